@@ -1,0 +1,63 @@
+# Everything runs in .venv, which is set up on first use and again whenever pyproject.toml changes.
+# `make demo PYTHON=python3.13` chooses the interpreter that the environment is made with.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help demo test check format wheel-check docs bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
+	@echo "make test         run all tests (ARGS='-k budget' goes to pytest)"
+	@echo "make check        lint, strict types, import contract"
+	@echo "make format       sort imports and format the code"
+	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
+	@echo "make docs         build docs/_build/html"
+	@echo "make bench        run the benchmarks"
+	@echo "make clean        remove what was built, not .venv"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each extra: the demo needs less than the tests.
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.stamp-crawl
+	$(BIN)/budgetfrontier demo $(ARGS)
+
+test: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.stamp-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.stamp-dev
+	$(BIN)/ruff check --select I --fix .
+	$(BIN)/ruff format .
+
+wheel-check: $(VENV)/.stamp-dev
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist
+	@set -eu; room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
+	$(PYTHON) -m venv "$$room/venv"; \
+	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[crawl]"; \
+	cd "$$room"; ./venv/bin/budgetfrontier demo; \
+	echo "wheel-check: the installed wheel ran the demo"
+
+docs: $(VENV)/.stamp-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
