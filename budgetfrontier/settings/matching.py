@@ -1,0 +1,135 @@
+"""Patterns that pick URIs and queues: those of overrides, adjustments and scope rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.errors import InvalidUrl, SettingsError
+
+KINDS = ("surt", "domain", "host", "queue", "regex")
+FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A pattern: `test(subject)` tells whether it picks a subject, which `subject_of` takes from a URI.
+
+    `kind` is one of KINDS or "*". `by_authority` tells that nothing but scheme, host, port and queue decide. `exact` is
+    the one host or queue key, or the domain, that is meant, for those who look it up in a table instead of testing.
+    """
+
+    kind: str
+    text: str
+    test: Callable[[str], Any]
+    by_authority: bool = True
+    exact: str | None = None
+
+    def matches(self, href: str, queue: str = "") -> bool:
+        """Tell whether the URI with this normalized href, in this queue, is picked."""
+        return bool(self.test(subject_of(self.kind, href, queue)))
+
+
+def subject_of(kind: str, href: str, queue: str) -> str:
+    """Return what patterns of a kind look at."""
+    from budgetfrontier import uris
+
+    if kind == "queue":
+        return queue
+    if kind == "surt":
+        return uris.surt(href)
+    return uris.host(href) if kind in ("domain", "host") else href
+
+
+def parse_match(text: str) -> Match:
+    """Return the pattern that `text` writes; SettingsError says what is wrong with it.
+
+    - `*`: everything
+    - `surt:(com,example,`: a prefix of the SURT form, http and https; `surt:http://(com,example,)/a` only http
+    - `domain:example.org`: this host and all below it
+    - `host:*.example.org`: a glob (`*`, `?`) on the host
+    - `queue:example.*`: a glob on the queue key
+    - `regex:[?&]sid=`: a Python regular expression, searched for in the whole URI
+    """
+    if text == "*":
+        return Match("*", text, _always)
+    kind, _, pattern = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if kind not in KINDS or not pattern:
+        hint = f'; did you mean "domain:{text}"?' if kind == text and re.fullmatch(r"[\w.-]+\.\w+", text) else ""
+        raise SettingsError(f'"{text}" is not a match: write one of {FORMS}{hint}')
+    return _PARSERS[kind](text, pattern)
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _domain(text: str, pattern: str) -> Match:
+    domain = _host_name(text, pattern.rstrip(".").removeprefix("*.").removeprefix("."))
+    below = "." + domain
+    return Match("domain", text, lambda host: host == domain or host.endswith(below), exact=domain)
+
+
+def _host(text: str, pattern: str) -> Match:
+    if "*" in pattern or "?" in pattern:
+        return Match("host", text, glob(pattern.lower()))
+    host = _host_name(text, pattern)
+    return Match("host", text, host.__eq__, exact=host)
+
+
+def _queue(text: str, pattern: str) -> Match:
+    if "*" in pattern or "?" in pattern:
+        return Match("queue", text, glob(pattern))
+    return Match("queue", text, pattern.__eq__, exact=pattern)
+
+
+def _regex(text: str, pattern: str) -> Match:
+    try:
+        return Match("regex", text, re.compile(pattern).search, by_authority=False)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SettingsError(f'"{text}" is not a regular expression: {error}') from None
+
+
+def _surt(text: str, pattern: str) -> Match:
+    scheme, _, authority = pattern.rpartition("://") if pattern.find("://") < pattern.find("(") else ("", "", pattern)
+    if scheme not in ("", "http", "https") or not authority.startswith("("):
+        raise SettingsError(
+            f'"{text}" is not a SURT prefix: write it like "surt:(org,example," or "surt:http://(org,example,"'
+        )
+    authority_only = authority.partition(")")[2] in ("", "/")
+    prefixes = (pattern,) if scheme else ("http://" + pattern, "https://" + pattern)
+    return Match("surt", text, lambda surt: surt.startswith(prefixes), by_authority=authority_only)
+
+
+_PARSERS: dict[str, Callable[[str, str], Match]] = {
+    "surt": _surt,
+    "domain": _domain,
+    "host": _host,
+    "queue": _queue,
+    "regex": _regex,
+}
+
+
+def glob(pattern: str) -> Callable[[str], Any]:
+    """Return a test for a glob of `*` and `?` alone: brackets are part of IPv6 hosts."""
+    return re.compile("".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in pattern), re.DOTALL).fullmatch
+
+
+_PLAIN_HOST = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*", re.ASCII)  # nothing that parsing would change
+
+
+def _host_name(text: str, name: str) -> str:
+    """Return a host as it stands in a normalized href: lower case, IDNA."""
+    if _PLAIN_HOST.fullmatch(name.lower()):
+        return name.lower()
+    from budgetfrontier import uris
+
+    try:
+        host = uris.host(uris.parse(f"http://{name}/"))
+    except InvalidUrl as error:
+        raise SettingsError(f'"{text}": "{name}" is not a host name ({error})') from None
+    if re.search(r"[/?#@\\]", name) or (":" in name and not name.startswith("[")):
+        raise SettingsError(f'"{text}": write the host alone, without scheme, port or path')
+    return host

@@ -1,0 +1,161 @@
+"""Settings per URI: the flat form that queues are run by, and how overrides and adjustments lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.matching import Match, parse_match, subject_of
+from budgetfrontier.settings.reading import Reader, per_uri
+from budgetfrontier.settings.schema import FrontierSettings, Override
+
+__all__ = ["Effective", "Match", "Override", "QueueSettings", "parse_match", "validate_override"]
+
+_CACHED = 16_384  # entries, a few MiB: what is forgotten is computed again
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force for one URI and its queue. Durations are seconds."""
+
+    balance_replenish_amount: int
+    queue_total_budget: int
+    reached: bool
+    """Retire when the total budget is reached, not only when it is exceeded."""
+    error_penalty_amount: int
+    precedence: int
+    cost_policy: Any
+    lifo: bool
+    max_queue_size: int
+    delay_factor: float
+    min_delay: float
+    max_delay: float
+    respect_crawl_delay_up_to: float
+    jitter: float
+    per_queue_concurrency: int
+    max_retries: int
+    retry_delay: float
+    retry_uri: bool
+    """A retry sets only the URI aside, not its queue."""
+
+
+_RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "retire_when": ("reached", "reached".__eq__),
+    "order": ("lifo", "lifo".__eq__),
+    "retry.delay": ("retry_delay", float),
+    "retry.scope": ("retry_uri", "uri".__eq__),
+}
+
+
+def _flat(name: str, value: Any) -> tuple[str, Any]:
+    """Return the field of QueueSettings that a setting decides, and its value there."""
+    if name in _RENAMED:
+        field, convert = _RENAMED[name]
+        return field, convert(value)
+    return name.rpartition(".")[2], value
+
+
+def _value(settings: Any, name: str) -> Any:
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+class Effective:
+    """The settings in force for each URI: `base`, then all overrides that match it in order; later wins per setting.
+
+    `for_uri` costs two dictionary look-ups for an authority seen before; else one per label of the host, and a test for
+    each override with a glob, SURT prefix or regex. What it remembers is bounded.
+    """
+
+    def __init__(self, base: FrontierSettings, overrides: Sequence[Override] = ()) -> None:
+        self.base = QueueSettings(**dict(_flat(name, _value(base, name)) for name in per_uri()))
+        self.trivial = not overrides
+        self._patches = [dict(_flat(*item) for item in override.set.items()) for override in overrides]
+        self._always = 0
+        self._exact: dict[tuple[str, str], int] = {}
+        self._tests: list[tuple[int, Match]] = []
+        self._slow: list[tuple[int, Match]] = []
+        for index, override in enumerate(overrides):
+            self._file(1 << index, parse_match(override.match))
+        self.by_authority = not self._slow
+        self._masks: dict[tuple[str, str], int] = {}
+        self._settings: dict[int, QueueSettings] = {0: self.base}
+
+    def for_uri(self, href: str, queue: str) -> QueueSettings:
+        """Return the settings for the URI with this normalized href, in this queue."""
+        if self.trivial:
+            return self.base
+        key = (href[: href.find("/", 8)], queue)
+        mask = self._masks.get(key)
+        if mask is None:
+            mask = self._mask_of_authority(href, queue)
+            _remember(self._masks, key, mask)
+        for bit, match in self._slow:
+            if match.matches(href, queue):
+                mask |= bit
+        settings = self._settings.get(mask)
+        if settings is None:
+            settings = self._patched(mask)
+            _remember(self._settings, mask, settings)
+        return settings
+
+    def _file(self, bit: int, match: Match) -> None:
+        """Put a match where it is found fastest: exact names into a table, so that thousands of them cost nothing."""
+        if match.kind == "*":
+            self._always |= bit
+        elif match.exact is not None:
+            key = (match.kind, match.exact)
+            self._exact[key] = self._exact.get(key, 0) | bit
+        else:
+            (self._tests if match.by_authority else self._slow).append((bit, match))
+
+    def _mask_of_authority(self, href: str, queue: str) -> int:
+        """Return a bit for each override that matches by scheme, host, port and queue alone."""
+        exact = self._exact
+        host = subject_of("host", href, queue)
+        mask = self._always | exact.get(("host", host), 0) | exact.get(("queue", queue), 0)
+        domain = host
+        while domain:
+            mask |= exact.get(("domain", domain), 0)
+            domain = domain.partition(".")[2]
+        for bit, match in self._tests:
+            if match.matches(href, queue):
+                mask |= bit
+        return mask
+
+    def _patched(self, mask: int) -> QueueSettings:
+        changes: dict[str, Any] = {}
+        for index, patch in enumerate(self._patches):
+            if mask >> index & 1:
+                changes |= patch
+        return msgspec.structs.replace(self.base, **changes)
+
+
+def _remember(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value
+
+
+def validate_override(match: str, settings: Mapping[str, Any]) -> Override:
+    """Return an override with its values read, `{"min_delay": "3s"}` in seconds; SettingsError lists every problem.
+
+    `settings` may nest, `{"politeness": {"min_delay": 1}}`, or be dotted, `{"politeness.min_delay": 1}`.
+    """
+    reader = Reader()
+    problems: list[str] = []
+    try:
+        parse_match(match)
+    except SettingsError as error:
+        problems = error.problems
+    override = Override(match=match, set=reader.overriding(settings, ()))
+    try:
+        reader.check()
+    except SettingsError as error:
+        problems = problems + error.problems
+    if problems:
+        raise SettingsError(problems)
+    return override

@@ -1,0 +1,314 @@
+"""Every setting: its name, type, default and meaning. default.yaml and the docs follow it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from budgetfrontier.settings.values import (
+    DURATION,
+    FLAG,
+    NUMBER,
+    SIZE,
+    TEXT,
+    TEXTS,
+    Kind,
+    choice,
+    integer,
+    matching,
+    optional,
+)
+
+COUNT = integer(0)
+PRECEDENCE = integer(0, 65535)
+HOOK = r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
+
+
+class About(NamedTuple):
+    """What the annotation of a setting carries: its one line of documentation, and what it may be.
+
+    `kind` is a Kind, or the name of a reader in `reading.py` for what is more than one value. `per_uri`: overrides and
+    adjustments may set it. `aliases` are accepted and mean the same.
+    """
+
+    doc: str
+    kind: Kind | str
+    per_uri: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place to start: one `url`, or a `file` with one URL a line."""
+
+    url: Annotated[str | None, About("the URL to start from", optional(TEXT))] = None
+    file: Annotated[
+        str | None, About("a file with one URL a line, relative to the YAML; # starts a comment", "file")
+    ] = None
+    priority: Annotated[int, About("higher goes first within its queue", integer())] = 0
+    source: Annotated[str | None, About("a label kept with every URI found from here", optional(TEXT))] = None
+    queue: Annotated[str | None, About("force this queue key instead of the assignment policy's", optional(TEXT))] = (
+        None
+    )
+
+
+class Override(msgspec.Struct, frozen=True):
+    """Settings for what `match` picks. `set` maps dotted names, such as "politeness.min_delay", to values."""
+
+    match: str
+    set: dict[str, Any]
+
+
+class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the URIs that are found belong to the crawl."""
+
+    accept: Annotated[
+        tuple[str, ...],
+        About("rules that let a URI in: seed-hosts, seed-domains, all, domain:, host:, surt:, regex:", "rules"),
+    ] = ("seed-hosts",)
+    reject: Annotated[tuple[str, ...], About("rules that keep a URI out; they win over accept", "rules")] = ()
+    max_hops: Annotated[int, About("most links between a seed and a URI; -1 for no limit", integer(-1))] = 20
+
+
+class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a queue rests after a fetch."""
+
+    delay_factor: Annotated[float, About("the rest is this many times the duration of the fetch", NUMBER, True)] = 5.0
+    min_delay: Annotated[float, About("the rest is at least this long", DURATION, True)] = 3.0
+    max_delay: Annotated[float, About("the rest is at most this long", DURATION, True)] = 30.0
+    respect_crawl_delay_up_to: Annotated[
+        float, About("a robots.txt crawl-delay counts up to this long, beyond max_delay too", DURATION, True)
+    ] = 300.0
+    jitter: Annotated[float, About("a random time up to this is added to each rest", DURATION, True)] = 0.0
+    per_queue_concurrency: Annotated[
+        int, About("URIs of one queue that may be out at a time", integer(1, 65535), True)
+    ] = 1
+
+
+class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to a URI whose fetch failed for a while."""
+
+    max_retries: Annotated[
+        int, About("retries after which a URI goes to the dead letters", integer(0, 65535), True)
+    ] = 30
+    delay: Annotated[float, About("wait this long before a retry", DURATION, True)] = 900.0
+    scope: Annotated[
+        str, About("who waits: queue (the host is ill) or uri (the queue goes on)", choice("queue", "uri"), True)
+    ] = "queue"
+
+
+class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which differences between URLs deduplication looks past. Fixed once a frontier has been created."""
+
+    strip_userinfo: Annotated[bool, About("user:password@ makes no difference", FLAG)] = True
+    strip_www: Annotated[bool, About("a leading www. makes no difference", FLAG)] = True
+    strip_session_ids: Annotated[
+        bool, About("session ids such as jsessionid and PHPSESSID make no difference", FLAG)
+    ] = True
+    strip_tracking: Annotated[bool, About("tracking parameters such as utm_source make no difference", FLAG)] = True
+    sort_query: Annotated[bool, About("the order of query parameters makes no difference", FLAG)] = True
+    ignore_params: Annotated[tuple[str, ...], About("query parameters that make no difference", TEXTS)] = ()
+    keep_params: Annotated[
+        tuple[str, ...], About("the only query parameters that make a difference; not with ignore_params", TEXTS)
+    ] = ()
+
+
+class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Budgets, order and durability."""
+
+    hold_queues: Annotated[bool, About("new queues start inactive; false: all take turns at once", FLAG)] = True
+    balance_replenish_amount: Annotated[
+        int, About("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
+    ] = 3000
+    queue_total_budget: Annotated[
+        int, About("what a queue may spend in its life; -1 for no maximum", integer(-1), True)
+    ] = -1
+    retire_when: Annotated[
+        str, About("retire a queue once its total budget is exceeded, or reached", choice("exceeded", "reached"), True)
+    ] = "exceeded"
+    error_penalty_amount: Annotated[int, About("charged on top of the cost of a URI that failed", COUNT, True)] = 0
+    cost_policy: Annotated[
+        Any, About("what a URI costs: zero, unit, wag, anti-calendar, additive, or module:name", "policy:cost", True)
+    ] = "unit"
+    queue_assignment_policy: Annotated[
+        Any,
+        About(
+            "what a queue is: hostname, surt-authority, registered-domain, single, or module:name", "policy:assignment"
+        ),
+    ] = "hostname"
+    precedence: Annotated[
+        int, About("queues with a lower number go first", PRECEDENCE, True, ("queue_precedence", "base_precedence"))
+    ] = 3
+    precedence_policy: Annotated[Any, About("how precedence is found: base, or module:name", "policy:precedence")] = (
+        "base"
+    )
+    politeness_policy: Annotated[
+        Any, About("how long a queue rests: heritrix, or module:name", "policy:politeness")
+    ] = "heritrix"
+    order: Annotated[
+        str,
+        About(
+            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first",
+            choice("fifo", "lifo"),
+            True,
+        ),
+    ] = "fifo"
+    pause_at_finish: Annotated[
+        bool, About("pause instead of finishing, to look at the retired queues", FLAG, False, ("pause_on_finish",))
+    ] = False
+    max_deliveries: Annotated[
+        int, About("times a URI may be handed out and lost before it is a dead letter", integer(1, 65535))
+    ] = 20
+    max_queued: Annotated[int, About("most URIs queued in the frontier; 0 for no limit", COUNT)] = 0
+    max_queue_size: Annotated[int, About("most URIs in one queue; 0 for no limit", COUNT, True)] = 0
+    lease_ttl: Annotated[float, About("a URI handed out comes back after this long without an answer", DURATION)] = (
+        300.0
+    )
+    commit_interval: Annotated[float, About("sync to disk at least this often", DURATION)] = 0.5
+    commit_operations: Annotated[int, About("sync to disk after this many operations", integer(1))] = 100_000
+    suffix_list: Annotated[
+        str | None, About("a public suffix list file instead of the bundled one, for registered-domain", "file")
+    ] = None
+    politeness: PolitenessSettings = PolitenessSettings()
+    retry: RetrySettings = RetrySettings()
+    canonicalization: CanonicalizationSettings = CanonicalizationSettings()
+
+
+class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How pages are fetched."""
+
+    user_agent: Annotated[
+        str, About("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
+    ] = "budgetfrontier"
+    concurrency: Annotated[int, About("fetches at a time", integer(1, 10_000))] = 32
+    timeout: Annotated[float, About("give up on a fetch after this long", DURATION)] = 60.0
+    connect_timeout: Annotated[float, About("give up on connecting after this long", DURATION)] = 10.0
+    max_body: Annotated[int, About("read no more of a page than this; 0 for no limit", SIZE)] = 10 * 1024**2
+    robots: Annotated[
+        bool | str, About("true: obey robots.txt; ignore: only where you may", choice(True, "ignore"))
+    ] = True
+    resolve: Annotated[
+        dict[str, str], About('addresses instead of DNS, by host glob: {"*.test": "127.0.0.1:8080"}', "addresses")
+    ] = {}
+
+
+class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crawl writes besides crawl.log."""
+
+    warc: Annotated[bool, About("keep the pages themselves; not written in this version, which warns", FLAG)] = False
+    links: Annotated[str, About("write every link found as JSON lines: none or jsonl", choice("none", "jsonl"))] = (
+        "none"
+    )
+    pages: Annotated[str, About("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
+        "jsonl"
+    )
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When a crawl stops by itself, whatever is left."""
+
+    max_uris: Annotated[int, About("stop after this many URIs; 0 for no limit", COUNT)] = 0
+    max_time: Annotated[float, About("stop after this long; 0 for no limit", DURATION)] = 0.0
+    max_bytes: Annotated[int, About("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
+
+
+class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When a crawl writes reports into its job folder."""
+
+    every: Annotated[float, About("write the reports this often; 0: only at each stop", DURATION)] = 300.0
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of a crawl, checked. `Settings()` holds the defaults."""
+
+    crawl: Annotated[str, About("the name of the crawl, in reports and logs", TEXT)] = "crawl"
+    seeds: Annotated[
+        tuple[Seed, ...], About("where to start: URLs, {url, priority, source, queue}, or {file}", "seeds")
+    ] = ()
+    scope: ScopeSettings = ScopeSettings()
+    frontier: FrontierSettings = FrontierSettings()
+    overrides: Annotated[
+        tuple[Override, ...],
+        About("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),
+    ] = ()
+    fetch: FetchSettings = FetchSettings()
+    output: OutputSettings = OutputSettings()
+    limits: LimitSettings = LimitSettings()
+    reports: ReportSettings = ReportSettings()
+    hooks: Annotated[
+        tuple[str, ...], About("objects with on_... methods that the frontier calls, as module:name", "hooks")
+    ] = ()
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Settings:
+        """Read a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`.
+
+        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies are looked up, so that those
+        written `module:name` are imported.
+        """
+        from budgetfrontier.settings.loader import load
+
+        return load(Path(path), cls())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Settings:
+        """Check plain data shaped as the YAML; SettingsError lists every problem by its dotted name.
+
+        `module:name` is not imported, so that the stored settings of a frontier can be read anywhere.
+        """
+        from budgetfrontier.settings.reading import read_settings
+
+        return read_settings(data, cls())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting as plain, JSON-able data; `from_dict` gives the same settings back."""
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return plain
+
+
+class Row(NamedTuple):
+    """One setting as the documentation lists it."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+    overridable: bool
+
+
+@cache
+def fields(struct: type[msgspec.Struct]) -> dict[str, About | type[msgspec.Struct]]:
+    """Return what each field of a section is: a setting, or a section in turn."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in hints.items()}
+
+
+def all_settings(struct: type[msgspec.Struct] = Settings, *, prefix: str = "") -> list[Row]:
+    """List every setting in order: dotted name, what it may be, default as plain data, one line of doc, overridable."""
+    rows: list[Row] = []
+    defaults = msgspec.json.decode(msgspec.json.encode(struct()))
+    for name, about in fields(struct).items():
+        if isinstance(about, About):
+            rows.append(Row(prefix + name, type_text(about.kind), defaults.get(name), about.doc, about.per_uri))
+        else:
+            rows += all_settings(about, prefix=f"{prefix}{name}.")
+    return rows
+
+
+_READERS = {
+    "file": "the path of a file, or null",
+    "rules": "a list of scope rules",
+    "addresses": 'a mapping of host globs to "ip:port"',
+    "seeds": "a list of seeds",
+    "overrides": "a list of {match, set}",
+    "hooks": "a list of module:name",
+}
+
+
+def type_text(kind: Kind | str) -> str:
+    """Return the words for what a setting may be."""
+    if isinstance(kind, Kind):
+        return kind.text
+    return _READERS.get(kind) or f"a {kind.removeprefix('policy:')} policy"

@@ -1,0 +1,167 @@
+"""Kinds of values that a setting can have: how each is read, and the words that say what is expected."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+LARGEST = 10**15
+"""No whole number beyond this is accepted: counters are stored in 64 bits."""
+LONGEST = 3650 * 86400.0
+"""No duration beyond ten years is accepted: wake times stay within the calendar."""
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_BYTES = {"b": 1.0}
+for _power, _prefix in enumerate("kmgt", 1):
+    _BYTES |= {f"{_prefix}b": 1000.0**_power, f"{_prefix}ib": 1024.0**_power}
+# No leading zeros: 010 is eight to some readers and ten to others.
+_PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
+
+
+class Kind(NamedTuple):
+    """What a setting may be: `text` finishes "expected ..."; `read` raises ValueError otherwise."""
+
+    text: str
+    read: Callable[[Any], Any]
+
+
+def show(value: object) -> str:
+    """Return `value` as an error message quotes it: short, and with its YAML type plain to see."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=True) if isinstance(value, str | bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def duration(value: object) -> float:
+    """Return seconds from a number of seconds or a text such as "15m", "1h30m", "500ms"; ValueError otherwise."""
+    if isinstance(value, str):
+        value = _with_units(value, _SECONDS, "s")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
+        raise ValueError(show(value))
+    return float(value)
+
+
+def size(value: object) -> int:
+    """Return bytes from a number of bytes or a text such as "50GiB", "10 MB"; ValueError otherwise."""
+    if isinstance(value, str):
+        value = _with_units(value, _BYTES, "b")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        raise ValueError(show(value))
+    return int(value)
+
+
+def _with_units(text: str, units: dict[str, float], bare: str) -> float:
+    total, at = 0.0, 0
+    while at < len(text.rstrip()) or not at:
+        part = _PART.match(text, at)
+        unit = (part[2].lower() or bare) if part else ""
+        # A bare number is a value of its own ("90"), never a part of one ("1h30" may mean minutes or seconds).
+        if not part or unit not in units or (not part[2] and (at or part.end() < len(text.rstrip()))):
+            raise ValueError(show(text))
+        total, at = total + float(part[1]) * units[unit], part.end()
+    return total
+
+
+def _whole(value: object) -> int:
+    """Return a whole number; 1e6, which YAML reads as a float, is one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(show(value))
+    return value
+
+
+def integer(least: int = -LARGEST, most: int = LARGEST) -> Kind:
+    """A whole number in [least, most]."""
+
+    def read(value: object) -> int:
+        number = _whole(value)
+        if not least <= number <= most:
+            raise ValueError(show(value))
+        return number
+
+    low = f" of at least {least}" if least > -LARGEST else ""
+    return Kind(f"a whole number{low if most == LARGEST else f' from {least} to {most}'}", read)
+
+
+def _read_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST or math.isnan(value):
+        raise ValueError(show(value))
+    return float(value)
+
+
+def _read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(show(value))
+    return value
+
+
+def _read_text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{show(value)}, which needs quotes to be text" if _scalar(value) else show(value))
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate could never be stored
+        raise ValueError(show(value)) from None
+    return value
+
+
+def _scalar(value: object) -> bool:
+    return isinstance(value, bool | int | float)
+
+
+def choice(*options: object) -> Kind:
+    """One of a few values."""
+
+    def read(value: object) -> object:
+        for option in options:
+            if type(value) is type(option) and value == option:
+                return option
+        raise ValueError(show(value))
+
+    return Kind(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
+
+
+def listed(kind: Kind, *, many: str) -> Kind:
+    """A list of values of one kind; a single value stands for a list of one."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        if value is None:
+            return ()
+        return tuple(kind.read(item) for item in (value if isinstance(value, list | tuple) else [value]))
+
+    return Kind(many, read)
+
+
+def optional(kind: Kind) -> Kind:
+    """A value of a kind, or null."""
+    return Kind(f"{kind.text}, or null", lambda value: None if value is None else kind.read(value))
+
+
+def matching(kind: Kind, pattern: str, text: str) -> Kind:
+    """A text that a regular expression matches whole."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(value: object) -> str:
+        word: str = kind.read(value)
+        if not compiled.fullmatch(word):
+            raise ValueError(show(value))
+        return word
+
+    return Kind(text, read)
+
+
+FLAG = Kind("true or false", _read_flag)
+NUMBER = Kind("a number of at least 0", _read_number)
+DURATION = Kind('a duration (seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)', duration)
+SIZE = Kind("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size)
+TEXT = Kind("text", _read_text)
+TEXTS = listed(TEXT, many="a list of texts")
