@@ -1,0 +1,384 @@
+"""A crawl from its settings: seeds, the loop that drives the frontier, the end.
+
+One task owns the frontier, which is synchronous and belongs to one thread; it leases as fetchers come free, finishes
+what they bring, and never sleeps longer than a commit interval, so that commands from outside are applied. What to fetch
+next, and when, is the engine's business alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import can_ada
+import msgspec
+
+from budgetfrontier import plugins, uris
+from budgetfrontier.crawl import links
+from budgetfrontier.crawl.fetcher import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer, Fetcher
+from budgetfrontier.crawl.outputs import Logs
+from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
+from budgetfrontier.crawl.scope import Scope, redirected_seed
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import InvalidUrl, LeaseExpired
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome, QueueState
+from budgetfrontier.reports import text
+from budgetfrontier.settings import Settings
+
+LONGEST_SLEEP = 0.5
+_ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
+_LISTED = 10
+
+log = logging.getLogger(__name__)
+
+# What a robots verdict that forbids the fetch makes of it.
+_REFUSALS = {
+    Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
+    Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
+    Verdict.UNREACHABLE: (Outcome.FAILURE, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
+}
+
+
+class Visit(msgspec.Struct):
+    """What one worker brings back for its lease."""
+
+    answer: Answer
+    outcome: Outcome
+    discovered: list[CrawlUri] = msgspec.field(default_factory=list)
+
+
+def crawl(settings: Settings, folder: Path, *, progress: Progress | None = None) -> int:
+    """Run the crawl in a job folder, or go on with it, until it finishes, pauses at its finish, meets a limit or is
+    interrupted; return the exit code, 1 if it was forced to stop or there is nothing to crawl.
+
+    SIGINT or SIGTERM once: finishes what is in flight; twice: stops now. Either way all that was finished is on disk.
+    Raises what `Frontier.open` raises.
+    """
+    with progress or Progress() as shown:
+        return Job(settings, folder, progress=shown).run()
+
+
+class Job:
+    """One run of a crawl."""
+
+    def __init__(self, settings: Settings, folder: Path, *, progress: Progress) -> None:
+        self._settings, self._folder, self._progress = settings, folder, progress
+        self._robots = Robots(settings.fetch.user_agent) if settings.fetch.robots is True else None
+        self._scope = Scope(settings.scope)
+        options = msgspec.to_builtins(settings.frontier.canonicalization)
+        self._canonical = plugins.resolve("canonicalization", {"standard": options})
+        self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
+        self._slots = list(range(settings.fetch.concurrency, 0, -1))
+        self._stopping: str | None = None
+        self._forced = False
+        self._bytes = 0
+        self._finished = 0
+        self._looked = self._reported = time.monotonic()
+
+    def run(self) -> int:
+        """Open the frontier, crawl, close it; return the exit code."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (
+            Frontier.open(self._folder / "frontier", self._settings, hooks=[self]) as self._frontier,
+            Logs(self._folder / "logs", self._settings.output) as self._logs,
+        ):
+            return asyncio.run(self._main())
+
+    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+        """Hook: a robots.txt that was tried often enough is not waited for any longer."""
+        if self._robots and is_robots(letter.uri):
+            self._robots.give_up(letter.uri.url)
+
+    async def _main(self) -> int:
+        if not self._begin():
+            return 1
+        handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        loop = asyncio.get_running_loop()
+        for number in handled:
+            loop.add_signal_handler(number, self._interrupt)
+        try:
+            async with Fetcher(self._settings.fetch) as self._fetcher:
+                try:
+                    await self._drive()
+                finally:
+                    for task in self._visits:
+                        task.cancel()
+                    await asyncio.gather(*self._visits, return_exceptions=True)
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+        self._frontier.commit()
+        self._report()
+        self._conclude()
+        return 1 if self._forced else 0
+
+    # Beginning
+
+    def _begin(self) -> bool:
+        """Schedule the seeds, resume what paused at its finish; tell whether there is anything to do."""
+        frontier, say = self._frontier, self._progress.say
+        before = frontier.summary()
+        tally = frontier.schedule_many(self._seeds())
+        if tally.invalid:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
+            say(f"{tally.invalid} seeds are no http or https URLs ({reasons})")
+        if self._settings.output.warc:
+            say("output.warc: this version writes no WARC files; everything else is written")
+        self._finished = before.succeeded + before.failed
+        if frontier.state is CrawlState.TERMINATED:
+            say("this crawl was terminated, for good; name another job folder to start over")
+            return False
+        if frontier.state is CrawlState.NEW:
+            say("there is nothing to crawl; give at least one valid seed")
+            return False
+        if frontier.state is CrawlState.PAUSED and before.pause_reason == "finish":
+            frontier.resume()
+        elif frontier.state is CrawlState.PAUSED:
+            say(f"the crawl is paused ({before.pause_reason}); `budgetfrontier resume {self._folder}` goes on")
+        found = f"{before.queued} URIs queued" if before.scheduled else f"{tally.added} seeds"
+        say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
+        return True
+
+    def _seeds(self) -> Iterator[CrawlUri]:
+        for seed in self._settings.seeds:
+            for url in [seed.url] if seed.url else _lines(Path(seed.file or "")):
+                try:
+                    url = uris.parse(url)
+                    self._scope.add_seed(url)
+                except InvalidUrl:
+                    pass  # the frontier counts it with its reason
+                yield CrawlUri(
+                    url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue
+                )
+
+    def _interrupt(self) -> None:
+        if self._stopping:
+            self._forced = True
+        else:
+            self._progress.say(f"stopping: {len(self._visits)} fetches are in flight; once more to stop at once")
+        self._stopping = self._stopping or "interrupted"
+
+    # The loop
+
+    async def _drive(self) -> None:
+        """Lease, fetch, finish, until there is nothing left to do or a reason to stop."""
+        while not self._forced:
+            free = self._lease()
+            if not self._visits and self._is_over():
+                return
+            for task in await self._wait(free):
+                self._settle(task)
+            self._look_around()
+
+    def _lease(self) -> int:
+        """Fill the free slots; return how many are still free. Commits at least every commit interval."""
+        free = 0 if self._stopping else self._free()
+        if free:
+            for lease in self._frontier.lease(free, ttl=self._ttl()):
+                self._start(lease)
+            free = self._free()
+        elif time.monotonic() - self._looked >= LONGEST_SLEEP:
+            self._frontier.commit()
+        else:
+            return free
+        self._looked = time.monotonic()
+        return free
+
+    def _free(self) -> int:
+        free = len(self._slots)
+        if limit := self._settings.limits.max_uris:
+            free = min(free, limit - self._finished - len(self._visits))
+        return max(free, 0)
+
+    def _ttl(self) -> float:
+        # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
+        return max(self._settings.frontier.lease_ttl, 3 * self._settings.fetch.timeout)
+
+    async def _wait(self, free: int) -> set[asyncio.Task[Visit]]:
+        """Sleep until a visit ends, something may be leased, or it is time to look around."""
+        sleep = min(LONGEST_SLEEP, self._settings.frontier.commit_interval)
+        ready = self._frontier.next_ready_in() if free else None
+        if ready is not None:
+            sleep = min(sleep, ready)
+        if self._visits:
+            return (await asyncio.wait(self._visits, timeout=sleep, return_when=asyncio.FIRST_COMPLETED))[0]
+        await asyncio.sleep(sleep)
+        return set()
+
+    def _is_over(self) -> bool:
+        state = self._frontier.state
+        if state is CrawlState.PAUSED:
+            return bool(self._stopping) or self._frontier.summary().pause_reason == "finish"
+        return bool(self._stopping) or state in (CrawlState.FINISHED, CrawlState.TERMINATED)
+
+    def _look_around(self) -> None:
+        limits, every = self._settings.limits, self._settings.reports.every
+        for name, limit, used in (
+            ("max_uris", limits.max_uris, self._finished),
+            ("max_time", limits.max_time, self._progress.elapsed),
+            ("max_bytes", limits.max_bytes, self._bytes),
+        ):
+            if limit and used >= limit and not self._stopping:
+                self._stopping = f"limits.{name} is reached"
+        if self._progress.due:
+            self._progress.show(self._frontier.summary(), in_flight=len(self._visits))
+        if every and time.monotonic() - self._reported >= every:
+            self._report()
+
+    # One visit
+
+    def _start(self, lease: Lease) -> None:
+        """Start a visit; a page whose robots.txt is unknown goes back first, behind that robots.txt."""
+        asked: CrawlUri | None = None
+        if self._robots:
+            if is_robots(lease.uri):
+                self._robots.expect(lease.uri.url)
+            elif asked := self._robots.prerequisite(lease):
+                self._robots.expect(asked.url)
+                if self._frontier.schedule(asked) is Admission.ADDED:
+                    self._frontier.finish(lease, Outcome.DEFERRED, reason="robots.txt first")
+                    return
+        task = asyncio.create_task(self._visit(lease, asked))
+        self._visits[task] = lease, self._slots.pop()
+
+    async def _visit(self, lease: Lease, asked: CrawlUri | None) -> Visit:
+        """Fetch a URI; `asked` is the robots.txt to fetch with it, where its full queue had no room for that."""
+        uri = lease.uri
+        if self._robots and is_robots(uri):
+            answer = await self._fetch_robots(uri)
+            return Visit(answer, self._robots.record(uri.url, answer))
+        if self._robots:
+            if asked:
+                self._robots.record(asked.url, await self._fetch_robots(asked))
+            verdict = await self._robots.verdict(uri.url, patience=self._settings.fetch.timeout)
+            if verdict is not Verdict.ALLOWED:
+                outcome, status, reason = _REFUSALS[verdict]
+                return Visit(Answer(status=status, reason=reason), outcome)
+        answer = await self._fetcher.get(uri)
+        return Visit(answer, answer.outcome, self._discover(uri, answer))
+
+    async def _fetch_robots(self, uri: CrawlUri) -> Answer:
+        for _ in range(_ROBOTS_REDIRECTS):
+            answer = await self._fetcher.get(uri, max_body=MAX_BODY)
+            target = links.resolve(can_ada.parse(uri.url), answer.location)
+            if target is None:
+                break
+            uri = CrawlUri(target)
+        return answer
+
+    def _discover(self, uri: CrawlUri, answer: Answer) -> list[CrawlUri]:
+        """Return what a redirect or a page leads to, as far as it is in scope."""
+        if target := links.resolve(can_ada.parse(uri.url), answer.location):
+            found = [(target, "R")]
+        elif 200 <= answer.status < 300 and answer.mime in links.HTML_TYPES:
+            found = links.extract(answer.body, uri.url, charset=answer.charset)
+        else:
+            return []
+        self._logs.write_links(uri.url, found)
+        children = (self._child(uri, href, hop) for href, hop in found)
+        return [child for child in children if self._scope.objection(child) is None]
+
+    def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
+        child = CrawlUri(href, via=uri.url, hops=uri.hops + hop, source=uri.source, meta=uri.meta)
+        if hop == "R":
+            child.directive, child.priority = uri.directive, uri.priority
+            # From example.org to www.example.org: one place to deduplication, so the page itself would never be seen.
+            same = href != uri.url and self._canonical(href) == self._canonical(uri.url)
+            child.force = same and not child.hops.endswith("RR")
+            if redirected_seed(child):
+                child.meta = {"seed": href}
+        return child
+
+    def _settle(self, task: asyncio.Task[Visit]) -> None:
+        """Log a visit and finish its lease."""
+        lease, slot = self._visits.pop(task)
+        self._slots.append(slot)
+        if error := task.exception():
+            log.error("visit of %s failed", lease.uri.url, exc_info=error)
+            visit = Visit(Answer(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE)
+        else:
+            visit = task.result()
+        answer = visit.answer
+        self._logs.write(lease, answer, visit.outcome, slot=slot)
+        try:
+            self._frontier.finish(
+                lease,
+                visit.outcome,
+                fetch_seconds=answer.seconds,
+                crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
+                discovered=visit.discovered,
+                reason=answer.reason or f"status {answer.status}",
+                delay=answer.retry_after,
+            )
+        except LeaseExpired:
+            log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
+            return
+        self._progress.count(len(answer.body))
+        self._bytes += len(answer.body)
+        self._finished += visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
+
+    # Reports and the end
+
+    def _report(self) -> None:
+        """Write the frontier report, as text and as JSON, each at once or not at all."""
+        report = self._frontier.report()
+        folder = self._folder / "reports"
+        folder.mkdir(exist_ok=True)
+        _replace(folder / "frontier.txt", text.render(report).encode())
+        _replace(folder / "frontier.json", msgspec.json.encode(report.to_dict()))
+        self._reported = time.monotonic()
+
+    def _conclude(self) -> None:
+        """Say how the crawl stands, and what would go on with it."""
+        say, summary = self._progress.say, self._frontier.summary()
+        self._progress.show(summary, in_flight=0)
+        again = "run the same command to go on"
+        if self._forced:
+            say(f"stopped at once; all that was finished is kept; {again}")
+        elif self._stopping:
+            say(f"stopped: {self._stopping}; {again}")
+        elif summary.state is CrawlState.PAUSED:
+            self._say_retired()
+        else:
+            say(f"crawl {summary.state.lower()}")
+
+    def _say_retired(self) -> None:
+        say = self._progress.say
+        retired = [row for row in self._frontier.report().queues if row.state is QueueState.RETIRED]
+        if not retired:
+            say("paused at finish: everything is crawled; add seeds and run the same command to go on, or terminate")
+            return
+        retired.sort(key=lambda row: -row.queued)
+        say(f"paused at finish: {len(retired)} queues are retired, with {sum(row.queued for row in retired)} URIs")
+        for row in retired[:_LISTED]:
+            say(f"  {row.queue}: {row.queued} URIs, spent {row.expenditure} of {row.total_budget}")
+        if len(retired) > _LISTED:
+            say(f"  ...and {len(retired) - _LISTED} more: budgetfrontier queues {self._folder} --state RETIRED")
+        first = retired[0]
+        say("to go on with one, raise its budget and run the same command again:")
+        say(
+            f"  budgetfrontier adjust {self._folder} --match queue:{first.queue} "
+            f"--set queue_total_budget={max(2 * first.expenditure, 1)} --reason '...'"
+        )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the URLs of a seed file: one a line, # starts a comment line."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if (url := line.strip()) and not url.startswith("#"):
+                yield url
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file so that readers find the old one or the new one, whole."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)
