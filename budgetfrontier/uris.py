@@ -1,0 +1,137 @@
+"""URLs: the one parser, their parts, their SURT, and the fingerprint that deduplication keeps.
+
+Everything but `parse` takes a *href*, which is what `parse` returns: WHATWG-normalized, pure ASCII, with an authority
+and a path that starts with "/". Functions on a href do not check it again.
+"""
+
+from __future__ import annotations
+
+import re
+
+import can_ada
+from xxhash import xxh3_64_digest, xxh3_128_digest
+
+from budgetfrontier.errors import InvalidUrl
+
+MAX_BYTES = 8192
+"""Longer URLs are refused."""
+
+MAX_HOST = 253
+"""The longest host name that the DNS can hold, a trailing dot not counted."""
+
+_SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY = re.compile(r"[\x00-\x20]*https?:[/\\]*([^/\\?#]*)", re.IGNORECASE)
+_PORT = re.compile(r":([^:\]]*)\Z")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+def parse(url: str) -> str:
+    """Return the normalized href of an absolute http or https URL, without its fragment.
+
+    Normalization is that of the WHATWG URL standard, as in browsers: lower-case scheme and host, IDNA, no default
+    port, dot segments resolved, what is not ASCII percent-encoded. An empty path becomes "/".
+
+    Raises InvalidUrl and nothing else, whatever is given; its `reason` is one of "type", "empty", "too-long" (over
+    8192 bytes), "encoding" (a lone surrogate), "scheme" (none, or not http/https), "host" (none, not valid, or longer
+    than the DNS allows), "port" (no number from 1 to 65535), "syntax". Costs about 0.7 us.
+    """
+    try:
+        parsed = can_ada.parse(url if len(url) <= MAX_BYTES else "")
+    except (ValueError, TypeError):
+        raise _why(url) from None
+    href = parsed.href
+    if not href.startswith(("http://", "https://")):
+        raise InvalidUrl("scheme", parsed.protocol)
+    if "#" in href:
+        href = href[: href.index("#")]
+    if len(href) > MAX_HOST:  # only then can one of these two be too long
+        if len(href) > MAX_BYTES:
+            raise InvalidUrl("too-long")
+        if len(parsed.hostname.removesuffix(".")) > MAX_HOST:
+            raise InvalidUrl("host", "longer than the DNS allows")
+    if ":0/" in href and parsed.port == "0":
+        raise InvalidUrl("port", "0")
+    return href
+
+
+def _why(url: object) -> InvalidUrl:
+    """Say why the parser refused: it does not tell."""
+    if not isinstance(url, str):
+        return InvalidUrl("type", f"a URL is a str, not {type(url).__name__}")
+    if len(url) > MAX_BYTES:
+        return InvalidUrl("too-long")
+    if not url.strip():
+        return InvalidUrl("empty")
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return InvalidUrl("encoding", "a lone surrogate")
+    scheme = _SCHEME.match(url)
+    if scheme is None or scheme[1].lower() not in _DEFAULT_PORTS:
+        return InvalidUrl("scheme", scheme[1] if scheme else "none")
+    found = _AUTHORITY.match(url)
+    authority = found[1].rpartition("@")[2] if found else ""
+    port = _PORT.search(authority)
+    # Replacing the port by none tells a bad port from a bad host.
+    if port and authority != port[0] and can_ada.can_parse(f"http://{authority[: port.start()]}/"):
+        return InvalidUrl("port", port[1])
+    if not can_ada.can_parse(f"http://{authority}/"):
+        return InvalidUrl("host", authority or "none")
+    return InvalidUrl("syntax")
+
+
+def split(href: str) -> tuple[str, str, str | None]:
+    """Split into prefix ("https://user@host:8080"), path ("/a/b") and query (without "?"; None if there is none)."""
+    slash = href.index("/", 8)  # the shortest prefix is "http://h"
+    path, mark, query = href[slash:].partition("?")
+    return href[:slash], path, query if mark else None
+
+
+def authority(href: str) -> str:
+    """Host, and ":port" if that is not the scheme's default; never userinfo. IPv6 addresses keep their brackets."""
+    return href[href.index("/") + 2 : href.index("/", 8)].rpartition("@")[2]
+
+
+def host(href: str) -> str:
+    """The host alone; IPv6 addresses keep their brackets."""
+    place = authority(href)
+    name, colon, port = place.rpartition(":")
+    return name if colon and port.isdigit() else place
+
+
+def surt(href: str) -> str:
+    """The sort-friendly form (SURT) of Heritrix: "http://(com,example,www,)/path?q".
+
+    A port stays inside ("(com,example,www,:8080)"), addresses are not reversed ("(127.0.0.1)"). Other than in
+    Heritrix, userinfo is left out, so that nobody gets out of a rule by adding some.
+    """
+    slash = href.index("/", 8)
+    return f"{href[: href.index('/')]}//({surt_authority(authority(href[: slash + 1]))}){href[slash:]}"
+
+
+def surt_authority(place: str) -> str:
+    """The part of a SURT between its parentheses, from an authority: "www.example.com:81" to "com,example,www,:81"."""
+    name, colon, port = place.rpartition(":")
+    if not (colon and port.isdigit()):
+        name, colon, port = place, "", ""
+    if name.startswith("[") or name.rpartition(".")[2].isdigit():  # a host that ends in a number is an IPv4 address
+        return name + colon + port
+    return ",".join(reversed(name.split("."))) + "," + colon + port
+
+
+def authority_hash(prefix: str) -> bytes:
+    """The first 4 bytes of every fingerprint under this canonical prefix: pages of one site lie together on disk."""
+    return xxh3_64_digest(prefix.encode())[:4]
+
+
+def fingerprint(canonical: str, method: str = "GET", body: bytes = b"") -> bytes:
+    """16 bytes that stand for a canonical URL: 4 of its authority, 12 of it all; about 0.5 us.
+
+    Method and body count only when they are not GET and empty. Not safe against an adversary who makes collisions:
+    the worst that gains is a URL that is not crawled.
+    """
+    whole = canonical.encode()
+    if body or method != "GET":
+        # A href holds no NUL. A method is anybody's text, lone surrogates included.
+        whole += b"\0" + method.encode("utf-8", "surrogatepass") + b"\0" + body
+    return xxh3_64_digest(whole[: canonical.index("/", 8)])[:4] + xxh3_128_digest(whole)[:12]

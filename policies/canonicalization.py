@@ -1,0 +1,142 @@
+"""Which URLs are one and the same page to deduplication. What is fetched is never changed.
+
+Parsing has already lower-cased scheme and host and dropped default port and fragment. http and https stay different.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from budgetfrontier import uris
+from budgetfrontier.errors import PolicyError
+
+_WWW = re.compile(r"://www\d*\.(?=[^.:]+\.[^.:])")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_~./-]*")
+# After Heritrix's StripSessionIDs: Java's, and the two of ASP.NET, "/(S(24 characters))/" and "/(24 characters)/".
+_PATH_SESSION = re.compile(
+    r";(?:jsessionid|phpsessid)=[^/;]*|(?<=/)\((?:[A-Za-z]\([0-9a-z]{24}\))+\)/|(?<=/)\([0-9a-z]{24}\)/", re.IGNORECASE
+)
+# After Heritrix's StripSessionIDs and StripSessionCFIDs, but wherever they stand in the query.
+_SESSION = frozenset(("jsessionid", "phpsessid", "cfid", "cftoken"))
+_TRACKING = frozenset(("_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbraid", "gclid", "gclsrc", "igshid"))
+_TRACKING |= {"li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "msclkid", "oly_anon_id", "oly_enc_id", "rb_clickid"}
+_TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid"}
+
+
+class Canonicalization:
+    """The standard rules (after Heritrix's RulesCanonicalizationPolicy), each of which can be turned off.
+
+    - `strip_userinfo`: "user:password@".
+    - `strip_www`: "www.", "www2." and so on before a host of two labels or more.
+    - `strip_session_ids`: jsessionid, phpsessid, ASP and ColdFusion session ids, "sid=" and 32 characters.
+    - `strip_tracking`: utm_*, gclid, fbclid and their like.
+    - `sort_query`: arguments in alphabetical order.
+    - `ignore_params`: names of further arguments that do not matter; or `keep_params`: the only names that do. As they
+      are written in the normalized URL; both together are a PolicyError.
+
+    Always: empty arguments and an empty query are dropped, and percent escapes get their one form ("%7e" is "~", "%2f"
+    is "%2F"). Upper and lower case are the same only in the names of session ids and tracking arguments.
+
+    Calling it with a href costs about 1 us, 3 us with a query. A frontier stores `id`, and is not opened with another.
+    """
+
+    VERSION: Final = 1
+    """Goes up whenever the rules change, because the fingerprints that frontiers hold are then others."""
+
+    def __init__(
+        self,
+        *,
+        strip_userinfo: bool = True,
+        strip_www: bool = True,
+        strip_session_ids: bool = True,
+        strip_tracking: bool = True,
+        sort_query: bool = True,
+        ignore_params: Iterable[str] = (),
+        keep_params: Iterable[str] = (),
+    ) -> None:
+        flags: dict[str, object] = {
+            "strip_userinfo": strip_userinfo,
+            "strip_www": strip_www,
+            "strip_session_ids": strip_session_ids,
+            "strip_tracking": strip_tracking,
+            "sort_query": sort_query,
+        }
+        if wrong := [f"canonicalization: {name} is true or false" for name in flags if type(flags[name]) is not bool]:
+            raise PolicyError(wrong)
+        self._strip_userinfo = strip_userinfo
+        self._strip_www = strip_www
+        self._strip_session_ids = strip_session_ids
+        self._sort_query = sort_query
+        self._ignore = _names("ignore_params", ignore_params)
+        self._keep = _names("keep_params", keep_params)
+        if self._ignore and self._keep:
+            raise PolicyError("canonicalization: give ignore_params or keep_params, not both")
+        self._drop_names = (_SESSION if strip_session_ids else frozenset()) | (_TRACKING if strip_tracking else set())
+        self._drop_prefixes = ("aspsessionid",) * strip_session_ids + ("utm_",) * strip_tracking
+        stamp = json.dumps([flags, sorted(self._ignore), sorted(self._keep)], sort_keys=True)
+        self.id: Final = f"{self.VERSION}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}"
+
+    def __call__(self, href: str) -> str:
+        """The canonical form of a normalized URL."""
+        prefix, path, query = uris.split(href)
+        return self.authority(prefix) + self.path(path) + self.query(query)
+
+    def authority(self, prefix: str) -> str:
+        """The canonical form of "scheme://userinfo@host:port"."""
+        if self._strip_userinfo and "@" in prefix:
+            scheme, _, rest = prefix.partition("://")
+            prefix = f"{scheme}://{rest.rpartition('@')[2]}"
+        if self._strip_www:
+            prefix = _WWW.sub("://", prefix, count=1)
+        return prefix
+
+    def path(self, path: str) -> str:
+        """The canonical form of a path. One of only letters, digits and "_~./-" stays as it is."""
+        if _PLAIN_PATH.fullmatch(path):
+            return path
+        path = _ESCAPE.sub(_escape, path)
+        return _PATH_SESSION.sub("", path) if self._strip_session_ids else path
+
+    def query(self, query: str | None) -> str:
+        """The canonical form of a query, with its "?"; "" if nothing is left of it."""
+        if not query:
+            return ""
+        if "%" in query:
+            query = _ESCAPE.sub(_escape, query)
+        arguments = [argument for argument in query.split("&") if argument and self._counts(argument)]
+        if self._sort_query:
+            arguments.sort()
+        return "?" + "&".join(arguments) if arguments else ""
+
+    def _counts(self, argument: str) -> bool:
+        """Whether an argument tells pages apart."""
+        name, _, value = argument.partition("=")
+        if name in self._ignore or (self._keep and name not in self._keep):
+            return False
+        name = name.lower()
+        if name in self._drop_names or name.startswith(self._drop_prefixes):
+            return False
+        return not (name == "sid" and self._strip_session_ids and len(value) == 32 and value.isalnum())
+
+
+def _escape(found: re.Match[str]) -> str:
+    """One percent escape in the form of RFC 3986, 6.2.2: what needs none is decoded, the others are upper-case."""
+    character = chr(int(found[1], 16))
+    return character if character in _UNRESERVED else found[0].upper()
+
+
+def _names(option: str, names: object) -> frozenset[str]:
+    listed = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else [None]
+    if not all(isinstance(name, str) and name for name in listed):
+        raise PolicyError(f"canonicalization: {option} is a list of argument names, such as [ref, lang]")
+    return frozenset(listed)
+
+
+BUILTIN: dict[str, type] = {"standard": Canonicalization}
+HERITRIX = {"RulesCanonicalizationPolicy": "standard"}

@@ -1,0 +1,212 @@
+"""What an attempt at a URI costs its queue: fixed when it is scheduled, and costlier URIs wait behind cheaper ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from budgetfrontier import uris
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.model import CrawlUri
+
+
+class ZeroCost:
+    """Every URI costs 0: budgets never deplete, only penalties are spent (Heritrix: ZeroCostAssignmentPolicy)."""
+
+    constant: Final = 0
+
+    def __call__(self, uri: CrawlUri) -> int:
+        return 0
+
+
+class UnitCost:
+    """Every URI costs 1: budgets count attempts (Heritrix: UnitCostAssignmentPolicy)."""
+
+    constant: Final = 1
+
+    def __call__(self, uri: CrawlUri) -> int:
+        return 1
+
+
+class WagCost:
+    """A wild guess at how likely a trap is (Heritrix: WagCostAssignmentPolicy).
+
+    1, one more if the URI has a query string, and one more again if it then was found on a page whose URI is the same
+    up to the "?": pages that link to themselves with other arguments.
+    """
+
+    constant: Final = None
+
+    def __call__(self, uri: CrawlUri) -> int:
+        page, _, query = uri.url.partition("?")
+        if not query:
+            return 1
+        return 3 if uri.via is not None and uri.via.startswith(page) else 2
+
+
+class AntiCalendarCost:
+    """1, and one more if the URI looks like a calendar's (Heritrix: AntiCalendarCostAssignmentPolicy).
+
+    It does if it holds one of Heritrix's words, upper and lower case alike, or a year from 1900 to 2099 by itself.
+    """
+
+    constant: Final = None
+    _words = ("calendar", "year", "month", "day", "date", "viewcal", "event", "yr=", "calendrier", "jour")
+    _year = re.compile(r"(?:19|20)\d\d(?<=\D\d{4})\D", re.ASCII)  # a leading \D would take thrice as long
+
+    def __call__(self, uri: CrawlUri) -> int:
+        url = uri.url.lower()
+        for word in self._words:
+            if word in url:
+                return 2
+        return 2 if self._year.search(url) else 1
+
+
+class AdditiveCost:
+    """1, plus the weights of all rules that match. A rule is a mapping, written as one line of YAML:
+
+        cost_policy:
+          additive:
+            rules:
+              - {when: depth, over: 3, add: 1}
+              - {when: query-args, over: 2, add: 2}
+              - {when: repeated-segments, over: 2, add-each: 5}
+              - {when: hops, over: 10, add: 1}
+              - {when: regex, pattern: '/calendar/\\d{4}', add: 3}
+              - {when: extension, in: [pdf, zip], add: 2}
+
+    `when` names what is looked at:
+
+    - `depth`: path segments that are not empty; "/a/b.html" has 2.
+    - `query-args`: arguments of the query string that are not empty; "?a=1&b" has 2.
+    - `repeated-segments`: how often the commonest path segment occurs; "/a/b/a/b/a" has 3, a page without any has 0.
+    - `hops`: links followed from the seed.
+    - `regex`: `pattern` is found anywhere in the normalized URI, upper and lower case apart ("(?i)" makes them equal).
+    - `extension`: the last path segment ends in one of `in`, upper and lower case alike.
+
+    The four that count match if there are more than `over` (default 0). `add` counts once; `add-each` counts once for
+    each that is over, so that a URI gets dearer the deeper a trap goes. Weights are whole numbers above 0.
+
+    Raises PolicyError with one problem for each rule that is not valid.
+    """
+
+    constant: Final = None
+
+    def __init__(self, *, rules: Sequence[Mapping[str, Any]] = ()) -> None:
+        problems: list[str] = []
+        self._weights: list[_Weight] = []
+        if isinstance(rules, (str, bytes, Mapping)) or not isinstance(rules, Sequence):
+            raise PolicyError("additive: rules is a list, such as [{when: depth, over: 3, add: 1}]")
+        for number, rule in enumerate(rules, 1):
+            try:
+                self._weights.append(_compile(rule))
+            except ValueError as error:
+                problems.append(f"additive: rule {number}: {error}")
+        if problems:
+            raise PolicyError(problems)
+
+    def __call__(self, uri: CrawlUri) -> int:
+        cost = 1
+        for weight in self._weights:
+            cost += weight(uri)
+        return cost
+
+
+_Weight = Callable[[CrawlUri], int]
+
+
+def _segments(uri: CrawlUri) -> list[str]:
+    return [segment for segment in uris.split(uri.url)[1].split("/") if segment]
+
+
+def _query_args(uri: CrawlUri) -> int:
+    return sum(1 for argument in uri.url.partition("?")[2].split("&") if argument)
+
+
+def _repeated_segments(uri: CrawlUri) -> int:
+    return max(Counter(_segments(uri)).values(), default=0)
+
+
+_COUNTS: dict[str, Callable[[CrawlUri], int]] = {
+    "depth": lambda uri: len(_segments(uri)),
+    "query-args": _query_args,
+    "repeated-segments": _repeated_segments,
+    "hops": lambda uri: len(uri.hops),
+}
+_OPTIONS = {
+    **{when: {"over", "add", "add-each"} for when in _COUNTS},
+    "regex": {"pattern", "add"},
+    "extension": {"in", "add"},
+}
+
+
+def _compile(rule: object) -> _Weight:
+    """Turn a rule into a function of the URI; raise ValueError if it is no rule."""
+    if not isinstance(rule, Mapping):
+        raise ValueError(f"{rule!r} is not a mapping such as {{when: depth, over: 3, add: 1}}")
+    options = {str(name).replace("_", "-"): value for name, value in rule.items()}
+    when = str(options.pop("when", "")).replace("_", "-")
+    if when not in _OPTIONS:
+        raise ValueError(f"when: {when or '(missing)'} is not one of {', '.join(_OPTIONS)}")
+    if unknown := sorted(options.keys() - _OPTIONS[when]):
+        raise ValueError(f"{when} does not take {', '.join(unknown)}, but {', '.join(sorted(_OPTIONS[when]))}")
+    if not options.keys() & {"add", "add-each"}:
+        raise ValueError(f"{when} says no weight: give add")
+    for name in {"over", "add", "add-each"} & options.keys():
+        least = 0 if name == "over" else 1
+        if type(options[name]) is not int or options[name] < least:
+            raise ValueError(f"{name}: {options[name]!r} is not a whole number >= {least}")
+    if when == "regex":
+        return _regex(options.get("pattern"), options["add"])
+    if when == "extension":
+        return _extension(options.get("in"), options["add"])
+    return _count(_COUNTS[when], options.get("over", 0), options.get("add", 0), options.get("add-each", 0))
+
+
+def _count(measure: Callable[[CrawlUri], int], over: int, add: int, add_each: int) -> _Weight:
+    def weight(uri: CrawlUri) -> int:
+        excess = measure(uri) - over
+        return add + add_each * excess if excess > 0 else 0
+
+    return weight
+
+
+def _regex(pattern: object, add: int) -> _Weight:
+    if not isinstance(pattern, str):
+        raise ValueError("regex needs pattern: a regular expression")
+    try:
+        search = re.compile(pattern).search
+    except re.error as error:
+        raise ValueError(f"pattern: {pattern!r}: {error}") from None
+    return lambda uri: add if search(uri.url) else 0
+
+
+def _extension(extensions: object, add: int) -> _Weight:
+    if isinstance(extensions, str):
+        extensions = [extensions]
+    if not (isinstance(extensions, list | tuple) and extensions and all(isinstance(one, str) for one in extensions)):
+        raise ValueError("extension needs in: a list such as [pdf, zip]")
+    endings = tuple("." + one.lower().removeprefix(".") for one in extensions)
+
+    def weight(uri: CrawlUri) -> int:
+        last = uris.split(uri.url)[1].rpartition("/")[2]
+        return add if last.lower().endswith(endings) else 0
+
+    return weight
+
+
+BUILTIN: dict[str, type] = {
+    "zero": ZeroCost,
+    "unit": UnitCost,
+    "wag": WagCost,
+    "anti-calendar": AntiCalendarCost,
+    "additive": AdditiveCost,
+}
+HERITRIX = {
+    "ZeroCostAssignmentPolicy": "zero",
+    "UnitCostAssignmentPolicy": "unit",
+    "WagCostAssignmentPolicy": "wag",
+    "AntiCalendarCostAssignmentPolicy": "anti-calendar",
+}
