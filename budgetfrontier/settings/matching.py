@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
 
 KINDS = ("surt", "domain", "host", "queue", "regex")
@@ -34,13 +35,12 @@ class Match(msgspec.Struct, frozen=True):
 
 def subject_of(kind: str, href: str, queue: str) -> str:
     """Return what patterns of a kind look at."""
-    from budgetfrontier import uris
-
     if kind == "queue":
         return queue
     if kind == "surt":
         return uris.surt(href)
-    return uris.host(href) if kind in ("domain", "host") else href
+    # "example.org." is the same host to the DNS: the dot must not lead out of a rule.
+    return uris.host(href).removesuffix(".") if kind in ("domain", "host") else href
 
 
 def parse_match(text: str) -> Match:
@@ -55,7 +55,7 @@ def parse_match(text: str) -> Match:
     """
     if text == "*":
         return Match("*", text, _always)
-    kind, _, pattern = text.partition(":") if isinstance(text, str) else ("", "", "")
+    kind, _, pattern = str(text).partition(":")
     if kind not in KINDS or not pattern:
         hint = f'; did you mean "domain:{text}"?' if kind == text and re.fullmatch(r"[\w.-]+\.\w+", text) else ""
         raise SettingsError(f'"{text}" is not a match: write one of {FORMS}{hint}')
@@ -124,8 +124,6 @@ def _host_name(text: str, name: str) -> str:
     """Return a host as it stands in a normalized href: lower case, IDNA."""
     if _PLAIN_HOST.fullmatch(name.lower()):
         return name.lower()
-    from budgetfrontier import uris
-
     try:
         host = uris.host(uris.parse(f"http://{name}/"))
     except InvalidUrl as error:

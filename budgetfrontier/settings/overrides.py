@@ -102,6 +102,10 @@ class Effective:
             _remember(self._settings, mask, settings)
         return settings
 
+    def variants(self) -> list[QueueSettings]:
+        """Return the settings without overrides, then those that each override alone leads to."""
+        return [self.base, *(self._patched(1 << index) for index in range(len(self._patches)))]
+
     def _file(self, bit: int, match: Match) -> None:
         """Put a match where it is found fastest: exact names into a table, so that thousands of them cost nothing."""
         if match.kind == "*":

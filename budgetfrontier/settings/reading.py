@@ -26,11 +26,18 @@ SCOPE_KINDS = ("domain", "host", "surt", "regex")
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where; `at_key`: with the key itself rather than its value."""
+    """What is wrong, and where; `at_key`: with the key itself rather than its value; `bare`: with the text as such."""
 
     place: Place
     text: str
     at_key: bool = False
+    bare: bool = False
+
+    @property
+    def message(self) -> str:
+        """The text, behind the dotted name of what it is about."""
+        name = "" if self.bare else dotted(self.place[:-1] if self.at_key else self.place)
+        return f"{name}: {self.text}" if name else self.text
 
 
 def dotted(place: Place) -> str:
@@ -67,7 +74,7 @@ class Reader:
     def check(self) -> None:
         """Raise SettingsError if there were problems."""
         if self.problems:
-            raise SettingsError([f"{dotted(p.place)}: {p.text}" if p.place else p.text for p in self.problems])
+            raise SettingsError([problem.message for problem in self.problems])
 
     def settings(self, data: Any, base: Settings) -> Settings:
         """Read everything, on top of the profile that `data` names, if it does."""

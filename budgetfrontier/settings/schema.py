@@ -145,8 +145,8 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         "base"
     )
     politeness_policy: Annotated[
-        Any, About("how long a queue rests: heritrix, or module:name", "policy:politeness")
-    ] = "heritrix"
+        Any, About("how long a queue rests: standard, or module:name", "policy:politeness")
+    ] = "standard"
     order: Annotated[
         str,
         About(

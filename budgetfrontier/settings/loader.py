@@ -1,0 +1,231 @@
+"""Strict YAML: only true and false are booleans, no key twice, no tags, and a position for every value.
+
+The text is read from libyaml's events, not composed: no YAML 1.1 surprises, and depth cannot exhaust the C stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.reading import Place, Problem, Reader, nearest
+from budgetfrontier.settings.schema import Seed, Settings
+
+_DEEPEST = 50
+_NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+_WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (word.title(), word.upper())}
+
+
+def load(path: Path, base: Settings) -> Settings:
+    """Return the settings of a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`."""
+    try:
+        document = Document(path.read_bytes())
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+    settings, problems = base, document.problems
+    if document.whole:
+        reader = Reader(folder=path.parent)
+        settings = reader.settings(document.data, base)
+        problems = problems + reader.problems
+    if problems:
+        lines = sorted((*document.position(problem), problem.message) for problem in problems)
+        raise SettingsError([f"{path}:{line}:{column}: {message}" for line, column, message in lines])
+    return settings
+
+
+def parse_value(text: str) -> Any:
+    """Return one value written as in a YAML file, `3000`, `3s` or `{additive: {...}}`; SettingsError if it is none."""
+    document = Document(text.encode("utf-8", "surrogateescape"))
+    if document.problems:
+        raise SettingsError([f"{text!r}: {problem.message}" for problem in document.problems])
+    return document.data
+
+
+def profiles() -> list[str]:
+    """Return the names that `profile:` may have."""
+    folder = files("budgetfrontier").joinpath("profiles")
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
+def profile(name: str) -> Settings:
+    """Return the settings of a profile, `config/NAME.yaml`; SettingsError if there is none of this name."""
+    if name not in profiles():
+        hint = nearest(name, profiles())
+        raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')
+    reader = Reader()
+    document = Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes())
+    settings = reader.settings(document.data, Settings())
+    reader.check()
+    return settings
+
+
+def read_seeds(settings: Settings) -> Iterator[Seed]:
+    """Yield every seed with its `url`, those of seed files too, as they are read; SettingsError if a file cannot be."""
+    for seed in settings.seeds:
+        if seed.file is None:
+            yield seed
+            continue
+        try:
+            # What is no UTF-8 comes through as surrogates, and is refused as a URL, one line at a time.
+            with open(seed.file, encoding="utf-8-sig", errors="surrogateescape") as lines:
+                for line in map(str.strip, lines):
+                    if line and not line.startswith("#"):
+                        yield msgspec.structs.replace(seed, url=line, file=None)
+        except OSError as error:
+            raise SettingsError(f"seeds: {seed.file}: cannot be read: {error.strerror}") from None
+
+
+class Document:
+    """One YAML document as plain `data`, with `problems` and the position of every key and value.
+
+    `whole` is False when reading stopped early, so that `data` is not worth looking at.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self.problems: list[Problem] = []
+        self.data: Any = None
+        self.whole = False
+        self._values: dict[Place, tuple[int, int]] = {}
+        self._keys: dict[Place, tuple[int, int]] = {}
+        self._anchors: dict[str, Any] = {}
+        self._aliases = 0
+        text = self._decode(raw)
+        if text is not None:
+            self._parse(text)
+
+    def position(self, problem: Problem) -> tuple[int, int]:
+        """Return line and column, from 1: of the key, of the value, or of what is around it."""
+        if problem.at_key and problem.place in self._keys:
+            return self._keys[problem.place]
+        place = problem.place
+        while place and place not in self._values:
+            place = place[:-1]
+        return self._values.get(place, (1, 1))
+
+    def _stop(self, line: int, column: int, text: str) -> None:
+        place = (f"{line}:{column}",)  # no place in the data
+        self._values[place] = (line, column)
+        self.problems.append(Problem(place, text, bare=True))
+
+    def _decode(self, raw: bytes) -> str | None:
+        try:
+            text = raw.removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError as error:
+            before = raw[: error.start].decode().split("\n")
+            self._stop(
+                len(before), len(before[-1]) + 1, f"byte 0x{raw[error.start]:02x} is not UTF-8; is this a text file?"
+            )
+            return None
+        if found := _NO_TEXT.search(text):
+            before = text[: found.start()].split("\n")
+            self._stop(
+                len(before), len(before[-1]) + 1, f"character U+{ord(found[0]):04X} is not text; is this a text file?"
+            )
+            return None
+        return text
+
+    def _parse(self, text: str) -> None:
+        events = (event for event in yaml.parse(text, Loader=yaml.CSafeLoader))
+        try:
+            for event in events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    if self.whole:
+                        return self._stop(*_at(event), "a second document starts here; a file holds one")
+                    self.data = self._node(next(events), events, ())
+                    self.whole = True
+        except yaml.MarkedYAMLError as error:
+            self.whole = False
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            tab = text.split("\n")[line : line + 1] and text.split("\n")[line][column : column + 1] == "\t"
+            reason = ", ".join(part for part in (error.context, error.problem) if part)
+            self._stop(
+                line + 1, column + 1, "a tab; YAML is indented with spaces" if tab else f"this is not YAML: {reason}"
+            )
+        except _TooDeep as error:
+            self._stop(*_at(error.args[0]), f"nested more than {_DEEPEST} deep")
+        if not self.problems and self.data is None:
+            self.whole = False
+            self._stop(1, 1, "the file is empty; expected a mapping of settings")
+
+    def _node(self, event: Any, events: Iterator[Any], place: Place) -> Any:
+        """Return the value that starts with `event`, taking its other events."""
+        self._values[place] = _at(event)
+        if len(place) > _DEEPEST:
+            raise _TooDeep(event)
+        if isinstance(event, yaml.AliasEvent):
+            self._aliases += 1
+            if event.anchor not in self._anchors:
+                self.problems.append(
+                    Problem(place, f"*{event.anchor} stands for nothing: no &{event.anchor} ends before it")
+                )
+            return self._anchors.get(str(event.anchor))
+        if event.tag not in (None, "!"):
+            self.problems.append(Problem(place, f"tags such as {event.tag} mean nothing here; leave it out"))
+        aliases = self._aliases
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = plain(event.value) if event.implicit[0] else event.value
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(item := next(events), yaml.SequenceEndEvent):
+                value.append(self._node(item, events, (*place, len(value))))
+        else:
+            value = self._mapping(events, place)
+        if event.anchor:
+            self._anchors[event.anchor] = value
+            if self._aliases > aliases:  # a few lines of these unfold to gigabytes
+                self.problems.append(Problem(place, f"&{event.anchor} may not hold an alias itself"))
+        return value
+
+    def _mapping(self, events: Iterator[Any], place: Place) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                self._node(event, events, (*place, "?"))
+                self.problems.append(Problem((*place, "?"), "a key must be a word"))
+                self._node(next(events), events, (*place, "? again"))
+                continue
+            key = event.value  # as it is written: `no` is the top-level domain of Norway
+            here = (*place, key)
+            if key in value:
+                again = (*place, f"{key} again")
+                self._keys[again] = _at(event)
+                self.problems.append(
+                    Problem(again, f'"{key}" is here a second time; first in line {self._keys[here][0]}', True)
+                )
+                self._node(next(events), events, again)
+            else:
+                self._keys[here] = _at(event)
+                value[key] = None
+                value[key] = self._node(next(events), events, here)
+        return value
+
+
+class _TooDeep(Exception):
+    """Carries the event that is too deep; never leaves this module."""
+
+
+def _at(event: Any) -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def plain(text: str) -> Any:
+    """Return what an unquoted scalar means: true, false, null, a decimal number without leading zeros, else a text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
