@@ -1,0 +1,85 @@
+"""Nothing a user meets goes undocumented: commands, settings, policies, report fields, errors, public names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import budgetfrontier
+from budgetfrontier import plugins
+from budgetfrontier.model import ROW_FIELDS, Outcome, QueueState, Summary
+from budgetfrontier.settings.schema import all_settings
+from docs import generated
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def page(name: str) -> str:
+    """A page as it is built, what is generated included."""
+    return generated.fill((DOCS / name).read_text(encoding="utf-8"))
+
+
+def code(text: str) -> set[str]:
+    """What a page sets in code type, outside blocks."""
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def test_every_command_is_in_the_manual_and_in_the_reference() -> None:
+    manual, reference = code(page("operators.md")), page("reference/cli.md")
+    words = {word.partition(" ")[0] for word in manual}
+    for name, parser in generated.commands().items():
+        assert name in words, f"{name} is not in docs/operators.md"
+        assert f"## `{name}`" in reference
+        assert parser.description, f"{name} --help does not say what the command does"
+
+
+@pytest.mark.parametrize("row", all_settings(), ids=lambda row: row.name)
+def test_every_setting_is_in_the_reference(row: object) -> None:
+    assert isinstance(row, tuple)
+    section, _, name = str(row[0]).rpartition(".")
+    heading = f"## `{section}`" if section else "## Top level"
+    after = page("reference/settings.md").partition(heading + "\n")[2].partition("\n## ")[0]
+    assert f"| `{name}` |" in after
+
+
+@pytest.mark.parametrize("kind", ["cost", "assignment", "precedence", "politeness", "canonicalization"])
+def test_every_policy_is_in_the_reference(kind: str) -> None:
+    text = page("reference/policies.md")
+    section = text.partition(f"## {kind.capitalize()}")[2].partition("\n## ")[0]
+    assert section, f"docs/reference/policies.md has no section {kind.capitalize()}"
+    for name in plugins.known(kind):
+        assert f"`{name}`" in section
+
+
+def test_every_report_field_is_in_the_reference() -> None:
+    named = code(page("reference/report.md"))
+    assert named >= set(ROW_FIELDS)
+    assert named >= set(Summary.__struct_fields__)
+    assert named >= {"format", "crawl", "generated", "state", "pause_reason", "totals", "queues"}
+
+
+def test_states_and_outcomes_are_explained() -> None:
+    named = code(page("explanation/semantics.md"))
+    assert named >= {str(state) for state in QueueState}
+    assert named >= {str(outcome) for outcome in Outcome}
+
+
+def test_every_public_name_has_a_docstring_and_is_in_the_reference() -> None:
+    api, errors = page("reference/api.md"), page("reference/errors.md")
+    for name in budgetfrontier.__all__:
+        if name.startswith("_"):
+            continue
+        assert getattr(budgetfrontier, name).__doc__, name
+        assert f"`{name}`" in api or f"`{name}`" in errors, name
+
+
+def test_every_page_is_reachable() -> None:
+    listed = set()
+    for index in DOCS.rglob("*.md"):
+        for tree in re.findall(r"```\{toctree\}(.*?)```", index.read_text(encoding="utf-8"), re.DOTALL):
+            entries = [line.strip() for line in tree.splitlines() if line.strip() and not line.startswith(":")]
+            listed |= {(index.parent / entry).with_suffix(".md").resolve() for entry in entries}
+    pages = {p.resolve() for p in DOCS.rglob("*.md") if "_build" not in p.parts}
+    assert pages - listed == {(DOCS / "index.md").resolve()}

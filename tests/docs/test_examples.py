@@ -1,0 +1,91 @@
+"""The examples of the README and the docs: Python runs, YAML is valid, commands parse.
+
+The Python blocks of a page run in one process, one after another, in an empty folder. A block that starts with a comment
+naming a file, `# crawl.yaml` or `# my_policies.py`, is written to that file first; such Python is imported by what
+follows, not run.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from budgetfrontier import Settings
+from budgetfrontier.cli import build_parser
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# ([\w./-]+\.\w+)$")
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+    """Of the page, from 1, where `text` starts."""
+
+    @property
+    def file(self) -> str | None:
+        named = _FILE.match(self.text.partition("\n")[0])
+        return named[1] if named else None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in _BLOCK.finditer(text)]
+
+
+def pages_with(language: str) -> list[object]:
+    chosen = [page for page in PAGES if any(block.language == language for block in blocks(page))]
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in chosen]
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """Write the blocks that name a file, and the files that YAML examples mention."""
+    (folder / "seeds.txt").write_text("https://www.example.org/\n", encoding="utf-8")
+    for block in blocks(page):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_runs(page: Path, tmp_path: Path) -> None:
+    write_files(page, tmp_path)
+    script = ""
+    for block in blocks(page):
+        if block.language == "python" and not block.file:
+            script += "\n" * (block.line - 1 - script.count("\n")) + block.text  # tracebacks name the page's lines
+    (tmp_path / "page.py").write_text(script, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, f"{page}\n{run.stdout}\n{run.stderr}"
+
+
+@pytest.mark.parametrize("page", pages_with("yaml"))
+def test_yaml_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(page, tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for block in blocks(page):
+        if block.language == "yaml":
+            path = tmp_path / (block.file or "example.yaml")
+            path.write_text(block.text, encoding="utf-8")
+            Settings.from_yaml(path)
+
+
+@pytest.mark.parametrize("page", pages_with("sh"))
+def test_commands_parse(page: Path) -> None:
+    parser = build_parser()
+    for block in blocks(page):
+        if block.language == "sh":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words[:1] == ["budgetfrontier"]:
+                    assert parser.parse_args(words[1:]), line
