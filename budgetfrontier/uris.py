@@ -13,7 +13,7 @@ from xxhash import xxh3_64_digest, xxh3_128_digest
 
 from budgetfrontier.errors import InvalidUrl
 
-MAX_BYTES = 8192
+MAX_LENGTH = 8192
 """Longer URLs are refused."""
 
 MAX_HOST = 253
@@ -36,7 +36,7 @@ def parse(url: str) -> str:
     than the DNS allows), "port" (no number from 1 to 65535), "syntax". Costs about 0.7 us.
     """
     try:
-        parsed = can_ada.parse(url if len(url) <= MAX_BYTES else "")
+        parsed = can_ada.parse(url if len(url) <= MAX_LENGTH else "")
     except (ValueError, TypeError):
         raise _why(url) from None
     href = parsed.href
@@ -45,7 +45,7 @@ def parse(url: str) -> str:
     if "#" in href:
         href = href[: href.index("#")]
     if len(href) > MAX_HOST:  # only then can one of these two be too long
-        if len(href) > MAX_BYTES:
+        if len(href) > MAX_LENGTH:
             raise InvalidUrl("too-long")
         if len(parsed.hostname.removesuffix(".")) > MAX_HOST:
             raise InvalidUrl("host", "longer than the DNS allows")
@@ -58,7 +58,7 @@ def _why(url: object) -> InvalidUrl:
     """Say why the parser refused: it does not tell."""
     if not isinstance(url, str):
         return InvalidUrl("type", f"a URL is a str, not {type(url).__name__}")
-    if len(url) > MAX_BYTES:
+    if len(url) > MAX_LENGTH:
         return InvalidUrl("too-long")
     if not url.strip():
         return InvalidUrl("empty")
