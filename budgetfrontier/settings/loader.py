@@ -12,12 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.reading import Place, Problem, Reader, nearest
-from budgetfrontier.settings.schema import Seed, Settings
+from budgetfrontier.settings.schema import Settings
 
 _DEEPEST = 50
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -69,22 +68,6 @@ def profile(name: str) -> Settings:
     settings = reader.settings(document.data, Settings())
     reader.check()
     return settings
-
-
-def read_seeds(settings: Settings) -> Iterator[Seed]:
-    """Yield every seed with its `url`, those of seed files too, as they are read; SettingsError if a file cannot be."""
-    for seed in settings.seeds:
-        if seed.file is None:
-            yield seed
-            continue
-        try:
-            # What is no UTF-8 comes through as surrogates, and is refused as a URL, one line at a time.
-            with open(seed.file, encoding="utf-8-sig", errors="surrogateescape") as lines:
-                for line in map(str.strip, lines):
-                    if line and not line.startswith("#"):
-                        yield msgspec.structs.replace(seed, url=line, file=None)
-        except OSError as error:
-            raise SettingsError(f"seeds: {seed.file}: cannot be read: {error.strerror}") from None
 
 
 class Document:

@@ -12,6 +12,7 @@ from budgetfrontier.settings.values import (
     DURATION,
     FLAG,
     NUMBER,
+    POSITIVE_DURATION,
     SIZE,
     TEXT,
     TEXTS,
@@ -163,9 +164,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 20
     max_queued: Annotated[int, About("most URIs queued in the frontier; 0 for no limit", COUNT)] = 0
     max_queue_size: Annotated[int, About("most URIs in one queue; 0 for no limit", COUNT, True)] = 0
-    lease_ttl: Annotated[float, About("a URI handed out comes back after this long without an answer", DURATION)] = (
-        300.0
-    )
+    lease_ttl: Annotated[
+        float, About("a URI handed out comes back after this long without an answer", POSITIVE_DURATION)
+    ] = 300.0
     commit_interval: Annotated[float, About("sync to disk at least this often", DURATION)] = 0.5
     commit_operations: Annotated[int, About("sync to disk after this many operations", integer(1))] = 100_000
     suffix_list: Annotated[
@@ -183,8 +184,8 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         str, About("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
     ] = "budgetfrontier"
     concurrency: Annotated[int, About("fetches at a time", integer(1, 10_000))] = 32
-    timeout: Annotated[float, About("give up on a fetch after this long", DURATION)] = 60.0
-    connect_timeout: Annotated[float, About("give up on connecting after this long", DURATION)] = 10.0
+    timeout: Annotated[float, About("give up on a fetch after this long", POSITIVE_DURATION)] = 60.0
+    connect_timeout: Annotated[float, About("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
     max_body: Annotated[int, About("read no more of a page than this; 0 for no limit", SIZE)] = 10 * 1024**2
     robots: Annotated[
         bool | str, About("true: obey robots.txt; ignore: only where you may", choice(True, "ignore"))

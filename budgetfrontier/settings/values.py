@@ -49,6 +49,13 @@ def duration(value: object) -> float:
     return float(value)
 
 
+def _positive_duration(value: object) -> float:
+    seconds = duration(value)
+    if not seconds:
+        raise ValueError(show(value))
+    return seconds
+
+
 def size(value: object) -> int:
     """Return bytes from a number of bytes or a text such as "50GiB", "10 MB"; ValueError otherwise."""
     if isinstance(value, str):
@@ -161,7 +168,9 @@ def matching(kind: Kind, pattern: str, text: str) -> Kind:
 
 FLAG = Kind("true or false", _read_flag)
 NUMBER = Kind("a number of at least 0", _read_number)
-DURATION = Kind('a duration (seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)', duration)
+_DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
+DURATION = Kind(f"a duration {_DURATIONS}", duration)
+POSITIVE_DURATION = Kind(f"a duration above 0 {_DURATIONS}", _positive_duration)
 SIZE = Kind("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size)
 TEXT = Kind("text", _read_text)
 TEXTS = listed(TEXT, many="a list of texts")
