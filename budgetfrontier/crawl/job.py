@@ -1,8 +1,8 @@
 """A crawl from its settings: seeds, the loop that drives the frontier, the end.
 
 One task owns the frontier, which is synchronous and belongs to one thread; it leases as fetchers come free, finishes
-what they bring, and never sleeps longer than a commit interval, so that commands from outside are applied. What to fetch
-next, and when, is the engine's business alone.
+what they bring, and never sleeps longer than a commit interval, so that commands from outside are applied. What to
+fetch next, and when, is the engine's business alone.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class Progress:
     def line(self, summary: Summary, *, rate: float, in_flight: int) -> str:
         """Return the plain form: one line of words and figures."""
         return (
-            f"{clock(self.elapsed)} {summary.state.lower()}: "
-            f"{self._fetched} fetched ({rate:.1f}/s, {size(self._bytes)}), {in_flight} in flight, {summary.queued} queued, {summary.future} for later, {summary.dead} dead, "
+            f"{clock(self.elapsed)} {summary.state.lower()}: {self._fetched} fetched "
+            f"({rate:.1f}/s, {size(self._bytes)}), {in_flight} in flight, {backlog(summary)}, "
             f"spend {summary.expenditure}; queues: {queues(summary)}"
         )
 
@@ -86,7 +86,7 @@ class Progress:
         for name, words in (
             ("crawl", f"{summary.state.lower()} for {clock(self.elapsed)}, {in_flight} in flight"),
             ("fetched", f"{self._fetched}  ({rate:.1f}/s now, {average:.1f}/s on average, {size(self._bytes)})"),
-            ("URIs", f"{summary.queued} queued, {summary.future} for later, {summary.seen} seen, {summary.dead} dead"),
+            ("URIs", f"{backlog(summary)}, {summary.seen} seen"),
             (
                 "spend",
                 f"{summary.expenditure}: {summary.succeeded} good, {summary.failed} failed, {summary.retried} retried",
@@ -101,6 +101,16 @@ def queues(summary: Summary) -> str:
     """Return how many queues are in each state: "3 ready, 1 retired"."""
     counts = ((state, summary.queues.get(state, 0)) for state in QueueState)
     return ", ".join(f"{count} {state.lower().replace('_', '-')}" for state, count in counts if count) or "none"
+
+
+def backlog(summary: Summary) -> str:
+    """Return how many URIs wait, and how many were given up."""
+    return f"{summary.queued} queued, {summary.future} for later, {summary.dead} dead"
+
+
+def ends(summary: Summary) -> str:
+    """Return how the attempts ended."""
+    return f"{summary.succeeded} good, {summary.failed} failed, {summary.retried} retried"
 
 
 def clock(seconds: float) -> str:

@@ -1,0 +1,69 @@
+"""Commands that crawl: `crawl` and `demo`. They need the extra `crawl`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.errors import MissingExtra
+
+_EXTRA = ("aiohttp", "selectolax", "protego", "rich", "yarl")
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    parser = add_command(
+        commands,
+        "crawl",
+        crawl,
+        "run a crawl from a YAML file, or go on with it",
+        more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped.",
+    )
+    parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
+    parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
+    parser = add_command(
+        commands,
+        "demo",
+        demo,
+        "crawl a small synthetic web on loopback, traps included, and show what budgets do",
+        more="Takes under a minute and needs no network.",
+    )
+    parser.add_argument(
+        "--job", metavar="DIR", type=Path, help="a new folder for the job (default: a temporary one, named at the end)"
+    )
+
+
+def crawl(args: argparse.Namespace) -> int:
+    """Run or resume a crawl."""
+    from budgetfrontier.settings import Settings
+
+    settings = Settings.from_yaml(args.config)
+    try:
+        from budgetfrontier.crawl import job
+    except ModuleNotFoundError as error:
+        raise _explained(error) from error
+    return job.crawl(settings, args.job or Path(folder_name(settings.crawl)))
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Run the demonstration."""
+    try:
+        from budgetfrontier.crawl.demo import run
+    except ModuleNotFoundError as error:
+        raise _explained(error) from error
+    return run.demo(args.job)
+
+
+def folder_name(name: str) -> str:
+    """Return the name of a crawl as that of a folder.
+
+    >>> folder_name("news 2026/11")
+    'news-2026-11'
+    """
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "crawl"
+
+
+def _explained(error: ModuleNotFoundError) -> Exception:
+    return MissingExtra("crawl") if (error.name or "").partition(".")[0] in _EXTRA else error

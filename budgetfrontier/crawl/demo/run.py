@@ -1,0 +1,81 @@
+"""The demonstration: a crawl under budgets pauses at its finish, one budget is raised, it goes on."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from budgetfrontier.crawl.demo import web
+from budgetfrontier.crawl.demo.loopback import Loopback
+from budgetfrontier.crawl.job import crawl
+from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.engine.adjustments import steer
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlState, QueueState
+from budgetfrontier.reports import text
+from budgetfrontier.settings import Settings
+from budgetfrontier.store.snapshot import Report
+
+RAISED = 100
+
+
+def demo(job: Path | None) -> int:
+    """Crawl the synthetic web in a new job folder (None: a temporary one, which is kept); return the exit code.
+
+    The reports, and one line about each stop, go to stdout; progress to stderr.
+    """
+    folder = job or Path(tempfile.mkdtemp(prefix="budgetfrontier-demo-"))
+    if (folder / "frontier").exists():
+        raise FrontierError(f"{folder} holds a crawl already; name a new folder, or remove this one")
+    with _web() as addresses:
+        settings = _settings(addresses)
+        budget = settings.frontier.queue_total_budget
+        _say(f"{len(web.HOSTS)} hosts on {addresses['*.test']}; each may spend {budget}; the job is in {folder}")
+        if not _crawl(settings, folder):
+            return 1
+        _stop(folder, "every site is crawled; the traps are over their budget, and retired with all they hold")
+        change = {"match": f"queue:{web.CALENDAR}", "set": {"queue_total_budget": RAISED}}
+        steer(folder / "frontier", "adjust", change, who="demo", reason="a second look at the calendar")
+        _say(f"adjusted: {web.CALENDAR} may spend {RAISED} in all; the crawl goes on")
+        if not _crawl(settings, folder):
+            return 1
+        _stop(folder, f"{web.CALENDAR} spent what it was given and is retired again; {web.SHOP} was not tried")
+    _say(f"the job is kept: try budgetfrontier queues {folder}, explain {folder} {web.CALENDAR}, audit {folder}")
+    return 0
+
+
+def _crawl(settings: Settings, folder: Path) -> bool:
+    """Crawl until the pause at the finish; False if it was interrupted."""
+    crawl(settings, folder, progress=Progress(every=5.0))
+    return Report.read(folder / "frontier").state is CrawlState.PAUSED
+
+
+def _stop(folder: Path, what: str) -> None:
+    report = Report.read(folder / "frontier")
+    print(text.render(report))
+    retired = ", ".join(row.queue for row in report.queues if row.state is QueueState.RETIRED)
+    _say(f"paused: {what} (retired: {retired})")
+
+
+def _say(line: str) -> None:
+    print(f"==> {line}", flush=True)
+
+
+@contextmanager
+def _web() -> Iterator[dict[str, str]]:
+    """Serve the web; yields what `fetch.resolve` needs to find it."""
+    with Loopback(web.answer) as server, socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # bound but not listening: whoever connects is refused
+        yield {web.DOWN: f"127.0.0.1:{deaf.getsockname()[1]}", "*.test": server.address}
+
+
+def _settings(addresses: dict[str, str]) -> Settings:
+    with as_file(files("budgetfrontier") / "profiles" / "demo.yaml") as path:
+        settings = Settings.from_yaml(path)
+    chosen = settings.to_dict()
+    chosen["fetch"]["resolve"] = addresses
+    return Settings.from_dict(chosen)
