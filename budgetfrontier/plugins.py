@@ -12,7 +12,7 @@ from typing import Any
 from budgetfrontier.errors import PolicyError
 
 ENTRY_POINTS = "budgetfrontier.policies"
-"""Group under which an installed package offers policies, each as "kind.name": "cost.mine" is the cost policy "mine"."""
+"""Group under which installed packages offer policies, each as "kind.name": "cost.mine" is the cost policy "mine"."""
 
 _CALLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cost": (("uri",), ()),
@@ -73,10 +73,10 @@ def _find(kind: str, name: str) -> Any:
         return _load(kind, installed[name])
     names = known(kind)
     near = difflib.get_close_matches(ours, names, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f" (did you mean {near[0]}?)" if near else ""
     raise PolicyError(
-        f"there is no {kind} policy {name!r}{hint} Known: {', '.join(names)}; Heritrix's {', '.join(module.HERITRIX)};"
-        " or one of your own as module:name"
+        f"there is no {kind} policy {name!r}{hint}; there are {', '.join([*names, *module.HERITRIX])}, and your own as "
+        "module:name"
     )
 
 
@@ -92,8 +92,10 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Callabl
     except TypeError as error:
         takes = [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
         raise PolicyError(f"{kind} policy {name}: {error}; its options are: {', '.join(takes) or 'none'}") from None
+    policy: Callable[..., Any] = target
     try:
-        policy = target(**options) if isinstance(target, type) else target
+        if isinstance(target, type):
+            policy = target(**options)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{kind} policy {name}: {error}") from error
     if options and policy is target:

@@ -178,8 +178,8 @@ def _regex(pattern: object, add: int) -> _Weight:
         raise ValueError("regex needs pattern: a regular expression")
     try:
         search = re.compile(pattern).search
-    except re.error as error:
-        raise ValueError(f"pattern: {pattern!r}: {error}") from None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"pattern: {pattern!r:.200}: {error}") from None
     return lambda uri: add if search(uri.url) else 0
 
 
