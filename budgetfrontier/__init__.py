@@ -1,0 +1,82 @@
+"""A crawl frontier that spends a budget on each host, survives crashes, and can be steered while it runs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from budgetfrontier.clock import ManualClock as ManualClock
+    from budgetfrontier.engine.adjustments import Adjustment as Adjustment
+    from budgetfrontier.engine.frontier import Frontier as Frontier
+    from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
+    from budgetfrontier.errors import FrontierClosed as FrontierClosed
+    from budgetfrontier.errors import FrontierError as FrontierError
+    from budgetfrontier.errors import FrontierLocked as FrontierLocked
+    from budgetfrontier.errors import LeaseExpired as LeaseExpired
+    from budgetfrontier.errors import NewerSchema as NewerSchema
+    from budgetfrontier.errors import NotAFrontier as NotAFrontier
+    from budgetfrontier.errors import SettingsError as SettingsError
+    from budgetfrontier.errors import StorageFull as StorageFull
+    from budgetfrontier.errors import WrongThread as WrongThread
+    from budgetfrontier.model import Admission as Admission
+    from budgetfrontier.model import CrawlState as CrawlState
+    from budgetfrontier.model import CrawlUri as CrawlUri
+    from budgetfrontier.model import DeadLetter as DeadLetter
+    from budgetfrontier.model import Directive as Directive
+    from budgetfrontier.model import Lease as Lease
+    from budgetfrontier.model import Outcome as Outcome
+    from budgetfrontier.model import QueueRecord as QueueRecord
+    from budgetfrontier.model import QueueState as QueueState
+    from budgetfrontier.model import Summary as Summary
+    from budgetfrontier.model import Tally as Tally
+    from budgetfrontier.settings import Settings as Settings
+    from budgetfrontier.store.snapshot import Reader as Reader
+    from budgetfrontier.store.snapshot import Report as Report
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "clock": ("ManualClock",),
+    "engine.adjustments": ("Adjustment",),
+    "engine.frontier": ("Frontier",),
+    "errors": (
+        "CorruptFrontier",
+        "FrontierClosed",
+        "FrontierError",
+        "FrontierLocked",
+        "LeaseExpired",
+        "NewerSchema",
+        "NotAFrontier",
+        "SettingsError",
+        "StorageFull",
+        "WrongThread",
+    ),
+    "model": (
+        "Admission",
+        "CrawlState",
+        "CrawlUri",
+        "DeadLetter",
+        "Directive",
+        "Lease",
+        "Outcome",
+        "QueueRecord",
+        "QueueState",
+        "Summary",
+        "Tally",
+    ),
+    "settings": ("Settings",),
+    "store.snapshot": ("Reader", "Report"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    # Names are fetched when first used: a command that only prints help imports no LMDB.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

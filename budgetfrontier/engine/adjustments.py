@@ -1,0 +1,334 @@
+"""The commands that steer a frontier, and the record of what they did.
+
+A command is applied in one transaction with its audit entry, however it came: through the API, or through the mailbox.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, validate_override
+from budgetfrontier.store import keys
+from budgetfrontier.store.meta import write_settings
+from budgetfrontier.store.records import (
+    AuditEntry,
+    decode_dead,
+    decode_future,
+    decode_queue,
+    decode_uri,
+    encode,
+)
+
+NAMED = 1000  # queues that a dry run names; it counts them all
+_PRICED = 100_000  # URIs of one queue that a dry run adds up
+
+
+class Adjustment(msgspec.Struct, kw_only=True):
+    """What `adjust` did, or with `dry_run` would do.
+
+    `before` and `after` are the values in force for what `match` names. A dry run lists the queues that would retire
+    and revive, and what the revived could then spend; a real one only counts the queues that get another look.
+    """
+
+    id: int
+    match: str
+    set: dict[str, Any]
+    dry_run: bool
+    before: dict[str, Any]
+    after: dict[str, Any]
+    retired: list[str]
+    revived: list[str]
+    retired_count: int
+    revived_count: int
+    spend: int
+
+
+# -- the commands: each changes the kernel and returns the effect that the audit keeps
+
+
+def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
+    queue = kernel.queues.find(str(args["queue"]))
+    if queue is None:
+        raise FrontierError(f"there is no queue {args['queue']!r}; `budgetfrontier queues JOB` lists them")
+    return queue
+
+
+def _look(kernel: Kernel, queue: QueueRecord) -> dict[str, Any]:
+    return {"state": queue.state, "wake_time": queue.wake_time, "queued": queue.queued}
+
+
+def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], None]) -> Operation:
+    def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+        queue = _queue(kernel, args)
+        before = _look(kernel, queue)
+        change(kernel, queue, args, now)
+        return {"before": before, "after": _look(kernel, queue)}
+
+    return apply
+
+
+def _unretire(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    if queue.state is RETIRED:
+        kernel.unretire(queue)
+    queue.by_name = False
+
+
+def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
+    def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+        before = kernel.counters.state
+        change(kernel, args)
+        return {"before": {"state": before}, "after": {"state": kernel.counters.state}}
+
+    return apply
+
+
+def _pause(kernel: Kernel, args: dict[str, Any]) -> None:
+    counters = kernel.counters
+    if counters.state not in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
+        counters.state = CrawlState.PAUSING if kernel.leases.out else CrawlState.PAUSED
+        counters.pause_reason = str(args.get("reason") or "operator")
+
+
+def _resume(kernel: Kernel, args: dict[str, Any]) -> None:
+    counters = kernel.counters
+    if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        counters.state = CrawlState.RUNNING if counters.scheduled else CrawlState.NEW
+        counters.pause_reason = None
+
+
+def _terminate(kernel: Kernel, args: dict[str, Any]) -> None:
+    kernel.counters.state = CrawlState.TERMINATED
+    kernel.counters.pause_reason = None
+
+
+def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Append an override to the adjustments, or only say what that would do."""
+    override = validate_override(args["match"], args["set"])
+    if not override.set:
+        raise FrontierError("adjust needs at least one setting to change")
+    adjustments = [*kernel.adjustments, override]
+    after = Effective(kernel.settings.frontier, [*kernel.settings.overrides, *adjustments])
+    sample = _sample(kernel, override.match)
+    effect: dict[str, Any] = {
+        "match": override.match,
+        "set": override.set,
+        "before": _values(kernel.effective.for_uri(*sample), override),
+        "after": _values(after.for_uri(*sample), override),
+    }
+    if args.get("dry_run"):
+        return effect | _foresee(kernel, override, after)
+    effect["revived"] = kernel.counters.retired
+    kernel.change_settings(kernel.settings, adjustments)
+    if "precedence" in override.set:
+        kernel.refresh_inactive()
+    effect["revived"] -= kernel.counters.retired
+    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.settings, adjustments)
+    return effect
+
+
+def _sample(kernel: Kernel, match: str) -> tuple[str, str]:
+    """A URI and queue that the match names, to show values before and after: its queue's head, or its host's root."""
+    parsed = parse_match(match)
+    name = parsed.exact or ""
+    queue = kernel.queues.find(name) if name else None
+    head = kernel.head(queue) if queue is not None else None
+    return (decode_uri(head[1][4:]).url if head else f"http://{name}/"), name
+
+
+def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
+    flat = {
+        **msgspec.structs.asdict(settings),
+        "retire_when": "reached" if settings.reached else "exceeded",
+        "order": "lifo" if settings.lifo else "fifo",
+        "retry.delay": settings.retry_delay,
+        "retry.scope": "uri" if settings.retry_uri else "queue",
+    }
+    return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
+
+
+def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, Any]:
+    """Which queues would retire or revive, and what the revived could spend. O(queues), and their pending URIs."""
+    kernel.queues.flush()
+    retired: list[str] = []
+    revived: list[str] = []
+    counts = [0, 0]
+    spend = 0
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.QUEUES])
+    cursor.first()
+    for key, value in cursor.iternext():
+        if key == keys.SENTINEL:
+            break
+        queue = decode_queue(value)
+        head = kernel.head(queue)
+        if queue.state is EXHAUSTED or queue.by_name or head is None:
+            continue
+        settings = after.for_uri(decode_uri(head[1][4:]).url, queue.queue)
+        rules.take(queue, settings)
+        stays_out = rules.must_retire(queue, settings.reached)
+        if queue.state is RETIRED and not stays_out:
+            counts[1] += 1
+            spend += _affordable(kernel, queue)
+            if len(revived) < NAMED:
+                revived.append(queue.queue)
+        elif queue.state is not RETIRED and stays_out:
+            counts[0] += 1
+            if len(retired) < NAMED:
+                retired.append(queue.queue)
+    return {
+        "dry_run": True,
+        "retired": retired,
+        "revived": revived,
+        "retired_count": counts[0],
+        "revived_count": counts[1],
+        "spend": spend,
+    }
+
+
+def _affordable(kernel: Kernel, queue: QueueRecord) -> int:
+    """What a queue would spend at the most: what its URIs cost, as far as its total budget goes."""
+    left = queue.total_budget - queue.expenditure if queue.total_budget >= 0 else None
+    cost = 0
+    prefix = keys.u32.pack(queue.id)
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.PENDING])
+    cursor.set_range(prefix)
+    for counted, key in enumerate(cursor.iternext(keys=True, values=False)):
+        if key[:4] != prefix or counted == _PRICED or (left is not None and cost > left):
+            break
+        cost += keys.pending.unpack(key)[3]
+    return cost if left is None else min(cost, left)
+
+
+def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Delete pending URIs by queue glob and URL regex; those that are out stay. O(URIs of the queues that match)."""
+    pattern = re.compile(args["pattern"]) if args.get("pattern") else None
+    glob = args.get("queue")
+    deleted = touched = 0
+    for queue_id in _matching(kernel, glob):
+        queue = kernel.queues.get(queue_id)
+        keys_out = kernel.leases.keys
+        prefix = keys.u32.pack(queue_id)
+        cursor = kernel.env.txn.cursor(kernel.env.db[keys.PENDING])
+        cursor.set_range(prefix)
+        doomed = []
+        for key, value in cursor.iternext():
+            if key[:4] != prefix or key == keys.SENTINEL:
+                break
+            if key not in keys_out and (pattern is None or pattern.search(decode_uri(value[4:]).url)):
+                doomed.append(key)
+        for key in doomed:
+            kernel.remove(queue, key)
+        if doomed:
+            touched += 1
+            kernel.queues.dirty.add(queue_id)
+            kernel.deleted(queue)
+        deleted += len(doomed) + _delete_future(kernel, queue, pattern)
+    return {"deleted": deleted, "queues": touched}
+
+
+def _matching(kernel: Kernel, glob: str | None) -> list[int]:
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.QUEUE_IDS])
+    cursor.first()
+    return [
+        keys.u32.unpack(value)[0]
+        for key, value in cursor.iternext()
+        if value and (glob is None or fnmatch.fnmatchcase(key.decode(), glob))
+    ]
+
+
+def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: re.Pattern[str] | None) -> int:
+    if not queue.future:
+        return 0
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.FUTURE])
+    cursor.first()
+    doomed = []
+    for key, value in cursor.iternext():
+        if key != keys.SENTINEL:
+            row = decode_future(value)
+            if row.queue == queue.id and (pattern is None or pattern.search(decode_uri(row.value[4:]).url)):
+                doomed.append(key)
+    for key in doomed:
+        kernel.not_later(queue, key)
+    return len(doomed)
+
+
+def _dead(kernel: Kernel, args: dict[str, Any]) -> list[tuple[int, bytes]]:
+    """The dead letters that ids or a queue key name; all of them when neither is given."""
+    ids = None if args.get("ids") is None else set(args["ids"])
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.DEAD])
+    cursor.first()
+    found = []
+    for key, value in cursor.iternext():
+        if key == keys.SENTINEL:
+            break
+        ordinal = keys.u64.unpack(key)[0]
+        if ids is not None and ordinal not in ids:
+            continue
+        if args.get("queue") is None or decode_dead(value).name == args["queue"]:
+            found.append((ordinal, value))
+    return found
+
+
+def replay(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Put dead letters back on their queues, as fresh as when they were scheduled."""
+    found = _dead(kernel, args)
+    for ordinal, value in found:
+        row = decode_dead(value)
+        kernel.env.txn.delete(keys.u64.pack(ordinal), db=kernel.env.db[keys.DEAD])
+        place = row.place[:-8] + bytes(8)  # an arrival now
+        kernel.place(kernel.queues.get(row.queue), place, keys.FRESH + row.value[4:], now)
+    return {"replayed": len(found)}
+
+
+def drop(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Drop dead letters for good."""
+    found = _dead(kernel, args)
+    for ordinal, _ in found:
+        kernel.env.txn.delete(keys.u64.pack(ordinal), db=kernel.env.db[keys.DEAD])
+    return {"dropped": len(found)}
+
+
+Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
+
+OPERATIONS: dict[str, Operation] = {
+    "adjust": adjust,
+    "retire": _on_queue(lambda kernel, queue, args, now: kernel.retire(queue)),
+    "unretire": _on_queue(_unretire),
+    "snooze": _on_queue(lambda kernel, queue, args, now: kernel.snooze(queue, float(args["until"]), now)),
+    "wake": _on_queue(lambda kernel, queue, args, now: kernel.wake(queue, now)),
+    "pause": _crawl_state(_pause),
+    "resume": _crawl_state(_resume),
+    "terminate": _crawl_state(_terminate),
+    "delete": delete,
+    "replay": replay,
+    "drop": drop,
+}
+
+
+def check_command(op: str, args: dict[str, Any]) -> None:
+    """Raise for arguments that could not be applied, before anything is changed."""
+    if op == "adjust":
+        validate_override(args["match"], args["set"])
+    elif op == "delete" and args.get("pattern"):
+        try:
+            re.compile(args["pattern"])
+        except re.error as e:
+            raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
+    elif op == "snooze":
+        float(args["until"])
+
+
+def record(kernel: Kernel, entry: AuditEntry) -> None:
+    """Add an entry to the audit, within the transaction of what it tells of."""
+    kernel.counters.audit += 1
+    kernel.env.txn.put(keys.u64.pack(kernel.counters.audit), encode(entry), db=kernel.env.db[keys.AUDIT])

@@ -1,0 +1,85 @@
+"""Calling hooks: after the operation that gave rise to them, in order; their errors are logged, never raised."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.queue import INACTIVE, IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.store.records import DeadRow, dead_letter
+
+log = logging.getLogger("budgetfrontier.hooks")
+
+NAMES = ("on_activate", "on_deactivate", "on_retire", "on_pause_at_finish", "on_finish", "on_dead_letter")
+
+_ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
+
+
+class Hooks:
+    """The hooks of one frontier: objects, or modules, with any of the functions in `NAMES`.
+
+    Each is called with the frontier first. A queue is given as a copy of its record.
+    """
+
+    def __init__(self, frontier: Any, hooks: Sequence[object]) -> None:
+        self._frontier = frontier
+        self._hooks = {name: [getattr(h, name) for h in hooks if hasattr(h, name)] for name in NAMES}
+        self.on_finish = bool(self._hooks["on_finish"])
+        self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self._running = False
+
+    def attach(self, kernel: Kernel) -> None:
+        """Listen to what the kernel does, as far as some hook wants to know."""
+        if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
+            kernel.rotation.on_move = self._moved
+        if self._hooks["on_dead_letter"]:
+            kernel.on_dead = self._died
+
+    def _moved(self, queue: QueueRecord, before: QueueState) -> None:
+        state = queue.state
+        if state is RETIRED:
+            name = "on_retire"
+        elif state is INACTIVE and before in _ACTIVE:
+            name = "on_deactivate"
+        elif before is INACTIVE and state in _ACTIVE:
+            name = "on_activate"
+        else:
+            return
+        if self._hooks[name]:
+            self.waiting.append((name, (msgspec.structs.replace(queue),)))
+
+    def _died(self, ordinal: int, row: DeadRow) -> None:
+        self.waiting.append(("on_dead_letter", (dead_letter(ordinal, row),)))
+
+    def finished(self, lease: Lease, outcome: Outcome) -> None:
+        """A lease was finished."""
+        self.waiting.append(("on_finish", (lease, outcome)))
+
+    def paused_at_finish(self) -> None:
+        """The crawl has paused because it is empty."""
+        if self._hooks["on_pause_at_finish"]:
+            self.waiting.append(("on_pause_at_finish", ()))
+
+    def run(self) -> None:
+        """Call what waits. A hook may use the frontier; what that gives rise to waits its turn."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self.waiting:
+                name, args = self.waiting.popleft()
+                if name == "on_pause_at_finish":
+                    args = (self._frontier.report(),)
+                for hook in self._hooks[name]:
+                    try:
+                        hook(self._frontier, *args)
+                    except Exception:
+                        log.exception("the hook %s of %r failed; the crawl goes on", name, hook)
+        finally:
+            self._running = False

@@ -1,0 +1,524 @@
+"""The rules of `queue` applied to the tables: turns, charges, arrivals, retirement, and when a crawl is over.
+
+One Kernel is one open frontier inside; `frontier` is its face. Nothing here looks at threads, hooks or the mailbox.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from budgetfrontier import plugins
+from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.leases import Leases, Out
+from budgetfrontier.engine.queue import EXHAUSTED, INACTIVE, IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.rotation import NEVER, Rotation
+from budgetfrontier.model import CrawlState, CrawlUri, Lease, Outcome, QueueRecord
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, DeadRow, FutureRow, decode_future, decode_uri, encode
+
+MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
+
+_DELIVERY = keys.delivery
+
+
+class Kernel:
+    """The state of an open frontier: environment, counters, queues, rotation, leases, settings in force."""
+
+    def __init__(self, env: Environment, counters: Counters) -> None:
+        self.env = env
+        self.counters = counters
+        self.queues = Queues(env, counters)
+        self.rotation = Rotation(env, counters, self.queues)
+        self.leases = Leases(env)
+        self.next_due = self._first_due()
+        """A lower bound of the due times of what is scheduled for later."""
+        self.longest_delay = 0.0
+        self.random: Callable[[], float] = random.random
+        self.on_dead: Callable[[int, DeadRow], None] | None = None
+
+    # -- settings
+
+    def apply_settings(self, settings: Settings, adjustments: list[Override]) -> None:
+        """Put settings in force; what they change in queues follows lazily, by revision."""
+        frontier = settings.frontier
+        self.settings = settings
+        self.adjustments = adjustments
+        self.effective = Effective(frontier, [*settings.overrides, *adjustments])
+        self.base = self.effective.base
+        self.trivial = self.effective.trivial
+        self.politeness = plugins.resolve("politeness", frontier.politeness_policy)
+        precedence = plugins.resolve("precedence", frontier.precedence_policy)
+        self.precedence_policy = None if frontier.precedence_policy == "base" else precedence
+        self._costs: dict[str, Callable[[CrawlUri], int]] = {}
+        self.fixed_precedence = self.trivial and self.precedence_policy is None
+        self.longest_delay = max(self.longest_delay, *map(longest_delay, self.effective.variants()))
+
+    def settings_for(self, url: str, queue: str) -> QueueSettings:
+        """The settings in force for a URI on a queue."""
+        return self.base if self.trivial else self.effective.for_uri(url, queue)
+
+    def cost_policy(self, settings: QueueSettings) -> Callable[[CrawlUri], int]:
+        """The cost policy that settings name, made once."""
+        spec = settings.cost_policy
+        name = spec if isinstance(spec, str) else repr(spec)
+        policy = self._costs.get(name)
+        if policy is None:
+            policy = self._costs[name] = plugins.resolve("cost", spec)
+        return policy
+
+    def precedence_for(self, uri: CrawlUri, settings: QueueSettings) -> int:
+        """The precedence that a queue takes from a URI, 0 to 65535."""
+        if self.precedence_policy is None:
+            return settings.precedence
+        return min(max(int(self.precedence_policy(uri, precedence=settings.precedence)), 0), 0xFFFF)
+
+    def take_budgets(self, queue: QueueRecord, uri: CrawlUri) -> QueueSettings:
+        """Take replenish amount, total budget and precedence from those in force for `uri`."""
+        settings = self.settings_for(uri.url, queue.queue)
+        rules.take(queue, settings)
+        self.rotation.set_precedence(queue, self.precedence_for(uri, settings))
+        queue.revision = self.counters.settings_revision
+        return settings
+
+    def refresh(self, queue: QueueRecord) -> None:
+        """After a change of settings: the values of the head URI, if there is one."""
+        if queue.revision != self.counters.settings_revision:
+            head = self.head(queue)
+            if head is not None:
+                self.take_budgets(queue, decode_uri(head[1][4:]))
+            elif self.trivial:
+                rules.take(queue, self.base)
+            self.queues.dirty.add(queue.id)
+
+    def change_settings(self, settings: Settings, adjustments: list[Override]) -> None:
+        """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again."""
+        self.apply_settings(settings, adjustments)
+        self.counters.settings_revision += 1
+        self.revive_retired()
+
+    def revive_retired(self) -> int:
+        """Every RETIRED queue that its operator did not retire by name: to the back of its FIFO. O(retired)."""
+        revived = 0
+        for queue_id in self.rotation.retired():
+            queue = self.queues.get(queue_id)
+            if not queue.by_name:
+                self.unretire(queue)
+                revived += 1
+        return revived
+
+    def refresh_inactive(self) -> None:
+        """After a change of precedences: put the INACTIVE queues in the right FIFOs. O(inactive)."""
+        for queue_id in self.rotation.inactive():
+            self.refresh(self.queues.get(queue_id))
+
+    # -- the URIs of a queue
+
+    def head(self, queue: QueueRecord) -> tuple[bytes, bytes] | None:
+        """The first pending record of a queue that is not out, or its first, out or not, when all are."""
+        cursor = self.env.pending
+        if not cursor.set_range(keys.u32.pack(queue.id)):
+            return None
+        prefix = keys.u32.pack(queue.id)
+        first = found = cursor.item()
+        if first[0][:4] != prefix or first[0] == keys.SENTINEL:
+            return None
+        out = self.leases.keys
+        while found[0] in out:
+            cursor.next()
+            found = cursor.item()
+            if found[0][:4] != prefix:
+                return first
+        return found
+
+    def remove(self, queue: QueueRecord, key: bytes) -> None:
+        """Take one URI out of its queue."""
+        self.env.txn.delete(key, db=self.env.db[keys.PENDING])
+        queue.queued -= 1
+        if queue.state is not RETIRED:
+            self.counters.queued -= 1
+
+    def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
+        """Move one URI to the dead letters."""
+        self.remove(queue, key)
+        ordinal = self.next_ordinal()
+        row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
+        self.env.txn.put(keys.u64.pack(ordinal), encode(row), db=self.env.db[keys.DEAD])
+        if self.on_dead is not None:
+            self.on_dead(ordinal, row)
+
+    def next_ordinal(self) -> int:
+        self.counters.ordinal += 1
+        return self.counters.ordinal
+
+    def place(self, queue: QueueRecord, place: bytes, value: bytes, now: float) -> None:
+        """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now."""
+        directive, priority, cost, ordinal = keys.place.unpack(place)
+        uri = decode_uri(value[4:])
+        settings = self.take_budgets(queue, uri)
+        if not ordinal:
+            ordinal = self.next_ordinal()
+            if settings.lifo:
+                ordinal = keys.MAX_ORDINAL - ordinal
+        key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
+        self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
+        queue.last_enqueued = uri.url
+        self.arrived(queue, 1, settings, now)
+
+    def arrived(self, queue: QueueRecord, count: int, settings: QueueSettings, now: float) -> None:
+        """URIs have been placed on a queue: count them, and bring in a queue that was EXHAUSTED."""
+        queue.queued += count
+        queue.enqueued += count
+        self.queues.dirty.add(queue.id)
+        state = queue.state
+        if state is not RETIRED:
+            self.counters.queued += count
+        if state is EXHAUSTED:
+            if queue.by_name:  # emptied while retired by name
+                self.rotation.move(queue, RETIRED)
+                return
+            self.rotation.move(queue, INACTIVE)
+            if not self.settings.frontier.hold_queues:
+                self.activate(queue, now)
+        elif state is IN_PROCESS:
+            after = rules.after_turn(queue, settings, now)
+            if after is not IN_PROCESS:
+                self.rotation.move(queue, after)
+
+    # -- turns
+
+    def activate(self, queue: QueueRecord, now: float) -> None:
+        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
+        head = self.head(queue)
+        assert head is not None, queue
+        uri = decode_uri(head[1][4:])
+        settings = self.settings_for(uri.url, queue.queue)
+        rules.take(queue, settings)
+        queue.revision = self.counters.settings_revision
+        if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
+            queue.wake_time = now + self.longest_delay  # the clock was ahead when this was stored
+        state = rules.on_activation(queue, settings, now)
+        if state is READY:
+            state = rules.after_turn(queue, settings, now)
+        self.rotation.move(queue, state)
+        queue.precedence = self.precedence_for(uri, settings)
+
+    def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
+        """Hand out up to `count` URIs, each queue in its turn."""
+        leased: list[Lease] = []
+        rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
+        ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
+        pack, unpack_place, fresh = keys.u32.pack, keys.place.unpack_from, keys.FRESH
+        trivial, settings = self.trivial, self.base
+        revision = counters.settings_revision
+        activations = 0
+        deadline = now + ttl
+        if deadline < leases.next_expiry:
+            leases.next_expiry = deadline
+        while len(leased) < count:
+            if not ring:
+                if activations == MAX_ACTIVATIONS or not counters.inactive:
+                    break
+                activations += 1
+                self.activate(rotation.front_inactive(), now)
+                continue
+            queue_id = ring[0]
+            queue = cache.get(queue_id) or queues.get(queue_id)
+            if queue.out:
+                key, value = self.head(queue) or (b"", b"")
+            else:
+                cursor.set_range(pack(queue_id))
+                key, value = cursor.item()
+            uri = decode_uri(value[4:])
+            if not trivial:
+                settings = self.effective.for_uri(uri.url, queue.queue)
+            if queue.revision != revision:
+                self.take_budgets(queue, uri)
+            if queue.balance_replenish_amount <= 0 or (
+                queue.total_budget >= 0
+                and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
+            ):
+                rotation.move(queue, RETIRED)
+                continue
+            if queue.out and not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
+                rotation.move(queue, IN_PROCESS)
+                continue
+            ring.popleft()
+            uri.directive, inverted, cost, _ = unpack_place(key, 4)
+            uri.cost = cost
+            uri.priority = 0x80000000 - inverted
+            lease_id = leases.next_id
+            leases.next_id = lease_id + 1
+            lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1)
+            if value[:4] != fresh:
+                attempts, deliveries = _DELIVERY.unpack_from(value)
+                lease.attempt += attempts
+                lease.delivery += deliveries
+            leases.out[lease_id] = Out(lease, queue_id, key)
+            leases.keys.add(key)
+            queue.out += 1
+            queue.reserved += cost
+            queue.last_leased = uri.url
+            dirty.add(queue_id)
+            if queue.out < settings.per_queue_concurrency and rules.may_lease(
+                queue, settings.per_queue_concurrency, settings.reached
+            ):
+                ring.append(queue_id)
+                counters.ring_back = queue.position = counters.ring_back + 1
+            else:
+                queue.state = IN_PROCESS
+                counters.in_process += 1
+            leased.append(lease)
+        return leased
+
+    def wake_due(self, now: float) -> None:
+        """Snoozed queues that are due join the ring's back, by (wake time, queue id)."""
+        if now < self.rotation.next_wake:
+            return
+        for queue_id in self.rotation.due(now):
+            self._wake(self.queues.get(queue_id), now)
+        self.rotation.woken()
+
+    def _wake(self, queue: QueueRecord, now: float) -> None:
+        state = READY
+        if queue.out:
+            head = self.head(queue)
+            assert head is not None, queue
+            settings = self.settings_for(decode_uri(head[1][4:]).url, queue.queue)
+            if not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
+                state = IN_PROCESS
+        self.rotation.move(queue, state)
+
+    # -- the end of an attempt
+
+    def finish(
+        self,
+        entry: Out,
+        outcome: Outcome,
+        settings: QueueSettings,
+        reason: str,
+        retire_queue: bool,
+        retry_delay: float,
+        now: float,
+    ) -> None:
+        """Charge an attempt whose wake time is set, and put its URI and its queue where they belong."""
+        lease, queue_id, key = entry
+        queue = self.queues.get(queue_id)
+        counters, leases = self.counters, self.leases
+        cost = lease.cost
+        if queue.revision != counters.settings_revision:
+            self.refresh(queue)
+        del leases.out[lease.id]
+        leases.keys.discard(key)
+        queue.out -= 1
+        queue.reserved -= cost
+        penalty = 0
+        if outcome is Outcome.SUCCESS:
+            counters.succeeded += 1
+            self.remove(queue, key)
+        elif outcome is Outcome.RETRY:
+            self._retry(queue, key, settings, reason, retry_delay, now)
+        elif outcome is Outcome.DEFERRED:
+            counters.deferred += 1
+        elif outcome is Outcome.DISREGARDED:
+            counters.disregarded += 1
+            self.remove(queue, key)
+        elif outcome is Outcome.FAILURE:
+            counters.failed += 1
+            queue.errors += 1
+            penalty = settings.error_penalty_amount
+            self.remove(queue, key)
+        else:
+            queue.errors += 1
+            self.bury(queue, key, self._value(key), reason or "dead", now)
+        if outcome in rules.CHARGED:
+            rules.charge(queue, cost, penalty)
+            counters.expenditure += cost + penalty
+        self._after_finish(queue, settings, retire_queue, now)
+
+    def _after_finish(self, queue: QueueRecord, settings: QueueSettings, retire_queue: bool, now: float) -> None:
+        counters, rotation = self.counters, self.rotation
+        state = queue.state
+        after = RETIRED if retire_queue else rules.after_finish(queue, settings, now, rotation.best_waiting)
+        if state is IN_PROCESS and after is READY:  # the common case of `move`, without its questions
+            counters.in_process -= 1
+            counters.ring_back = queue.position = counters.ring_back + 1
+            rotation.ring.append(queue.id)
+            queue.state = READY
+            self.queues.dirty.add(queue.id)
+        elif state is after:
+            self.queues.dirty.add(queue.id)
+        else:
+            if after is INACTIVE and queue.balance > 0:
+                queue.balance = 0  # forfeited to a better precedence
+            rotation.move(queue, after)
+
+    def _value(self, key: bytes) -> bytes:
+        value: bytes = self.env.txn.get(key, db=self.env.db[keys.PENDING])
+        return value
+
+    def _retry(
+        self, queue: QueueRecord, key: bytes, settings: QueueSettings, reason: str, delay: float, now: float
+    ) -> None:
+        value = self._value(key)
+        attempts, deliveries = _DELIVERY.unpack_from(value)
+        value = _DELIVERY.pack(min(attempts + 1, 0xFFFF), deliveries) + value[4:]
+        if attempts >= settings.max_retries:
+            queue.errors += 1
+            self.bury(queue, key, value, reason or "retries exhausted", now)
+            return
+        self.counters.retried += 1
+        if settings.retry_uri and delay > 0:
+            self.remove(queue, key)
+            self.later(queue, key[4:], value, now + delay)
+        else:
+            self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
+
+    def lose(self, entry: Out, now: float, *, front: bool = False, counted: bool = True) -> None:
+        """End a lease that nobody finished: its URI is delivered again, or dead after too many deliveries."""
+        lease, queue_id, key = entry
+        queue = self.queues.get(queue_id)
+        self.leases.remove(entry)
+        queue.out -= 1
+        queue.reserved -= lease.cost
+        if counted:
+            value = self._value(key)
+            attempts, deliveries = _DELIVERY.unpack_from(value)
+            value = _DELIVERY.pack(attempts, min(deliveries + 1, 0xFFFF)) + value[4:]
+            if deliveries + 1 >= self.settings.frontier.max_deliveries:
+                self.bury(queue, key, value, "max deliveries", now)
+            else:
+                self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
+        after = rules.after_lease_lost(queue, now)
+        if after is not queue.state or (after is READY and front):
+            self.rotation.move(queue, after, front=front)
+        self.queues.dirty.add(queue.id)
+
+    def expire(self, now: float) -> None:
+        """End the leases whose deadline has come."""
+        if now >= self.leases.next_expiry:
+            for entry in self.leases.due(now):
+                self.lose(entry, now)
+
+    # -- later
+
+    def later(self, queue: QueueRecord, place: bytes, value: bytes, when: float) -> None:
+        """Set a URI aside until `when`."""
+        key = keys.due.pack(max(when, 0.0), self.next_ordinal())
+        self.env.txn.put(key, encode(FutureRow(queue.id, place, value)), db=self.env.db[keys.FUTURE])
+        self.counters.future += 1
+        queue.future += 1
+        self.queues.dirty.add(queue.id)
+        if queue.state is RETIRED:
+            self.counters.future_retired += 1
+        self.next_due = min(self.next_due, when)
+
+    def not_later(self, queue: QueueRecord, key: bytes) -> None:
+        """Take out of the future what `later` put there."""
+        self.env.txn.delete(key, db=self.env.db[keys.FUTURE])
+        self.counters.future -= 1
+        queue.future -= 1
+        self.queues.dirty.add(queue.id)
+        if queue.state is RETIRED:
+            self.counters.future_retired -= 1
+
+    def _first_due(self) -> float:
+        cursor = self.env.txn.cursor(self.env.db[keys.FUTURE])
+        cursor.first()
+        key = cursor.key()
+        return NEVER if key == keys.SENTINEL else float(keys.due.unpack(key)[0])
+
+    def place_due(self, now: float) -> None:
+        """What was scheduled for later and is due now goes to its queues, by due time."""
+        while now >= self.next_due:
+            cursor = self.env.txn.cursor(self.env.db[keys.FUTURE])
+            cursor.first()
+            key, value = cursor.item()
+            if key != keys.SENTINEL and keys.due.unpack(key)[0] <= now:
+                row = decode_future(value)
+                queue = self.queues.get(row.queue)
+                self.not_later(queue, key)
+                self.place(queue, row.place, row.value, now)
+            self.next_due = self._first_due()
+
+    # -- what operators do to queues
+
+    def retire(self, queue: QueueRecord) -> None:
+        """Retire by name."""
+        queue.by_name = True
+        self.queues.dirty.add(queue.id)
+        if queue.state is not RETIRED:
+            self.rotation.move(queue, RETIRED)
+
+    def unretire(self, queue: QueueRecord) -> None:
+        """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
+        queue.by_name = False
+        self.refresh(queue)
+        self.rotation.move(queue, INACTIVE if queue.queued else EXHAUSTED)
+
+    def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
+        """Block a queue until a time; a URI that is out stays out."""
+        until = max(until, queue.wake_time)
+        self.rotation.set_wake(queue, until)
+        queue.block = until
+        if queue.state is READY and until > now:
+            self.rotation.move(queue, SNOOZED)
+
+    def wake(self, queue: QueueRecord, now: float) -> None:
+        """End a snooze now."""
+        queue.block = 0.0
+        if queue.state is SNOOZED:
+            self._wake(queue, now)
+        if queue.wake_time > now:
+            self.rotation.set_wake(queue, now)
+
+    def deleted(self, queue: QueueRecord) -> None:
+        """URIs of a queue were deleted: an emptied queue is EXHAUSTED."""
+        if not queue.queued and queue.state is not EXHAUSTED:
+            self.rotation.move(queue, EXHAUSTED)
+        elif queue.state is READY and queue.out >= queue.queued:
+            self.rotation.move(queue, IN_PROCESS)
+
+    # -- the crawl
+
+    def is_empty(self) -> bool:
+        """Nothing queued, no lease out, nothing scheduled for later; what waits for RETIRED queues does not count."""
+        counters = self.counters
+        return not counters.queued and not self.leases.out and counters.future <= counters.future_retired
+
+    def settle(self) -> bool:
+        """Let the crawl's state follow what happened. True if it has just paused at its finish."""
+        counters = self.counters
+        state = counters.state
+        if state is CrawlState.RUNNING:
+            if counters.queued or self.leases.out or counters.future > counters.future_retired:
+                return False
+            if self.settings.frontier.pause_at_finish:
+                counters.state, counters.pause_reason = CrawlState.PAUSED, "finish"
+                return True
+            counters.state = CrawlState.FINISHED
+        elif state is CrawlState.PAUSING:
+            if not self.leases.out:
+                counters.state = CrawlState.PAUSED
+        elif state in (CrawlState.NEW, CrawlState.FINISHED) and not self.is_empty():
+            counters.state = CrawlState.RUNNING
+        return False
+
+    def flush(self) -> None:
+        """Write all that lives in memory between commits."""
+        self.queues.flush()
+        self.leases.flush()
+        counters = self.counters
+        counters.ready = len(self.rotation.ring)
+        counters.leases = len(self.leases.out)
+        self.env.txn.put(b"counters", encode(counters), db=self.env.db[keys.META])
+
+
+def longest_delay(settings: QueueSettings) -> float:
+    """The longest wait that settings can give a queue, in seconds."""
+    politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
+    return max(politeness + settings.jitter, settings.retry_delay)

@@ -1,0 +1,97 @@
+"""Leases: what is out, until when, and what of it must be on disk.
+
+A lease is only a mark: its URI stays in its queue. It is written if it is still out at a commit, so that most are never
+written at all; a crash then needs no repair beyond counting a delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from budgetfrontier.engine.rotation import NEVER
+from budgetfrontier.model import Lease
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import LeaseRow, decode_lease, encode
+
+EPOCH_SHIFT = 40  # a trillion leases in one run, sixteen million runs
+
+
+class Out(NamedTuple):
+    """One lease that is out: the lease, its queue's id, and the key of its pending record."""
+
+    lease: Lease
+    queue: int
+    key: bytes
+
+
+class Leases:
+    """The leases that are out, by id, oldest first. Memory grows with them, not with queues."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self.out: dict[int, Out] = {}
+        self.keys: set[bytes] = set()
+        """The pending keys of those leases."""
+        self.next_expiry = NEVER
+        """A lower bound of their deadlines."""
+        self.next_id = 0
+        self._written: set[int] = set()
+
+    def start(self, epoch: int) -> None:
+        """Give out ids of this run, which no other run gives out."""
+        self.next_id = (epoch << EPOCH_SHIFT) + 1
+
+    def stored(self) -> Iterator[tuple[int, LeaseRow]]:
+        """The leases that an earlier run left, by id."""
+        cursor = self._env.txn.cursor(self._env.db[keys.LEASES])
+        cursor.first()
+        for key, value in cursor.iternext():
+            if key != keys.SENTINEL:
+                yield keys.u64.unpack(key)[0], decode_lease(value)
+
+    def keep(self, entry: Out) -> None:
+        """Take over a lease of an earlier run."""
+        self.out[entry.lease.id] = entry
+        self.keys.add(entry.key)
+        self._written.add(entry.lease.id)
+        self.next_expiry = min(self.next_expiry, entry.lease.expires)
+
+    def due(self, now: float) -> list[Out]:
+        """The leases whose deadline has come, by id. O(leases out), and only once the earliest can be due."""
+        if now < self.next_expiry:
+            return []
+        found = [entry for _, entry in sorted(self.out.items()) if entry.lease.expires <= now]
+        self.next_expiry = min(
+            (entry.lease.expires for entry in self.out.values() if entry.lease.expires > now), default=NEVER
+        )
+        return found
+
+    def remove(self, entry: Out) -> None:
+        """The lease has ended."""
+        del self.out[entry.lease.id]
+        self.keys.discard(entry.key)
+
+    def renewed(self, entry: Out, expires: float) -> None:
+        """Set another deadline."""
+        entry.lease.expires = expires
+        self.next_expiry = min(self.next_expiry, expires)
+        if entry.lease.id in self._written:
+            self._write(entry)
+
+    def _write(self, entry: Out) -> None:
+        row = encode(LeaseRow(entry.queue, entry.key, entry.lease.expires))
+        self._env.txn.put(keys.u64.pack(entry.lease.id), row, db=self._env.db[keys.LEASES])
+
+    def flush(self) -> None:
+        """Write the leases that are out, take out those that have ended."""
+        txn, db = self._env.txn, self._env.db[keys.LEASES]
+        out = self.out.keys()
+        if out == self._written:
+            return
+        for lease_id in sorted(self._written - out):
+            txn.delete(keys.u64.pack(lease_id), db=db)
+        for lease_id in sorted(out - self._written):
+            self._write(self.out[lease_id])
+        self._written = set(out)

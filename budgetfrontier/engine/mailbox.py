@@ -1,0 +1,75 @@
+"""How a running engine is told of commands: a tiny LMDB environment beside the frontier.
+
+Any process may post; the engine looks there once every commit interval and applies what is new, in order and exactly
+once, for the number of the last command applied is part of the frontier's own commit.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import encode
+
+
+class Command(msgspec.Struct, array_like=True):
+    """One command in the mailbox."""
+
+    op: str
+    args: dict[str, Any]
+    who: str
+    reason: str
+
+
+_MAILBOX = "mailbox"
+_decode = msgspec.msgpack.Decoder(Command).decode
+_open_mailboxes: dict[str, lmdb.Environment] = {}
+
+
+class Mailbox:
+    """Commands on their way to a running engine. Any process may post; the engine takes them out once applied."""
+
+    def __init__(self, path: Path) -> None:
+        self._key = os.path.realpath(path / _MAILBOX)
+        self._shared = self._key in _open_mailboxes
+        if self._shared:
+            self._env = _open_mailboxes[self._key]
+        else:
+            os.makedirs(self._key, exist_ok=True)
+            self._env = lmdb.open(self._key, map_size=1 << 28, max_dbs=2, lib_version=0)
+            _open_mailboxes[self._key] = self._env
+
+    def post(self, command: Command) -> int:
+        """Leave a command; its number, which the audit entry will carry."""
+        with self._env.begin(write=True) as txn:
+            number = int(txn.get(b"next") or 1)
+            txn.put(b"next", str(number + 1).encode())
+            txn.put(b"\xff" + keys.u64.pack(number), encode(command))
+        return number
+
+    def waiting(self, after: int) -> list[tuple[int, Command]]:
+        """The commands with numbers above `after`, in order. Takes no lock."""
+        with self._env.begin() as txn:
+            cursor = txn.cursor()
+            cursor.set_range(b"\xff" + keys.u64.pack(after + 1))
+            return [(keys.u64.unpack(key[1:])[0], _decode(value)) for key, value in cursor]
+
+    def done(self, upto: int) -> None:
+        """Take out the commands up to a number, and never give out those numbers again."""
+        with self._env.begin(write=True) as txn:
+            if int(txn.get(b"next") or 1) <= upto:
+                txn.put(b"next", str(upto + 1).encode())
+            cursor = txn.cursor()
+            while cursor.set_range(b"\xff") and keys.u64.unpack(cursor.key()[1:])[0] <= upto:
+                cursor.delete()
+
+    def close(self) -> None:
+        """Close the files, if this object opened them."""
+        if not self._shared:
+            _open_mailboxes.pop(self._key, None)
+            self._env.close()

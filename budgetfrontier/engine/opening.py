@@ -1,0 +1,159 @@
+"""Opening a frontier: creating it, or finding it as it was at its last commit, leases and clock included."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.leases import Out
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.model import CrawlUri, Directive, Lease
+from budgetfrontier.settings import Settings, policies
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import AuditEntry, restore_uri
+
+
+class Parts(NamedTuple):
+    """An open frontier, before it has a face."""
+
+    kernel: Kernel
+    intake: Intake
+    path: Path
+    now: float
+
+
+def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool) -> Parts:
+    """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
+    env = Environment(path)
+    try:
+        db = env.db[keys.META]
+        kernel = Kernel(env, meta.read_counters(env.txn, db))
+        kernel.counters.epoch += 1
+        kernel.leases.start(kernel.counters.epoch)
+        stored, adjustments = meta.read_settings(env.txn, db)
+        in_force = settings or stored or Settings()
+        kernel.apply_settings(stored or in_force, adjustments)
+        _take_leases(kernel, now, keep_leases=keep_leases)
+        if stored is not None and _differ(stored, in_force):
+            kernel.change_settings(in_force, adjustments)
+            kernel.refresh_inactive()
+            _audit_change(kernel, stored, in_force, now)
+        else:
+            kernel.apply_settings(in_force, adjustments)
+        if in_force != stored:
+            meta.write_settings(env.txn, db, in_force, adjustments)
+        intake = Intake(kernel, _suffix_list(env, in_force))
+        _check_canonicalizer(env, intake.canonicalizer_id)
+        _clip_wake_times(kernel, now)
+        kernel.settle()
+        kernel.flush()
+        env.commit()
+    except BaseException:
+        env.close()
+        raise
+    return Parts(kernel, intake, env.path, now)
+
+
+def _differ(stored: Settings, given: Settings) -> bool:
+    """Whether the settings differ in what queues are run by: the frontier's own, and the overrides."""
+    return stored.frontier != given.frontier or stored.overrides != given.overrides
+
+
+def _audit_change(kernel: Kernel, stored: Settings, given: Settings, now: float) -> None:
+    before, after = (s.to_dict().get("frontier", {}) for s in (stored, given))
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    effect = {
+        "before": {name: before.get(name) for name in changed},
+        "after": {name: after.get(name) for name in changed},
+        "overrides": len(given.overrides),
+    }
+    kernel.counters.audit += 1
+    entry = AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect)
+    kernel.env.txn.put(
+        keys.u64.pack(kernel.counters.audit), msgspec.msgpack.encode(entry), db=kernel.env.db[keys.AUDIT]
+    )
+
+
+def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
+    """Keep the leases of an earlier run, or drop them: their queues to the ring's front, in lease order."""
+    entries = []
+    for lease_id, row in kernel.leases.stored():
+        value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
+        queue = kernel.queues.get(row.queue)
+        uri = restore_uri(row.key[4:], value)
+        attempts, deliveries = keys.delivery.unpack_from(value)
+        lease = Lease(lease_id, queue.queue, uri, uri.cost or 0, row.expires, deliveries + 1, attempts + 1)
+        entries.append(Out(lease, row.queue, row.key))
+    for entry in entries:
+        kernel.leases.keep(entry)
+    if not keep_leases:
+        for entry in reversed(entries):
+            kernel.lose(entry, now, front=True)
+
+
+def _suffix_list(env: Environment, settings: Settings) -> str | None:
+    """The public suffix list that this frontier was begun with, if its queue assignment needs one."""
+    db = env.db[keys.META]
+    text = meta.read_suffixes(env.txn, db)
+    if text is None:
+        text = policies.suffix_list(settings.frontier)
+        if text is not None:
+            meta.write_suffixes(env.txn, db, text)
+    return text
+
+
+def _check_canonicalizer(env: Environment, canonicalizer: str) -> None:
+    db = env.db[keys.META]
+    stored = env.txn.get(b"canonicalizer", db=db)
+    if stored is None:
+        env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
+    elif stored != canonicalizer.encode():
+        raise SettingsError(
+            f"{env.path} remembers URIs in the canonical form {stored.decode()!r}, and these settings ask for "
+            f"{canonicalizer!r}: keep `canonicalization` as it was, or begin a new frontier"
+        )
+
+
+def _clip_wake_times(kernel: Kernel, now: float) -> None:
+    """A wake time further ahead than any delay comes from a clock that was wrong; blocks by operators stay."""
+    latest = now + kernel.longest_delay
+    cursor = kernel.env.txn.cursor(kernel.env.db[keys.SNOOZED])
+    cursor.set_range(keys.timed.pack(latest, 0))
+    ahead = [keys.timed.unpack(key) for key in cursor.iternext(keys=True, values=False) if key != keys.SENTINEL]
+    for wake_time, queue_id in ahead:
+        queue = kernel.queues.get(queue_id)
+        if wake_time > max(latest, queue.block):
+            kernel.rotation.set_wake(queue, latest)
+
+
+def load_hooks(names: Sequence[str]) -> list[object]:
+    """The hooks that settings name as `module:name`; a class is called without arguments. Raises SettingsError."""
+    hooks = []
+    for name in names:
+        module, _, attribute = name.partition(":")
+        try:
+            hook: Any = importlib.import_module(module)
+            for part in filter(None, attribute.split(".")):
+                hook = getattr(hook, part)
+            hooks.append(hook() if isinstance(hook, type) else hook)
+        except (ImportError, AttributeError) as e:
+            raise SettingsError(f"hooks: {name!r} cannot be loaded ({e}); write it as module:name") from e
+    return hooks
+
+
+def uri_from(item: Any) -> str | CrawlUri:
+    """A URI as a command carries it: a string, or a mapping of CrawlUri's fields."""
+    if not isinstance(item, dict):
+        return str(item)
+    fields = dict(item)
+    if "directive" in fields:
+        given = fields["directive"]
+        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
+    return CrawlUri(**fields)

@@ -1,0 +1,89 @@
+"""The records of queues: a bounded cache over the tables, written back once a commit."""
+
+from __future__ import annotations
+
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, decode_queue, encode
+
+CACHE = 1 << 15
+"""Records kept in memory at the most, about 1 KiB each."""
+
+
+class Queues:
+    """All queues by id and by key. O(1) for one in the cache, else one LMDB look-up.
+
+    A record that was changed must be in `dirty`. Records are never dropped within an operation: who holds one may
+    change it.
+    """
+
+    def __init__(self, env: Environment, counters: Counters) -> None:
+        self._env = env
+        self._counters = counters
+        self.cache: dict[int, QueueRecord] = {}
+        self.dirty: set[int] = set()
+        self._ids: dict[str, int] = {}
+
+    def get(self, queue_id: int) -> QueueRecord:
+        """The record of an id that exists."""
+        queue = self.cache.get(queue_id)
+        if queue is None:
+            value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
+            queue = self.cache[queue_id] = decode_queue(value)
+        return queue
+
+    def find(self, name: str) -> QueueRecord | None:
+        """The record of a queue key, None if there is no such queue."""
+        queue_id = self._ids.get(name)
+        if queue_id is None:
+            key = name.encode("utf-8", "surrogatepass")
+            if not 0 < len(key) <= keys.MAX_QUEUE_KEY:
+                return None
+            found = self._env.txn.get(key, db=self._env.db[keys.QUEUE_IDS])
+            if found is None:
+                return None
+            queue_id = self._ids[name] = keys.u32.unpack(found)[0]
+        return self.get(queue_id)
+
+    def find_or_create(self, name: str) -> QueueRecord:
+        """The record of a queue key; a new queue is EXHAUSTED until a URI is placed on it."""
+        queue = self.find(name)
+        if queue is not None:
+            return queue
+        self._counters.queue_id += 1
+        self._counters.queues += 1
+        queue = QueueRecord(name, self._counters.queue_id)
+        self.cache[queue.id] = queue
+        self._ids[name] = queue.id
+        self.dirty.add(queue.id)
+        self._env.txn.put(name.encode(), keys.u32.pack(queue.id), db=self._env.db[keys.QUEUE_IDS])
+        return queue
+
+    def flush(self) -> None:
+        """Write what changed, the rows of the ring included: each once a commit, however often it turned."""
+        txn, queues, active = self._env.txn, self._env.db[keys.QUEUES], self._env.db[keys.ACTIVE]
+        cache, pack, pack_position = self.cache, keys.u32.pack, keys.u64.pack
+        arrived = []
+        for queue_id in sorted(self.dirty):
+            queue = cache[queue_id]
+            row = queue.position if queue.state is QueueState.READY else 0
+            if row != queue.row:
+                if queue.row:
+                    txn.delete(pack_position(queue.row), db=active)
+                if row:
+                    arrived.append((pack_position(row), pack(queue_id)))
+                queue.row = row
+            txn.put(pack(queue_id), encode(queue), db=queues)
+        arrived.sort()
+        for position, value in arrived:
+            txn.put(position, value, db=active)
+        self.dirty.clear()
+
+    def trim(self) -> None:
+        """Keep the caches bounded. Call between operations only."""
+        if len(self.cache) > CACHE:
+            self.flush()
+            self.cache.clear()
+        if len(self._ids) > CACHE:
+            self._ids.clear()

@@ -1,0 +1,208 @@
+"""Moving queues between the ring, the snoozed, the FIFOs of the inactive, and the retired.
+
+The ring of READY queues is a deque of queue ids; all other places are tables. Every move goes through `move`, so that a
+queue is in exactly one place and the totals are right.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.engine.queues import Queues
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters
+
+NEVER = float("inf")
+NONE_WAITING = 1 << 16  # worse than any precedence
+
+
+class Rotation:
+    """Where queues wait, and in which order. Moves cost O(1) table accesses, those out of the ring's middle O(ring)."""
+
+    def __init__(self, env: Environment, counters: Counters, queues: Queues) -> None:
+        self._env = env
+        self._counters = counters
+        self._queues = queues
+        self.ring: deque[int] = deque()
+        self.next_wake = NEVER
+        """A lower bound of the wake times of the snoozed."""
+        self.waiting: dict[int, int] = {}
+        """INACTIVE queues, by precedence."""
+        self.best_waiting = NONE_WAITING
+        self.on_move: Callable[[QueueRecord, QueueState], None] | None = None
+        """Told of each change of state that hooks may want: the queue as it is now, and its state before."""
+        self._load()
+
+    def _load(self) -> None:
+        txn, db = self._env.txn, self._env.db
+        cursor = txn.cursor(db[keys.ACTIVE])
+        self.ring.extend(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
+        cursor = txn.cursor(db[keys.INACTIVE])
+        precedence = 0
+        while cursor.set_range(keys.fifo.pack(precedence, 0)) and cursor.key() != keys.SENTINEL:
+            precedence = keys.fifo.unpack(cursor.key())[0]
+            self.waiting[precedence] = 0
+            if precedence == 0xFFFF:
+                break
+            precedence += 1
+        if len(self.waiting) == 1:
+            self.waiting = {next(iter(self.waiting)): self._counters.inactive}
+        elif self.waiting:
+            for key in cursor.iternext(keys=True, values=False) if cursor.first() else ():
+                if key != keys.SENTINEL:
+                    self.waiting[keys.fifo.unpack(key)[0]] += 1
+        self.best_waiting = min(self.waiting, default=NONE_WAITING)
+        self.next_wake = self._first_wake()
+
+    def _first_wake(self) -> float:
+        cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
+        cursor.first()
+        key = cursor.key()
+        return NEVER if key == keys.SENTINEL else float(keys.timed.unpack(key)[0])
+
+    def move(self, queue: QueueRecord, state: QueueState, *, front: bool = False) -> None:
+        """Take a queue out of its place and put it where `state` says: at the back there, or the ring's front.
+
+        Leaving RETIRED, or going there, moves its URIs in or out of the totals. Moving within a state is to its back.
+        """
+        before = queue.state
+        self._leave(queue, before)
+        queue.state = state
+        counters = self._counters
+        if state is READY:
+            self._enter_ring(queue, front)
+        elif state is IN_PROCESS:
+            counters.in_process += 1
+        elif state is SNOOZED:
+            counters.snoozed += 1
+            self._env.txn.put(keys.timed.pack(queue.wake_time, queue.id), b"", db=self._env.db[keys.SNOOZED])
+            if queue.wake_time < self.next_wake:
+                self.next_wake = queue.wake_time
+        elif state is INACTIVE:
+            self._enter_fifo(queue)
+        elif state is RETIRED:
+            counters.retired += 1
+            counters.retired_back += 1
+            queue.position = counters.retired_back
+            self._env.txn.put(keys.u64.pack(queue.position), keys.u32.pack(queue.id), db=self._env.db[keys.RETIRED])
+        if (state is RETIRED) != (before is RETIRED):
+            sign = -1 if state is RETIRED else 1
+            counters.queued += sign * queue.queued
+            counters.future_retired -= sign * queue.future
+        self._queues.dirty.add(queue.id)
+        if self.on_move is not None and state is not before:
+            self.on_move(queue, before)
+
+    def _leave(self, queue: QueueRecord, state: QueueState) -> None:
+        counters = self._counters
+        if state is READY:
+            if self.ring and self.ring[0] == queue.id:
+                self.ring.popleft()
+            else:
+                self.ring.remove(queue.id)
+        elif state is IN_PROCESS:
+            counters.in_process -= 1
+        elif state is SNOOZED:
+            counters.snoozed -= 1
+            self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
+        elif state is INACTIVE:
+            self._leave_fifo(queue)
+        elif state is RETIRED:
+            counters.retired -= 1
+            self._env.txn.delete(keys.u64.pack(queue.position), db=self._env.db[keys.RETIRED])
+
+    def _enter_ring(self, queue: QueueRecord, front: bool) -> None:
+        counters = self._counters
+        if front:
+            counters.ring_front -= 1
+            queue.position = counters.ring_front
+            self.ring.appendleft(queue.id)
+        else:
+            counters.ring_back += 1
+            queue.position = counters.ring_back
+            self.ring.append(queue.id)
+
+    def _enter_fifo(self, queue: QueueRecord) -> None:
+        counters = self._counters
+        counters.inactive += 1
+        counters.fifo_back += 1
+        queue.position = counters.fifo_back
+        precedence = queue.precedence
+        key = keys.fifo.pack(precedence, queue.position)
+        self._env.txn.put(key, keys.u32.pack(queue.id), db=self._env.db[keys.INACTIVE])
+        self.waiting[precedence] = self.waiting.get(precedence, 0) + 1
+        if precedence < self.best_waiting:
+            self.best_waiting = precedence
+
+    def _leave_fifo(self, queue: QueueRecord) -> None:
+        precedence = queue.precedence
+        self._counters.inactive -= 1
+        self._env.txn.delete(keys.fifo.pack(precedence, queue.position), db=self._env.db[keys.INACTIVE])
+        self.waiting[precedence] -= 1
+        if not self.waiting[precedence]:
+            del self.waiting[precedence]
+            self.best_waiting = min(self.waiting, default=NONE_WAITING)
+
+    def set_precedence(self, queue: QueueRecord, precedence: int) -> None:
+        """Give a queue another precedence; an INACTIVE one goes to the back of that FIFO."""
+        if precedence == queue.precedence:
+            return
+        if queue.state is INACTIVE:
+            self._leave_fifo(queue)
+            queue.precedence = precedence
+            self._enter_fifo(queue)
+        queue.precedence = precedence
+        self._queues.dirty.add(queue.id)
+
+    def set_wake(self, queue: QueueRecord, wake_time: float) -> None:
+        """Change a wake time; the row of a SNOOZED queue goes with it."""
+        if queue.state is SNOOZED:
+            self._env.txn.delete(keys.timed.pack(queue.wake_time, queue.id), db=self._env.db[keys.SNOOZED])
+            self._env.txn.put(keys.timed.pack(wake_time, queue.id), b"", db=self._env.db[keys.SNOOZED])
+            if wake_time < self.next_wake:
+                self.next_wake = wake_time
+        queue.wake_time = wake_time
+        self._queues.dirty.add(queue.id)
+
+    def front_inactive(self) -> QueueRecord:
+        """The front queue of the best precedence; there must be one."""
+        cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
+        cursor.first()
+        return self._queues.get(keys.u32.unpack(cursor.value())[0])
+
+    def due(self, now: float) -> list[int]:
+        """The ids of the snoozed queues whose time has come, by (wake time, queue id)."""
+        found = []
+        cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
+        cursor.first()
+        for key in cursor.iternext(keys=True, values=False):
+            if key == keys.SENTINEL:
+                break
+            wake_time, queue_id = keys.timed.unpack(key)
+            if wake_time > now:
+                break
+            found.append(queue_id)
+        return found
+
+    def woken(self) -> None:
+        """Look again for the earliest wake time, after queues were woken."""
+        self.next_wake = self._first_wake()
+
+    def retired(self) -> list[int]:
+        """The ids of the RETIRED queues, in the order of retirement."""
+        cursor = self._env.txn.cursor(self._env.db[keys.RETIRED])
+        cursor.first()
+        return [keys.u32.unpack(value)[0] for value in cursor.iternext(keys=False, values=True) if value]
+
+    def inactive(self) -> list[int]:
+        """The ids of the INACTIVE queues, by precedence and place."""
+        cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
+        cursor.first()
+        return [keys.u32.unpack(value)[0] for value in cursor.iternext(keys=False, values=True) if value]
+
+
+__all__ = ["EXHAUSTED", "IN_PROCESS", "INACTIVE", "NEVER", "READY", "RETIRED", "SNOOZED", "Rotation"]

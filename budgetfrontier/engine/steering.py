@@ -1,0 +1,77 @@
+"""Steering from outside: the same command on a frontier that runs in another process, and on one that does not."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError, FrontierLocked, NotAFrontier
+from budgetfrontier.store.environment import check_files, lock_holder
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.snapshot import Reader
+
+
+def whoami() -> str:
+    """Who is asking, for the audit: the user's login name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def steer(
+    path: str | Path,
+    op: str,
+    args: dict[str, Any],
+    *,
+    who: str | None = None,
+    reason: str = "",
+    timeout: float = 10.0,
+) -> AuditEntry:
+    """Apply a command to the frontier at `path`, whoever runs it; the audit entry says what it did.
+
+    With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the
+    answer. Otherwise the frontier is opened here for a moment, keeping its leases. Raises FrontierError for a command
+    that is refused, or that was left in the mailbox unanswered.
+    """
+    path = Path(path)
+    if not check_files(path):
+        raise NotAFrontier(f"there is no frontier at {path}; name the folder of a job")
+    command = Command(op, args, who or whoami(), reason)
+    if lock_holder(path) is None:
+        try:
+            with Frontier.open(path, keep_leases=True) as frontier:
+                return _checked(frontier.apply(command))
+        except FrontierLocked:
+            pass  # an engine has just started: it has a mailbox
+    mailbox = Mailbox(path)
+    try:
+        number = mailbox.post(command)
+    finally:
+        mailbox.close()
+    return _checked(_wait(path, number, timeout))
+
+
+def _wait(path: Path, number: int, timeout: float) -> AuditEntry:
+    deadline = time.monotonic() + timeout
+    with Reader(path) as reader:
+        while time.monotonic() < deadline:
+            entry = reader.answer(number)
+            if entry is not None:
+                return entry
+            time.sleep(0.02)
+    raise FrontierError(
+        f"the running engine (process {lock_holder(path)}) did not answer within {timeout:g} s; the command is in its "
+        "mailbox and will be applied when it next looks there, or when the frontier is next opened"
+    )
+
+
+def _checked(entry: AuditEntry) -> AuditEntry:
+    if entry.error:
+        raise FrontierError(entry.error)
+    return entry

@@ -1,0 +1,76 @@
+"""Every error a user can meet. One base class; the docstring is the message when none is given."""
+
+from __future__ import annotations
+
+
+class FrontierError(Exception):
+    """The frontier could not do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or " ".join((self.__doc__ or "").split()))
+
+
+class FrontierLocked(FrontierError):
+    """Another process has this frontier open for writing; stop it first, or use the command line, which steers it."""
+
+    def __init__(self, message: str | None = None, *, pid: int | None = None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class FrontierClosed(FrontierError):
+    """This frontier is closed; open it again. What the last commit held is on disk."""
+
+
+class WrongThread(FrontierError):
+    """A frontier belongs to the thread and process that opened it; call it from there, or open another."""
+
+
+class LeaseExpired(FrontierError):
+    """This lease has ended (expired, finished, or from an earlier run); its URI may be out with somebody else."""
+
+
+class StorageFull(FrontierError):
+    """The disk is full; free some space and open the frontier again: it is as of the last commit."""
+
+
+class NotAFrontier(FrontierError):
+    """This folder is not a frontier; name a folder that is empty, or that a frontier was created in."""
+
+
+class CorruptFrontier(FrontierError):
+    """The frontier's files are damaged; nothing was written. Restore a backup, or see `budgetfrontier verify`."""
+
+
+class NewerSchema(FrontierError):
+    """This frontier was written by a newer budgetfrontier; upgrade this one."""
+
+
+class SettingsError(FrontierError):
+    """The settings are not valid.
+
+    `problems` holds one line for each, as `file:line:column: what is wrong`.
+    """
+
+    def __init__(self, problems: str | list[str] | None = None) -> None:
+        self.problems: list[str] = [problems] if isinstance(problems, str) else list(problems or [])
+        super().__init__("\n".join(self.problems) or None)
+
+
+class PolicyError(SettingsError):
+    """A policy is unknown, or its options are not valid."""
+
+
+class MissingExtra(FrontierError):
+    """A part that was left out at installation is needed."""
+
+    def __init__(self, extra: str) -> None:
+        super().__init__(f'this needs the extra "{extra}": pip install "budgetfrontier[{extra}]"')
+
+
+class InvalidUrl(ValueError):
+    """Why a string is no URL that can be crawled; `reason` is a short slug for tallies. Never leaves the engine."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason

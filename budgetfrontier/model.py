@@ -1,0 +1,251 @@
+"""The words of the frontier as types: URIs, leases, queues, and the states they can be in.
+
+Names are Heritrix's. Nothing here does any work, and nothing here is imported late: this is the bottom of the house.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any, Self
+
+import msgspec
+
+
+class QueueState(StrEnum):
+    """Where a queue stands. READY, IN_PROCESS and SNOOZED queues are *active*."""
+
+    READY = "READY"  # in the ring; may hand out its next URI now
+    IN_PROCESS = "IN_PROCESS"  # leases are out, and nothing more may go out
+    SNOOZED = "SNOOZED"  # waits for its wake time
+    INACTIVE = "INACTIVE"  # holds URIs, waits in the FIFO of its precedence
+    RETIRED = "RETIRED"  # over budget, or retired by the operator; keeps its URIs
+    EXHAUSTED = "EXHAUSTED"  # holds no URI
+
+
+class CrawlState(StrEnum):
+    """Where the crawl stands."""
+
+    NEW = "NEW"  # nothing was ever admitted
+    RUNNING = "RUNNING"
+    PAUSING = "PAUSING"  # paused, with leases still out
+    PAUSED = "PAUSED"
+    FINISHED = "FINISHED"  # nothing queued, leased or scheduled for later
+    TERMINATED = "TERMINATED"  # for good
+
+
+class Admission(StrEnum):
+    """What became of a URI that was given to `schedule`."""
+
+    ADDED = "ADDED"
+    DUPLICATE = "DUPLICATE"
+    INVALID = "INVALID"
+    FULL = "FULL"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended; it decides what is charged and whether the URI stays."""
+
+    SUCCESS = "SUCCESS"  # any answer that the fetcher accepts: removed, its cost
+    FAILURE = "FAILURE"  # given up: removed, its cost and the error penalty
+    RETRY = "RETRY"  # keeps its place, its cost; once too often: DEAD
+    DEFERRED = "DEFERRED"  # not really tried: keeps its place, free
+    DISREGARDED = "DISREGARDED"  # robots, scope: removed, free
+    DEAD = "DEAD"  # to the dead letters, its cost
+
+
+class Directive(IntEnum):
+    """Heritrix's scheduling directives: the first part of the order within a queue."""
+
+    HIGHEST = 0  # prerequisites
+    HIGH = 1
+    MEDIUM = 2  # seeds
+    NORMAL = 3
+
+
+class _Address(msgspec.Struct, array_like=True, gc=False):
+    url: str
+
+
+class CrawlUri(_Address, array_like=True, gc=False, kw_only=True):
+    """A URI and all that the frontier keeps about it.
+
+    Only `url` is needed, the options are keyword-only. `meta` is plain data
+    (what msgpack can hold), `payload` is bytes of the embedder's own, never looked into. `cost` overrides the cost
+    policy, `queue` the queue assignment; `force` skips deduplication; `not_before` (epoch seconds) schedules the URI
+    for later. Higher `priority` goes first.
+    """
+
+    # New fields are only ever appended: older records then decode with the defaults.
+    via: str | None = None
+    hops: str = ""
+    source: str | None = None
+    method: str = "GET"
+    headers: dict[str, str] | None = None
+    body: bytes = b""
+    meta: Any = None
+    payload: bytes | None = None
+    force: bool = False
+    queue: str | None = None
+    directive: Directive = Directive.NORMAL
+    priority: int = 0
+    cost: int | None = None
+    not_before: float | None = None
+
+
+class Lease(msgspec.Struct, gc=False, eq=False):
+    """One URI handed out to one worker, until `expires` (epoch seconds).
+
+    `delivery` is 1 the first time; it grows when a lease expires or its process dies. `id` is never reused.
+    """
+
+    id: int
+    queue: str
+    uri: CrawlUri
+    cost: int
+    expires: float
+    delivery: int
+    attempt: int = 1
+    """1 the first time, one more after each RETRY."""
+
+
+class QueueRecord(msgspec.Struct, array_like=True, gc=False):
+    """One queue: its place, its money and its history. Times are epoch seconds, 0.0 for never."""
+
+    queue: str
+    id: int
+    state: QueueState = QueueState.EXHAUSTED
+    precedence: int = 3
+    queued: int = 0
+    """URIs pending, those that are out included."""
+    enqueued: int = 0
+    """URIs ever placed here."""
+    balance: int = 0
+    balance_replenish_amount: int = 0
+    total_budget: int = -1
+    expenditure: int = 0
+    """All that was ever charged, penalties included."""
+    last_cost: int = 0
+    charges: int = 0
+    penalties: int = 0
+    wake_time: float = 0.0
+    errors: int = 0
+    last_enqueued: str = ""
+    last_leased: str = ""
+    future: int = 0
+    """URIs scheduled for later that will come here."""
+    out: int = 0
+    """Leases that are out."""
+    reserved: int = 0
+    """What those leases will cost."""
+    position: int = 0
+    """Place in the ring, in the FIFO of its precedence, or among the retired."""
+    row: int = 0
+    """Position under which the table `active` knows it, 0 for none."""
+    by_name: bool = False
+    """Retired by the operator by name: no change of settings revives it."""
+    block: float = 0.0
+    """A wake time that an operator or a delay given by name asked for: never clipped."""
+    revision: int = 0
+    """Revision of the settings that its budgets were taken from."""
+
+    @property
+    def average_cost(self) -> float:
+        """Charged cost / number of charges, without penalties; 0.0 before the first charge."""
+        return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
+
+
+ROW_FIELDS = (
+    "queue",
+    "state",
+    "precedence",
+    "queued",
+    "enqueued",
+    "balance",
+    "balance_replenish_amount",
+    "total_budget",
+    "expenditure",
+    "last_cost",
+    "average_cost",
+    "wake_time",
+    "errors",
+    "last_enqueued",
+    "last_leased",
+)
+"""The columns of a queue row in every report, in order."""
+
+
+class Tally:
+    """What became of a batch. `reasons` counts why URIs were INVALID, by a short slug."""
+
+    __slots__ = ("added", "duplicate", "full", "invalid", "reasons")
+
+    def __init__(self) -> None:
+        self.added = self.duplicate = self.invalid = self.full = 0
+        self.reasons: dict[str, int] = {}
+
+    def refuse(self, reason: str) -> None:
+        """Count one INVALID URI."""
+        self.invalid += 1
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def add(self, other: Self) -> None:
+        """Count in another tally."""
+        self.added += other.added
+        self.duplicate += other.duplicate
+        self.invalid += other.invalid
+        self.full += other.full
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tally added={self.added} duplicate={self.duplicate} invalid={self.invalid} full={self.full}"
+            f"{f' reasons={self.reasons}' if self.reasons else ''}>"
+        )
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """The cheap counters of a frontier; `summary["queued"]` and `summary.queued` are the same."""
+
+    state: CrawlState
+    pause_reason: str | None
+    queued: int
+    """URIs pending in queues that are not RETIRED, those out included."""
+    in_process: int
+    """Leases out."""
+    future: int
+    """URIs scheduled for later."""
+    dead: int
+    """Dead letters."""
+    seen: int
+    """Canonical forms known to deduplication."""
+    scheduled: int
+    """URIs ever admitted."""
+    succeeded: int
+    failed: int
+    retried: int
+    deferred: int
+    disregarded: int
+    duplicates: int
+    expenditure: int
+    queues: dict[str, int]
+    """How many queues are in each QueueState."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def keys(self) -> tuple[str, ...]:
+        return self.__struct_fields__
+
+
+class DeadLetter(msgspec.Struct, kw_only=True):
+    """A URI that was given up on, whole. `id` names it to `replay`; `time` is when it died."""
+
+    id: int
+    queue: str
+    uri: CrawlUri
+    cost: int
+    reason: str
+    time: float
+    deliveries: int
+    attempts: int

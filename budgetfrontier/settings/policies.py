@@ -1,0 +1,43 @@
+"""The policies that settings name, made with what settings give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from budgetfrontier import plugins
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.settings.schema import FrontierSettings
+
+
+def canonicalization(frontier: FrontierSettings) -> Any:
+    """The canonical form of normalized URLs, `(href) -> str`, with the options of `canonicalization`."""
+    return plugins.resolve("canonicalization", {"standard": msgspec.structs.asdict(frontier.canonicalization)})
+
+
+def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:
+    """The queue key of a URI; a policy that needs a public suffix list gets the frontier's own."""
+    policy: Any = plugins.resolve("assignment", frontier.queue_assignment_policy)
+    if needs_suffix_list(policy) and suffix_list is not None:
+        policy = type(policy)(suffix_list=suffix_list)
+    return policy  # type: ignore[no-any-return]
+
+
+def needs_suffix_list(policy: object) -> bool:
+    """Whether an assignment policy looks at public suffixes."""
+    return bool(getattr(policy, "needs_suffix_list", False))
+
+
+def suffix_list(frontier: FrontierSettings) -> str | None:
+    """The public suffix list to begin a frontier with, None if its queue assignment needs none."""
+    from pathlib import Path
+
+    if not needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy)):
+        return None
+    if frontier.suffix_list:
+        return Path(frontier.suffix_list).read_text(encoding="utf-8")
+    from budgetfrontier.policies.assignment import bundled_suffix_list
+
+    return bundled_suffix_list()

@@ -1,0 +1,182 @@
+"""Every invariant of a frontier, verified: the tables against each other and against the totals.
+
+Costs a pass over everything, and memory for the pending counts of queues. Used by tests after each step, and by
+`budgetfrontier verify`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import lmdb
+
+from budgetfrontier.errors import CorruptFrontier
+from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.records import Counters, decode_dead, decode_future, decode_lease, decode_queue, restore_uri
+
+_TOLD = 20  # problems in one message
+
+
+def check(txn: lmdb.Transaction, db: dict[str, Any]) -> None:
+    """Raise CorruptFrontier with every invariant that does not hold."""
+    problems = _Checker(txn, db).problems()
+    if problems:
+        more = f"\n...and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
+        raise CorruptFrontier("\n".join(problems[:_TOLD]) + more)
+
+
+class _Checker:
+    def __init__(self, txn: lmdb.Transaction, db: dict[str, Any]) -> None:
+        self._txn = txn
+        self._db = db
+        self._found: list[str] = []
+        self._counters: Counters = meta.read_counters(txn, db[keys.META])
+        self._queues: dict[int, QueueRecord] = {}
+
+    def problems(self) -> list[str]:
+        for name in keys.TABLES:
+            if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
+                self._say(f"table {name}: the sentinel is missing")
+        self._read_queues()
+        self._check_pending()
+        self._check_places()
+        self._check_leases()
+        self._check_future_and_dead()
+        self._check_totals()
+        return self._found
+
+    def _say(self, problem: str) -> None:
+        self._found.append(problem)
+
+    def _items(self, table: str) -> Any:
+        return (item for item in self._txn.cursor(self._db[table]) if item[0] != keys.SENTINEL)
+
+    def _read_queues(self) -> None:
+        for key, value in self._items(keys.QUEUES):
+            queue = decode_queue(value)
+            self._queues[queue.id] = queue
+            if keys.u32.pack(queue.id) != key:
+                self._say(f"queue {queue.queue}: its id {queue.id} is not its key")
+            if self._txn.get(queue.queue.encode(), db=self._db[keys.QUEUE_IDS]) != key:
+                self._say(f"queue {queue.queue}: queue_ids does not lead to it")
+            if queue.expenditure < queue.penalties or min(queue.expenditure, queue.charges, queue.errors) < 0:
+                self._say(f"queue {queue.queue}: expenditure {queue.expenditure} with penalties {queue.penalties}")
+            if queue.id > self._counters.queue_id:
+                self._say(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
+        if sum(1 for _ in self._items(keys.QUEUE_IDS)) != len(self._queues):
+            self._say("queue_ids and queues differ in number")
+
+    def _check_pending(self) -> None:
+        count: Counter[int] = Counter()
+        for key, value in self._items(keys.PENDING):
+            queue_id, _, _, _, ordinal = keys.pending.unpack(key)
+            count[queue_id] += 1
+            if min(ordinal, keys.MAX_ORDINAL - ordinal) > self._counters.ordinal:
+                self._say(f"pending: ordinal {ordinal} is beyond the last one given out")
+            try:
+                restore_uri(key[4:], value)
+            except Exception as e:  # whatever damage does to a record
+                self._say(f"pending {key.hex()}: unreadable ({e})")
+        for queue in self._queues.values():
+            if queue.queued != count.pop(queue.id, 0):
+                self._say(f"queue {queue.queue}: its record says {queue.queued} queued, pending differs")
+        for queue_id in count:
+            self._say(f"pending: URIs of queue {queue_id}, which does not exist")
+
+    def _check_places(self) -> None:
+        places: dict[int, list[QueueState]] = defaultdict(list)
+        for key, value in self._items(keys.ACTIVE):
+            self._place(places, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
+        for key, _ in self._items(keys.SNOOZED):
+            wake_time, queue_id = keys.timed.unpack(key)
+            self._place(places, queue_id, QueueState.SNOOZED, None)
+            if queue_id in self._queues and self._queues[queue_id].wake_time != wake_time:
+                self._say(f"queue {self._queues[queue_id].queue}: snoozed under another wake time")
+        for key, value in self._items(keys.INACTIVE):
+            precedence, position = keys.fifo.unpack(key)
+            queue_id = keys.u32.unpack(value)[0]
+            self._place(places, queue_id, QueueState.INACTIVE, position)
+            if queue_id in self._queues and self._queues[queue_id].precedence != precedence:
+                self._say(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
+        for key, value in self._items(keys.RETIRED):
+            self._place(places, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
+        nowhere = (QueueState.IN_PROCESS, QueueState.EXHAUSTED)
+        for queue in self._queues.values():
+            expected = [] if queue.state in nowhere else [queue.state]
+            if places.get(queue.id, []) != expected:
+                self._say(f"queue {queue.queue}: {queue.state}, but found in {places.get(queue.id, [])}")
+            if (queue.state is QueueState.EXHAUSTED and queue.queued) or (
+                not queue.queued and queue.state not in (QueueState.EXHAUSTED, QueueState.RETIRED)
+            ):
+                self._say(f"queue {queue.queue}: {queue.state} with {queue.queued} URIs")
+            if queue.state is QueueState.IN_PROCESS and not queue.out:
+                self._say(f"queue {queue.queue}: IN_PROCESS with no lease out")
+
+    def _place(self, places: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            self._say(f"{state}: queue {queue_id} does not exist")
+            return
+        places[queue_id].append(state)
+        if at is not None and queue.position != at:
+            self._say(f"queue {queue.queue}: its record says position {queue.position}, its place is {at}")
+
+    def _check_leases(self) -> None:
+        out: Counter[int] = Counter()
+        reserved: Counter[int] = Counter()
+        for key, value in self._items(keys.LEASES):
+            lease = decode_lease(value)
+            if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
+                self._say(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
+            out[lease.queue] += 1
+            reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
+        for queue in self._queues.values():
+            if (queue.out, queue.reserved) != (out[queue.id], reserved[queue.id]):
+                self._say(
+                    f"queue {queue.queue}: {queue.out} leases reserving {queue.reserved}, the table says "
+                    f"{out[queue.id]} and {reserved[queue.id]}"
+                )
+        if sum(out.values()) != self._counters.leases:
+            self._say(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
+
+    def _check_future_and_dead(self) -> None:
+        future: Counter[int] = Counter()
+        for _, value in self._items(keys.FUTURE):
+            row = decode_future(value)
+            future[row.queue] += 1
+            restore_uri(row.place, row.value)
+        for queue in self._queues.values():
+            if queue.future != future[queue.id]:
+                self._say(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
+        for key, value in self._items(keys.DEAD):
+            letter = decode_dead(value)
+            restore_uri(letter.place, letter.value)
+            if letter.queue not in self._queues:
+                self._say(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+
+    def _check_totals(self) -> None:
+        c, all_queues = self._counters, self._queues.values()
+        retired = [q for q in all_queues if q.state is QueueState.RETIRED]
+        states = Counter(q.state for q in all_queues)
+        truth = {
+            "queued": sum(q.queued for q in all_queues) - sum(q.queued for q in retired),
+            "expenditure": sum(q.expenditure for q in all_queues),
+            "future": sum(q.future for q in all_queues),
+            "future_retired": sum(q.future for q in retired),
+            "queues": len(all_queues),
+            "ready": states[QueueState.READY],
+            "in_process": states[QueueState.IN_PROCESS],
+            "snoozed": states[QueueState.SNOOZED],
+            "inactive": states[QueueState.INACTIVE],
+            "retired": states[QueueState.RETIRED],
+        }
+        for name, value in truth.items():
+            if getattr(c, name) != value:
+                self._say(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+        empty = not c.queued and not c.leases and c.future <= c.future_retired
+        if c.state is CrawlState.FINISHED and not empty:
+            self._say("the crawl is FINISHED, but not empty")
+        if c.state is CrawlState.RUNNING and empty:
+            self._say("the crawl is RUNNING, but empty")

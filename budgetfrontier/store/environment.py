@@ -1,0 +1,236 @@
+"""One LMDB environment: who may write it, one transaction from commit to commit, a map that grows between them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
+from budgetfrontier.store import keys
+
+GIB = 1 << 30
+MIN_ROOM = 2 * GIB  # of free map after each commit: more than the operations between two commits can dirty
+OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
+_LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
+
+# LMDB forbids to open an environment twice in a process, and a POSIX lock does not hold against its own process.
+_open_here: dict[str, Environment] = {}
+
+
+class WriterLock:
+    """A POSIX lock on a file beside the data: forks do not inherit it, and it ends with its process, however."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            pid = int(os.pread(self._fd, 20, 0).split(b"\n")[0] or 0) or None
+            os.close(self._fd)
+            if e.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise FrontierLocked(
+                f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
+                pid=pid,
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def lock_holder(path: Path) -> int | None:
+    """The pid of the process that has the frontier at `path` open for writing, None if nobody has."""
+    if os.path.realpath(path) in _open_here:
+        return os.getpid()  # asking the kernel would drop our own lock
+    try:
+        fd = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return int(os.pread(fd, 20, 0).split(b"\n")[0] or 0) or None
+    finally:
+        os.close(fd)
+    return None
+
+
+def check_files(path: Path) -> bool:
+    """True if `path` holds an environment, False if it is free for a new one.
+
+    Raises NotAFrontier or CorruptFrontier: LMDB would overwrite an empty file, and crash on one cut short.
+    """
+    data = path / "data.mdb"
+    if not data.exists():
+        if path.exists() and not path.is_dir():
+            raise NotAFrontier(f"{path} is a file; a frontier is a folder")
+        strangers = [p.name for p in path.iterdir() if p.name not in ("lock", "lock.mdb")] if path.exists() else []
+        if strangers:
+            raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {strangers[0]}); name another folder")
+        return False
+    if data.stat().st_size < 8192:
+        raise CorruptFrontier(f"{data} is cut short ({data.stat().st_size} bytes); restore a backup")
+    return True
+
+
+def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
+    """Open the environment at `path`; LMDB's own errors come out as ours."""
+    try:
+        env = lmdb.open(
+            str(path),
+            map_size=map_size or 2 * MIN_ROOM,
+            max_dbs=len(keys.TABLES) + 2,
+            max_readers=256,
+            readonly=readonly,
+            sync=sync,
+            meminit=False,
+            lib_version=0,
+            create=not readonly,
+        )
+    except lmdb.Error as e:
+        raise explain(e, path) from e
+    info = env.info()
+    size = (path / "data.mdb").stat().st_size
+    if info["last_txnid"] and (info["last_pgno"] + 1) * env.stat()["psize"] > size:
+        env.close()
+        raise CorruptFrontier(
+            f"{path / 'data.mdb'} is cut short: {size} bytes, {info['last_pgno'] + 1} pages are needed; restore a backup"
+        )
+    return env
+
+
+def explain(error: BaseException, path: Path) -> Exception:
+    """The error of ours that an error of LMDB's or the system's stands for."""
+    if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.CorruptedError | lmdb.PageNotFoundError):
+        return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); restore a backup")
+    code = getattr(error, "errno", None) or getattr(error, "code", None)
+    if isinstance(error, lmdb.MapFullError):
+        return StorageFull(f"{path}: the memory map is full; open the frontier again, it is as of the last commit")
+    if code in (errno.ENOSPC, errno.EDQUOT) or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
+        return StorageFull(f"the disk of {path} is full; free some space and open it again: it is as of the last commit")
+    if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
+        return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
+    return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
+
+
+def _disk_is_full(path: Path) -> bool:
+    try:
+        stat = os.statvfs(path)
+    except OSError:
+        return False
+    return stat.f_bavail * stat.f_frsize < _LOW_DISK
+
+
+class Environment:
+    """The writer's side: one open write transaction at any time, its tables and cursors as attributes.
+
+    `txn` and the handles in `db` are what the engine works on; `commit` ends the transaction and begins the next.
+    """
+
+    def __init__(self, path: Path | None, *, map_size: int = 0) -> None:
+        self.memory = path is None
+        self.path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
+        self._key = os.path.realpath(self.path)
+        if self._key in _open_here:
+            raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
+        self._lock: WriterLock | None = None
+        try:
+            self.fresh = not check_files(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = WriterLock(self.path / "lock")
+            self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
+        except BaseException as e:
+            if self._lock is not None:
+                self._lock.release()
+            if isinstance(e, OSError) and not isinstance(e, FrontierError):
+                raise explain(e, self.path) from e
+            raise
+        _open_here[self._key] = self
+        try:
+            self._open_tables()
+        except BaseException:
+            self.close()
+            raise
+        if self.memory:
+            shutil.rmtree(self.path)
+
+    def _open_tables(self) -> None:
+        if not self.fresh:
+            check_schema(self.env, self.path)
+        self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
+        self._begin()
+        if self.fresh:
+            for db in self.db.values():
+                self.txn.put(keys.SENTINEL, b"", db=db)
+            self.txn.put(b"schema", str(keys.SCHEMA).encode(), db=self.db[keys.META])
+
+    def _begin(self) -> None:
+        info = self.env.info()
+        used = (info["last_pgno"] + 1) * 4096
+        room = info["map_size"] - used
+        if room < max(MIN_ROOM, used // 2):
+            self.env.set_mapsize(info["map_size"] * 2)
+            room += info["map_size"]
+        self.operations = min(room // OPERATION_ROOM, 1 << 30)
+        """How many operations the map has room for before the next commit."""
+        self.txn: lmdb.Transaction = self.env.begin(write=True)
+        self.pending = self.txn.cursor(self.db[keys.PENDING])
+
+    def entries(self, table: str) -> int:
+        """How many records a table holds. O(1)."""
+        return int(self.txn.stat(self.db[table])["entries"]) - 1
+
+    def commit(self) -> None:
+        """Make everything since the last commit durable, and begin the next transaction."""
+        try:
+            self.txn.commit()
+        except (lmdb.Error, OSError) as e:
+            raise explain(e, self.path) from e
+        self._begin()
+
+    def abort(self) -> None:
+        """Drop everything since the last commit."""
+        self.txn.abort()
+
+    def close(self) -> None:
+        """Close the files and let the next writer in. What was not committed is dropped."""
+        _open_here.pop(self._key, None)
+        if hasattr(self, "txn"):
+            self.txn.abort()
+        self.env.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def disown(self) -> None:
+        """In a forked child: forget the environment without touching its files."""
+        _open_here.pop(self._key, None)
+
+
+def check_schema(env: lmdb.Environment, path: Path) -> None:
+    """Raise NotAFrontier or NewerSchema unless this version can read what is there. Writes nothing."""
+    try:
+        meta = env.open_db(keys.META.encode(), create=False)
+    except lmdb.Error:
+        raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder") from None
+    with env.begin() as txn:
+        stored = txn.get(b"schema", db=meta)
+    if stored is None:
+        raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder")
+    if int(stored) > keys.SCHEMA:
+        raise NewerSchema(
+            f"{path} was written with schema {int(stored)}, this budgetfrontier knows {keys.SCHEMA}: upgrade it"
+        )
+
+
+def opened_here(path: Path) -> Environment | None:
+    """The environment that this process has open at `path`, if any."""
+    return _open_here.get(os.path.realpath(path))
