@@ -19,15 +19,11 @@ LINE_EVERY = 10.0
 class Progress:
     """Shows progress on a console; `every` is the seconds between plain lines. Use with `with`."""
 
-    def __init__(self, *, console: Console | None = None, every: float = LINE_EVERY, quiet: bool = False) -> None:
+    def __init__(self, *, console: Console | None = None, every: float = LINE_EVERY) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        self._live = (
-            Live(console=self._console, auto_refresh=False, transient=True)
-            if self._console.is_terminal and not quiet
-            else None
-        )
+        terminal = self._console.is_terminal
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if terminal else None
         self._every = LIVE_EVERY if self._live else every
-        self._quiet = quiet
         self._begin = self._last = time.monotonic()
         self._fetched = self._fetched_before = 0
         self._bytes = 0
@@ -46,7 +42,7 @@ class Progress:
     @property
     def due(self) -> bool:
         """Whether it is time to `show` again."""
-        return not self._quiet and time.monotonic() - self._last >= self._every
+        return time.monotonic() - self._last >= self._every
 
     @property
     def elapsed(self) -> float:

@@ -52,7 +52,15 @@ def test_base_href(base: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "reference",
-    ["javascript:void(0)", "mailto:a@b.c", "data:text/html,x", "file:///etc/passwd", "http://[::1", "http://a:99999/", ""],
+    [
+        "javascript:void(0)",
+        "mailto:a@b.c",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "http://[::1",
+        "http://a:99999/",
+        "",
+    ],
 )
 def test_what_is_no_link(reference: str) -> None:
     assert found(f'<a href="{reference}">x</a>') == []

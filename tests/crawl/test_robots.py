@@ -32,7 +32,11 @@ def test_it_is_asked_once_for_each_authority_as_a_free_prerequisite() -> None:
     made = Robots("ExampleBot/1.0")
     asked = made.prerequisite(lease("http://user@example.org:8080/a?b"))
     assert asked is not None
-    assert (asked.url, asked.via, asked.hops) == ("http://example.org:8080/robots.txt", "http://user@example.org:8080/a?b", "LP")
+    assert (asked.url, asked.via, asked.hops) == (
+        "http://example.org:8080/robots.txt",
+        "http://user@example.org:8080/a?b",
+        "LP",
+    )
     assert (asked.directive, asked.cost, asked.force, asked.queue) == (Directive.HIGHEST, 0, True, "example.org")
     assert is_robots(asked)
     made.expect(asked.url)

@@ -13,7 +13,7 @@ from budgetfrontier.crawl.demo import web
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.job import crawl
 from budgetfrontier.crawl.progress import Progress
-from budgetfrontier.engine.adjustments import steer
+from budgetfrontier.engine.steering import steer
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueState
 from budgetfrontier.reports import text
@@ -21,6 +21,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.store.snapshot import Report
 
 RAISED = 100
+_LISTED = 8
 
 
 def demo(job: Path | None) -> int:
@@ -56,7 +57,7 @@ def _crawl(settings: Settings, folder: Path) -> bool:
 
 def _stop(folder: Path, what: str) -> None:
     report = Report.read(folder / "frontier")
-    print(text.render(report))
+    print(text.render(report, limit=_LISTED))
     retired = ", ".join(row.queue for row in report.queues if row.state is QueueState.RETIRED)
     _say(f"paused: {what} (retired: {retired})")
 

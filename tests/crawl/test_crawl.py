@@ -1,0 +1,273 @@
+"""Whole crawls over a real loopback server."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState
+from budgetfrontier.crawl import links
+from tests.crawl.site import Site, linking, redirect, reopened, run, text
+
+HOME = "http://a.test/"
+SMALL = {
+    "a.test/": linking("/1", "/2", "/none", "http://b.test/"),
+    "a.test/1": linking("/2#x"),
+    "a.test/2": linking("/"),
+}
+
+
+def test_a_site_is_crawled_once_and_charged_once(tmp_path: Path) -> None:
+    with Site(SMALL) as site:
+        code, said = run(site.settings(HOME), tmp_path)
+    assert code == 0
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/": 1, "a.test/1": 1, "a.test/2": 1, "a.test/none": 1}
+    with reopened(tmp_path) as frontier:
+        summary, queue = frontier.summary(), frontier.queue("a.test")
+        assert frontier.state is CrawlState.FINISHED
+        assert (summary.succeeded, summary.expenditure, summary.in_process) == (5, 4, 0)
+        assert queue is not None and queue.state is QueueState.EXHAUSTED and queue.expenditure == 4
+    assert "crawl finished" in said and "\x1b" not in said
+    log = [line.split() for line in (tmp_path / "logs/crawl.log").read_text().splitlines()]
+    assert sorted((row[1], row[3], row[4]) for row in log) == [
+        ("200", "http://a.test/", "-"),
+        ("200", "http://a.test/1", "L"),
+        ("200", "http://a.test/2", "L"),
+        ("404", "http://a.test/none", "L"),
+        ("404", "http://a.test/robots.txt", "P"),
+    ]
+    pages = [json.loads(line) for line in (tmp_path / "logs/pages.jsonl").read_text().splitlines()]
+    assert {page["url"]: page["via"] for page in pages}["http://a.test/2"] in ("http://a.test/", "http://a.test/1")
+    assert "Frontier report" in (tmp_path / "reports/frontier.txt").read_text()
+    assert json.loads((tmp_path / "reports/frontier.json").read_text())["totals"]["succeeded"] == 5
+
+
+def test_robots_txt_is_obeyed_free_and_its_delay_kept(tmp_path: Path) -> None:
+    pages = {
+        "a.test/robots.txt": text("User-agent: *\nDisallow: /no\nCrawl-delay: 0.3"),
+        "a.test/": linking("/no", "/yes"),
+    }
+    with Site(pages) as site:
+        run(site.settings(HOME), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/": 1, "a.test/yes": 1}
+    with reopened(tmp_path) as frontier:
+        summary = frontier.summary()
+        assert (summary.disregarded, summary.expenditure, summary.succeeded) == (1, 2, 3)
+    asked = site.times["a.test"]
+    assert all(later - earlier >= 0.3 for earlier, later in zip(asked, asked[1:], strict=False))
+    assert "-9998" in (tmp_path / "logs/crawl.log").read_text()
+
+
+def test_robots_txt_can_be_ignored(tmp_path: Path) -> None:
+    with Site({"a.test/robots.txt": text("User-agent: *\nDisallow: /"), "a.test/": linking()}) as site:
+        run(site.settings(HOME, fetch={"robots": "ignore"}), tmp_path)
+    assert site.hits == {"a.test/": 1}
+
+
+@pytest.mark.parametrize("scope", ["queue", "uri"])
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_without_a_robots_txt_that_answers_nothing_is_fetched(tmp_path: Path, scope: str, concurrency: int) -> None:
+    frontier = {
+        "retry": {"max_retries": 1, "delay": 0.1, "scope": scope},
+        "politeness": {"min_delay": 0.0, "delay_factor": 0.0, "per_queue_concurrency": concurrency},
+    }
+    with Site({"a.test/robots.txt": text("", status=500), "a.test/": linking("/1")}) as site:
+        run(site.settings(HOME, "http://a.test/2", "http://a.test/3", frontier=frontier), tmp_path)
+    assert set(site.hits) == {"a.test/robots.txt"}
+    with reopened(tmp_path) as opened:
+        assert opened.state is CrawlState.FINISHED
+        assert [letter.uri.url for letter in opened.dead_letters()][:1] == ["http://a.test/robots.txt"]
+
+
+def test_a_robots_txt_that_has_no_room_in_its_queue_is_fetched_all_the_same(tmp_path: Path) -> None:
+    with Site({"a.test/robots.txt": text("User-agent: *\nDisallow: /2")}) as site:
+        run(site.settings("http://a.test/1", "http://a.test/2", frontier={"max_queue_size": 2}), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/1": 1}
+
+
+def test_robots_redirects_are_followed(tmp_path: Path) -> None:
+    pages = {"a.test/robots.txt": redirect("http://b.test/rules"), "b.test/rules": text("User-agent: *\nDisallow: /")}
+    with Site(pages) as site:
+        run(site.settings(HOME), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 1, "b.test/rules": 1}
+
+
+def test_a_redirect_is_a_uri_of_its_own_and_paid_by_its_own_queue(tmp_path: Path) -> None:
+    pages = {"a.test/": redirect("//b.test/x#y"), "b.test/x": linking("/z"), "b.test/z": redirect("/z")}
+    with Site(pages) as site:
+        run(site.settings(HOME), tmp_path)
+    assert (site.hits["b.test/x"], site.hits["b.test/z"]) == (
+        1,
+        1,
+    )  # a seed's new place is in scope, what it links to too
+    with reopened(tmp_path) as frontier:
+        spent = {row.queue: row.expenditure for row in frontier.report().queues}
+    assert spent == {"a.test": 1, "b.test": 2}
+    rows = [line.split() for line in (tmp_path / "logs/crawl.log").read_text().splitlines()]
+    assert {(row[3], row[4], row[5]) for row in rows} >= {("http://b.test/x", "R", "http://a.test/")}
+
+
+def test_redirects_that_lead_nowhere_end(tmp_path: Path) -> None:
+    pages = {
+        "a.test/": redirect("http://www.a.test/"),
+        "www.a.test/": redirect("http://a.test/"),
+        "b.test/1": redirect("/2"),
+        "b.test/2": redirect("http://b.test/1"),
+        "c.test/": redirect("javascript:0"),
+    }
+    with Site(pages) as site:
+        code, _ = run(site.settings(HOME, "http://b.test/1", "http://c.test/"), tmp_path)
+    assert code == 0
+    assert max(site.hits.values()) <= 2
+    with reopened(tmp_path) as frontier:
+        assert frontier.state is CrawlState.FINISHED
+
+
+def test_a_redirect_to_www_finds_the_page(tmp_path: Path) -> None:
+    with Site({"a.test/": redirect("http://www.a.test/"), "www.a.test/": linking("/1"), "www.a.test/1": "x"}) as site:
+        run(site.settings(HOME), tmp_path)
+    assert (site.hits["www.a.test/"], site.hits["www.a.test/1"]) == (1, 1)
+
+
+def test_hosts_that_do_not_answer_are_retried_then_dead(tmp_path: Path) -> None:
+    with Site({HOME.removeprefix("http://"): "x"}) as site, socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        resolve = {"down.test": f"127.0.0.1:{deaf.getsockname()[1]}", "*.test": site.address}
+        settings = site.settings(HOME, "http://down.test/1", fetch={"resolve": resolve, "robots": "ignore"})
+        run(settings, tmp_path)
+    with reopened(tmp_path) as frontier:
+        summary = frontier.summary()
+        assert (summary.succeeded, summary.retried, summary.dead) == (1, 1, 1)
+        (letter,) = frontier.dead_letters()
+        assert letter.uri.url == "http://down.test/1" and "Connect" in letter.reason
+        down = frontier.queue("down.test")
+        assert down is not None and down.expenditure == 2
+
+
+def test_a_busy_host_is_asked_again_when_it_said(tmp_path: Path) -> None:
+    answers = iter([web.Response(status=503, headers={"Retry-After": "1"}), web.Response(text="ok")])
+    with Site({"a.test/": lambda: next(answers)}) as site:
+        run(site.settings(HOME, fetch={"robots": "ignore"}, frontier={"retry": {"delay": 60.0}}), tmp_path)
+    first, second = site.times["a.test"]
+    assert second - first >= 1.0
+
+
+def test_politeness_holds_between_requests_and_across_restarts(tmp_path: Path) -> None:
+    polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.2, "max_delay": 1.0}}
+    with Site({"a.test/": linking(*"123456")}) as site:
+        for limit in (2, 5, 0):
+            run(site.settings(HOME, frontier=polite, limits={"max_uris": limit}), tmp_path)
+    asked = site.times["a.test"]
+    assert len(asked) == 7 + 3  # each run asks for the robots.txt
+    assert all(later - earlier >= 0.2 for earlier, later in zip(asked, asked[1:], strict=False))
+
+
+def test_limits_stop_a_crawl_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    with Site({"a.test/": linking(*map(str, range(50)))}) as site:
+        code, said = run(site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 20}), tmp_path)
+        assert (code, sum(site.hits.values())) == (0, 20)
+        assert "limits.max_uris is reached" in said
+        run(site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 20}), tmp_path)
+        assert sum(site.hits.values()) == 20
+        run(site.settings(HOME, fetch={"robots": "ignore"}), tmp_path)
+    assert len(site.hits) == 51 and set(site.hits.values()) == {1}
+
+
+@pytest.mark.parametrize("limits", [{"max_bytes": 100}, {"max_time": 0.01}])
+def test_limits_on_bytes_and_time(tmp_path: Path, limits: dict[str, float]) -> None:
+    with Site({"a.test/": linking(*map(str, range(500)))}) as site:
+        settings = site.settings(HOME, fetch={"robots": "ignore", "concurrency": 1}, limits=limits)
+        code, said = run(settings, tmp_path)
+    assert code == 0 and f"limits.{next(iter(limits))} is reached" in said
+    assert sum(site.hits.values()) < 500
+
+
+def test_a_pause_at_finish_names_the_retired_and_a_raised_budget_goes_on(tmp_path: Path) -> None:
+    frontier = {"queue_total_budget": 3, "pause_at_finish": True}
+    with Site({"a.test/": linking(*map(str, range(9))), "b.test/": linking("/1")}) as site:
+        settings = site.settings(HOME, "http://b.test/", frontier=frontier)
+        code, said = run(settings, tmp_path)
+        assert code == 0
+        assert "paused at finish: 1 queues are retired, with 6 URIs" in said
+        assert f"budgetfrontier adjust {tmp_path} --match queue:a.test" in said
+        before = site.hits.copy()
+        run(settings, tmp_path)
+        assert site.hits == before
+        with reopened(tmp_path) as opened:
+            opened.adjust(match="queue:a.test", queue_total_budget=100, reason="all of it")
+        _, said = run(settings, tmp_path)
+    assert "everything is crawled" in said
+    assert (
+        sum(count for place, count in site.hits.items() if place.startswith("a.test/") and "robots" not in place) == 10
+    )
+
+
+def test_what_is_out_of_scope_is_not_fetched(tmp_path: Path) -> None:
+    pages = {
+        "a.test/": linking("/1", "/x.zip", "http://other.test/"),
+        "a.test/1": linking("/2"),
+        "a.test/2": linking("/3"),
+    }
+    with Site(pages) as site:
+        run(site.settings(HOME, scope={"reject": [r"regex:\.zip$"], "max_hops": 2}), tmp_path)
+    assert {place for place in site.hits if "robots" not in place} == {"a.test/", "a.test/1", "a.test/2"}
+
+
+def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
+    (tmp_path / "seeds.txt").write_text("# mine\nhttp://a.test/\n\nftp://a.test/\nnot a URL\n")
+    with Site(SMALL) as site:
+        settings = site.settings({"file": str(tmp_path / "seeds.txt"), "source": "list"})  # type: ignore[arg-type]
+        code, said = run(settings, tmp_path / "job")
+    assert code == 0 and "2 seeds are no http or https URLs" in said
+    assert site.hits["a.test/2"] == 1
+    assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
+
+
+def test_nothing_to_crawl(tmp_path: Path) -> None:
+    with Site({}) as site:
+        assert run(site.settings(), tmp_path)[0] == 1
+        assert run(site.settings("mailto:a@b.c"), tmp_path)[0] == 1
+
+
+def test_a_terminated_crawl_is_over(tmp_path: Path) -> None:
+    with Site({}) as site:
+        with Frontier.open(tmp_path / "frontier") as frontier:
+            frontier.schedule(CrawlUri(HOME))
+            frontier.terminate()
+        code, said = run(site.settings(HOME), tmp_path)
+    assert code == 1 and "terminated" in said and not site.hits
+
+
+def test_a_bug_in_one_visit_ends_that_visit_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(body: bytes, url: str, *, charset: str | None = None) -> list[tuple[str, str]]:
+        if url.endswith("/1"):
+            raise RuntimeError("a bug")
+        return [("http://a.test/1", "L"), ("http://a.test/2", "L")]
+
+    monkeypatch.setattr(links, "extract", fail)
+    with Site(SMALL) as site:
+        code, _ = run(site.settings(HOME), tmp_path)
+    assert code == 0 and "a bug" in caplog.text
+    with reopened(tmp_path) as frontier:
+        summary = frontier.summary()
+        assert (summary.failed, summary.succeeded) == (1, 3)
+    assert "RuntimeError:_a_bug" in (tmp_path / "logs/crawl.log").read_text()
+
+
+def test_many_hosts_at_once_and_within_the_concurrency(tmp_path: Path) -> None:
+    hosts = [f"h{number}.test" for number in range(30)]
+    pages = {f"{host}/": linking("/1", "/2", f"http://{hosts[(n + 1) % 30]}/") for n, host in enumerate(hosts)}
+    with Site(pages) as site:
+        settings = site.settings(
+            f"http://{hosts[0]}/", scope={"accept": ["domain:test"], "max_hops": -1}, fetch={"concurrency": 4}
+        )
+        run(settings, tmp_path)
+    assert len(site.hits) == 30 * 4 and set(site.hits.values()) == {1}
+    slots = {line.split()[7] for line in (tmp_path / "logs/crawl.log").read_text().splitlines()}
+    assert slots <= {"#001", "#002", "#003", "#004"}
