@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
@@ -141,7 +142,7 @@ class Reader:
             here = (*place, str(key))
             name = _ALIASES.get(prefix + snake(key), prefix + snake(key))
             about = known.get(name)
-            if about is None and isinstance(value, Mapping) and any(n.startswith(name + ".") for n in known):
+            if about is None and any(n.startswith(name + ".") for n in known):
                 added = self.overriding(value, here, name + ".")
             elif about is None:
                 self.problems.append(Problem(here, _not_per_uri(name), at_key=True))
@@ -190,7 +191,7 @@ class Reader:
             return str(path)
         path = (self.folder / path).absolute()
         if "\0" in value or not path.is_file():
-            self._add(place, f"there is no file {show(str(path))}")
+            self._add(place, f'there is no file "{path}"')
         return str(path)
 
     def _hook(self, value: Any, place: Place) -> str | None:
@@ -237,10 +238,6 @@ class Reader:
 
     def _policy(self, kind: str, spec: Any, place: Place) -> Any:
         """Look up a policy: an unknown name and wrong options are problems."""
-        try:
-            from budgetfrontier import plugins
-        except ImportError:
-            return spec
         name = policy_name(spec)
         if name is None:
             self._add(place, f"expected a {kind} policy, its name or {{name: options}}, got {show(spec)}")
@@ -328,7 +325,7 @@ def unknown(name: str, known: Iterable[str], place: Place) -> str:
     if hint := nearest(name, names):
         return f'unknown key "{name}"{hint}'
     if near := get_close_matches(name, homes, 1, 0.8):
-        return f'unknown key "{name}"; did you mean "{near[0]}", under {homes[near[0]][0] or "the top level"}:?'
+        return f'unknown key "{name}"; did you mean "{near[0]}", under {homes[near[0]][0] or "the top level"}?'
     return f'unknown key "{name}"; known here: {", ".join(names)}'
 
 

@@ -1,0 +1,187 @@
+"""Which settings are in force for which URI, and that finding them stays cheap and bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import overrides as module
+from budgetfrontier.settings.overrides import Effective, Override, parse_match, validate_override
+from budgetfrontier.settings.reading import per_uri
+from budgetfrontier.settings.schema import FrontierSettings
+
+
+def effective(*rules: tuple[str, dict[str, Any]]) -> Effective:
+    return Effective(FrontierSettings(), [validate_override(match, values) for match, values in rules])
+
+
+@pytest.mark.parametrize(
+    ("match", "hits", "misses"),
+    [
+        ("*", ["http://a.test/", "https://[::1]:8080/x"], []),
+        (
+            "domain:example.org",
+            [
+                "http://example.org/",
+                "https://www.example.org:81/a",
+                "http://u:p@a.b.example.org/",
+                "http://example.org./",
+            ],
+            ["http://notexample.org/", "http://example.org.evil.test/", "http://example.com/?http://example.org/"],
+        ),
+        ("domain:*.Example.ORG.", ["http://example.org/", "http://a.example.org/"], ["http://example.com/"]),
+        ("domain:bücher.example", ["http://www.xn--bcher-kva.example/"], ["http://bucher.example/"]),
+        ("domain:test", ["http://a.test/"], ["http://test.example/"]),
+        ("host:www.example.org", ["http://www.example.org/", "https://www.example.org:8443/"], ["http://example.org/"]),
+        ("host:*.example.org", ["http://a.example.org/", "http://a.b.example.org/"], ["http://example.org/"]),
+        ("host:shop?.test", ["http://shop1.test/"], ["http://shop.test/", "http://shop10.test/"]),
+        ("host:[::1]", ["http://[::1]:8080/"], ["http://[::2]/"]),
+        ("host:127.0.0.1", ["http://127.0.0.1:8080/"], ["http://127.0.0.2/"]),
+        ("regex:[?&]sid=", ["http://a.test/?sid=1", "http://a.test/?b&sid=2"], ["http://a.test/sid=1"]),
+        ("surt:(org,example,", ["http://example.org/", "https://www.example.org/x"], ["http://example.com/"]),
+        ("surt:(org,example,)/a", ["http://example.org/a", "https://example.org/ab"], ["http://www.example.org/a"]),
+        ("surt:https://(org,example,", ["https://example.org/"], ["http://example.org/"]),
+        ("surt:http://(org,example,)/", ["http://example.org/a"], ["https://example.org/a", "http://a.example.org/"]),
+        ("queue:example.*", ["http://x.test/ example.org"], ["http://example.org/ org,example"]),
+        ("queue:example.org:8080", ["http://x.test/ example.org:8080"], ["http://example.org:8080/ example.org"]),
+    ],
+)
+def test_matches(match: str, hits: list[str], misses: list[str]) -> None:
+    found = effective((match, {"precedence": 1}))
+    pattern = parse_match(match)
+    for subject, hit in [*((url, True) for url in hits), *((url, False) for url in misses)]:
+        href, _, queue = subject.partition(" ")
+        for _ in range(2):  # computed, then remembered
+            assert (found.for_uri(href, queue).precedence == 1) is hit, subject
+        assert pattern.matches(href, queue) is hit
+
+
+@pytest.mark.parametrize(
+    "match",
+    ["", "example.org", "domain:", "domain:http://example.org/", "host:example.org/a", "domain:exa mple", "regex:(",
+     "x:y", "surt:example.org", "surt:ftp://(org,", "host:example.org:80", "domain:a@b.test", None, 5],
+)  # fmt: skip
+def test_what_is_no_match(match: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_match(match)
+    assert str(match) in caught.value.problems[0]
+
+
+def test_base_holds_the_global_settings_flat() -> None:
+    found = Effective(FrontierSettings(retire_when="reached", order="lifo", precedence=7))
+    assert found.trivial and found.by_authority
+    assert found.for_uri("http://a.test/", "a.test") is found.base
+    assert found.base.reached and found.base.lifo and found.base.precedence == 7
+    assert (found.base.min_delay, found.base.retry_delay, found.base.retry_uri) == (3.0, 900.0, False)
+
+
+def test_every_setting_per_uri_arrives_in_the_flat_form() -> None:
+    other: dict[str, Any] = {"retire_when": "reached", "cost_policy": "zero", "order": "lifo", "retry.scope": "uri"}
+    other |= {name: 7 for name in per_uri() if name not in other}
+    base = Effective(FrontierSettings()).base
+    changed = effective(("*", other)).for_uri("http://a.test/", "a.test")
+    for field in base.__struct_fields__:
+        assert getattr(base, field) != getattr(changed, field), field
+
+
+def test_all_that_match_apply_in_order_and_later_wins_per_setting() -> None:
+    found = effective(
+        ("domain:example.org", {"queue_total_budget": 100, "precedence": 1}),
+        ("*", {"queue_total_budget": 50}),
+        ("host:www.example.org", {"precedence": 2}),
+        ("queue:other.test", {"politeness": {"min_delay": "1s"}}),
+    )
+    www = found.for_uri("http://www.example.org/", "www.example.org")
+    assert (www.queue_total_budget, www.precedence, www.min_delay) == (50, 2, 3.0)
+    plain = found.for_uri("http://example.org/", "other.test")
+    assert (plain.queue_total_budget, plain.precedence, plain.min_delay) == (50, 1, 1.0)
+
+
+def test_what_is_decided_by_the_authority_alone() -> None:
+    def by_authority(match: str) -> bool:
+        return effective((match, {"precedence": 1})).by_authority
+
+    for match in ("*", "domain:a.test", "host:*.test", "queue:*", "surt:(org,", "surt:http://(org,example,)/"):
+        assert by_authority(match)
+    for match in ("regex:x", "surt:(org,example,)/a"):
+        assert not by_authority(match)
+
+
+def test_paths_are_told_apart_where_an_override_looks_at_them() -> None:
+    found = effective(("regex:/calendar/", {"cost_policy": "wag"}), ("domain:a.test", {"precedence": 1}))
+    for _ in range(2):
+        assert found.for_uri("http://a.test/calendar/1", "a.test").cost_policy == "wag"
+        assert found.for_uri("http://a.test/page", "a.test").cost_policy == "unit"
+        assert found.for_uri("http://a.test/page", "a.test").precedence == 1
+    assert found.for_uri("http://a.test/x", "a.test") is found.for_uri("http://a.test/y", "a.test")
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHED", 10)
+    found = effective(*((f"host:a{n}.test", {"precedence": n}) for n in range(100)))
+    for n in (*range(100), *range(100)):
+        assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == n
+    assert len(found._masks) <= 10 and len(found._settings) <= 10
+
+
+HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org"])
+MATCHES = st.sampled_from(
+    [
+        "*",
+        "domain:a.test",
+        "domain:org",
+        "host:*.test",
+        "host:a.org",
+        "queue:q?",
+        "queue:q1",
+        "regex:/p",
+        "surt:(test,a,",
+        "surt:(test,a,)/p",
+        "surt:http://(org,a,)/",
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(MATCHES, st.sampled_from(["precedence", "max_queue_size"]), st.integers(0, 9)), max_size=6),
+    st.lists(st.tuples(HOSTS, st.sampled_from(["/", "/p", "/?p"]), st.sampled_from(["q1", "q2", "other"])), max_size=6),
+)
+def test_tables_and_memory_agree_with_testing_one_after_the_other(
+    rules: list[tuple[str, str, int]], uris: list[tuple[str, str, str]]
+) -> None:
+    found = effective(*((match, {name: value}) for match, name, value in rules))
+    for host, path, queue in [*uris, *uris]:
+        href = f"http://{host}{path}"
+        expected = {"precedence": 3, "max_queue_size": 0}
+        for match, name, value in rules:
+            if parse_match(match).matches(href, queue):
+                expected[name] = value
+        settings = found.for_uri(href, queue)
+        assert {name: getattr(settings, name) for name in expected} == expected
+
+
+def test_validate_override_reads_values() -> None:
+    nested = validate_override("domain:a.test", {"politeness": {"min-delay": "500ms"}, "queue-precedence": 1})
+    assert nested == Override(match="domain:a.test", set={"politeness.min_delay": 0.5, "precedence": 1})
+    assert validate_override("domain:a.test", nested.set) == nested
+    assert validate_override("domain:a.test", {"politeness.min_delay": "500ms", "precedence": 1}) == nested
+
+
+def test_validate_override_reports_all_problems_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate_override("nothing", {"hold_queues": True, "min_delay": 1, "queue_total_budget": -2, "retry": 5})
+    match, whole, leaf, value, retry = caught.value.problems
+    assert match.startswith('"nothing" is not a match')
+    assert whole.startswith('"hold_queues" holds for the whole frontier and cannot be set here; these can: ')
+    assert leaf == 'unknown setting "min_delay"; did you mean "politeness.min_delay"?'
+    assert value == "queue_total_budget: expected a whole number of at least -1, got -2"
+    assert retry == "retry: expected a mapping of settings, got 5"
+
+
+def test_a_setting_given_twice_is_a_problem() -> None:
+    with pytest.raises(SettingsError, match="a second time"):
+        validate_override("*", {"politeness": {"min_delay": 1}, "politeness.min_delay": 2})
