@@ -129,21 +129,8 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org"])
-MATCHES = st.sampled_from(
-    [
-        "*",
-        "domain:a.test",
-        "domain:org",
-        "host:*.test",
-        "host:a.org",
-        "queue:q?",
-        "queue:q1",
-        "regex:/p",
-        "surt:(test,a,",
-        "surt:(test,a,)/p",
-        "surt:http://(org,a,)/",
-    ]
-)
+MATCHES = st.sampled_from(["*", "domain:a.test", "domain:org", "host:*.test", "host:a.org", "queue:q?", "queue:q1"])
+MATCHES |= st.sampled_from(["regex:/p", "surt:(test,a,", "surt:(test,a,)/p", "surt:http://(org,a,)/"])
 
 
 @given(
