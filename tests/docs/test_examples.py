@@ -1,4 +1,4 @@
-"""The examples of the README and the docs: Python runs, YAML is valid, commands parse.
+"""The examples of the README and the docs: Python runs, YAML is valid, commands parse, links lead somewhere.
 
 The Python blocks of a page run in one process, one after another, in an empty folder. A block that starts with a comment
 naming a file, `# crawl.yaml` or `# my_policies.py`, is written to that file first; such Python is imported by what
@@ -80,12 +80,25 @@ def test_yaml_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             Settings.from_yaml(path)
 
 
-@pytest.mark.parametrize("page", pages_with("sh"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_parse(page: Path) -> None:
     parser = build_parser()
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"`(budgetfrontier [^`]*)`", _BLOCK.sub("", text))
     for block in blocks(page):
         if block.language == "sh":
-            for line in block.text.replace("\\\n", " ").splitlines():
-                words = shlex.split(line, comments=True)
-                if words[:1] == ["budgetfrontier"]:
-                    assert parser.parse_args(words[1:]), line
+            lines += block.text.replace("\\\n", " ").splitlines()
+    for line in lines:
+        words = shlex.split(line.partition("|")[0], comments=True)
+        if words[:1] == ["budgetfrontier"] and words[1:] != ["COMMAND", "--help"]:
+            try:
+                parser.parse_args(words[1:])
+            except SystemExit:
+                pytest.fail(f"{page}: {line}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page}: {target}"
