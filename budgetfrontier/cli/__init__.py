@@ -1,0 +1,67 @@
+"""The command line: `budgetfrontier COMMAND`. Data goes to stdout, messages to stderr.
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 disk full, 4 invalid configuration, 5 frontier locked, 6 damage found; 130 after
+Ctrl-C and 141 when the reader of stdout went away, as a shell shows it for any program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from budgetfrontier import __version__
+from budgetfrontier.cli.exits import EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
+
+__all__ = ["EXIT_CODES", "build_parser", "main"]
+
+GROUPS = ("configure", "crawl", "show", "steer", "transfer", "verify")
+"""The modules with commands, in the order of the help. Each has `register(subparsers)`; none imports anything heavy."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has printed the help, the version, or what is wrong
+        return stop.code if isinstance(stop.code, int) else USAGE
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return int(code or 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit: let it have somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:
+        code = exit_code(error)
+        if code is None:
+            raise
+        print(f"budgetfrontier: {_message(error)}", file=sys.stderr)
+        return code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with every command; the reference documentation is made from it."""
+    parser = argparse.ArgumentParser(
+        prog="budgetfrontier",
+        description="Crawl within budgets; look at a crawl and steer it, whether it is running or stopped.",
+        epilog="exit codes: "
+        + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+        + ". `budgetfrontier COMMAND --help` says more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for group in GROUPS:
+        import_module(f"budgetfrontier.cli.{group}").register(commands)
+    return parser
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -1,0 +1,186 @@
+"""Commands that only look, at a running job or a stopped one: `report`, `queues`, `queue`, `explain`, `audit`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import ROW_FIELDS
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.records import AuditEntry
+
+QUEUE_COLUMNS = (
+    "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
+    "errors", "wake_in",
+)  # fmt: skip
+PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
+AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error")
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    parser = add_command(
+        commands,
+        "report",
+        report,
+        "print the frontier report",
+        more="Text keeps Heritrix's sections and legend; csv has one row for each queue. Live while the crawl runs.",
+    )
+    add_job(parser)
+    add_format(parser, "html")
+    parser.add_argument(
+        "--limit", type=common.count, default=None, metavar="N",
+        help="list at most N queues in each section of text (default: 20) or html (100); json and csv: N rows (all)",
+    )  # fmt: skip
+
+    parser = add_command(commands, "queues", queues, "list the queues")
+    add_job(parser)
+    common.add_queue_filter(parser)
+    common.add_listing(parser, columns=ROW_FIELDS, sort="queued")
+
+    parser = add_command(commands, "queue", queue, "show one queue and the URIs that are next in it")
+    add_job(parser)
+    parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+    add_format(parser)
+    parser.add_argument(
+        "--limit", type=common.count, default=20, metavar="N", help="show at most N of its URIs (default: 20)"
+    )
+
+    parser = add_command(
+        commands,
+        "explain",
+        explain,
+        "say why a URL or a queue is not being crawled, and when it would be",
+        more="Where something has to be done first, the command that does it is given.",
+    )
+    add_job(parser)
+    parser.add_argument("target", metavar="URL_OR_KEY", help="a URL, or the key of a queue")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+
+    parser = add_command(
+        commands, "audit", audit, "list who changed what, when and why", more="The newest entry comes last."
+    )
+    add_job(parser)
+    add_format(parser)
+    add_page(parser)
+
+
+def report(args: argparse.Namespace) -> None:
+    """The whole frontier, as of its last commit."""
+    from budgetfrontier.reports import html, tables, text
+    from budgetfrontier.store import snapshot
+
+    shot = snapshot.Report.read(common.frontier_path(args.job))
+    if args.format == "text":
+        sys.stdout.write(text.render(shot, limit=20 if args.limit is None else args.limit))
+    elif args.format == "html":
+        sys.stdout.write(html.render(shot, limit=100 if args.limit is None else args.limit))
+    elif args.format == "csv":
+        tables.write(map(snapshot.row, shot.queues[: args.limit]), ROW_FIELDS, sys.stdout, format="csv")
+    else:
+        plain = shot.to_dict()
+        plain["queues"] = plain["queues"][: args.limit]
+        json.dump(plain, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+
+
+def queues(args: argparse.Namespace) -> None:
+    """A listing of queues."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.figures import duration
+    from budgetfrontier.store import snapshot
+
+    now = datetime.now(UTC).timestamp()
+    test = common.queue_filter(args)
+    with snapshot.Reader(common.frontier_path(args.job)) as reader:
+        chosen = common.page(filter(test, reader.queues()), args, key=attrgetter(args.sort))
+        rows: Iterator[dict[str, Any]] = (
+            snapshot.row(q) | {"wake_in": duration(q.wake_time - now) if q.wake_time > now else None} for q in chosen
+        )
+        tables.write(rows, ROW_FIELDS, sys.stdout, format=args.format, shown=QUEUE_COLUMNS)
+
+
+def queue(args: argparse.Namespace) -> None:
+    """One queue with its next URIs."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.store import snapshot
+
+    with snapshot.Reader(common.frontier_path(args.job)) as reader:
+        record = reader.queue(args.key)
+        if record is None:
+            raise FrontierError(f"there is no queue {args.key!a}; `budgetfrontier queues {args.job}` lists them")
+        pending = [
+            {
+                "place": place,
+                "cost": item.cost,
+                "priority": item.uri.priority,
+                "directive": item.uri.directive.name,
+                "attempts": item.attempts,
+                "deliveries": item.deliveries,
+                "leased": item.leased,
+                "url": item.uri.url,
+            }
+            for place, item in enumerate(reader.pending(args.key, args.limit), 1)
+        ]
+    row = snapshot.row(record)
+    more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
+    if args.format == "json":
+        json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    elif args.format == "csv":
+        tables.write([row], ROW_FIELDS, sys.stdout, format="csv")
+    else:
+        for name, value in (row | more).items():
+            shown = _when(value) if name == "wake_time" else f"{value:.1f}" if isinstance(value, float) else value
+            print(f"{name + ':':26}{clean(str(shown)) or '-'}")
+        if pending:
+            print()
+            tables.write(pending, PENDING_COLUMNS, sys.stdout)
+        if record.queued > len(pending):
+            print(f"...and {record.queued - len(pending):,} more")
+
+
+def explain(args: argparse.Namespace) -> None:
+    """The chain of reasons."""
+    from budgetfrontier.reports.explain import explain as explained
+    from budgetfrontier.store.snapshot import Reader
+
+    with Reader(common.frontier_path(args.job)) as reader:
+        answer = explained(reader, args.target, job=str(args.job))
+    if args.format == "json":
+        json.dump(answer.to_dict(), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(answer.text())
+
+
+def audit(args: argparse.Namespace) -> None:
+    """The commands that were applied; --limit and --offset count from the newest."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.store.snapshot import Reader
+
+    with Reader(common.frontier_path(args.job)) as reader:
+        entries = reader.audit(None if args.limit is None else args.limit + args.offset)
+    rows: Iterable[dict[str, Any]] = map(_audit_row, entries[: len(entries) - args.offset])
+    if args.format == "text":
+        rows = (row | {"when": _when(row["when"])} for row in rows)
+    tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
+
+
+def _audit_row(entry: AuditEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in AUDIT_COLUMNS}
+
+
+def _when(epoch: float) -> str:
+    """A stored time, readable: UTC to the second, "-" for never."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch else "-"

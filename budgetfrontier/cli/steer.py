@@ -1,0 +1,168 @@
+"""Commands that change something, in a running job and in a stopped one alike. Each is audited."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+
+QUEUE_COMMANDS = {
+    "retire": (
+        "retire a queue by name",
+        "It keeps its URIs and hands none out until `unretire`, whatever its budgets.",
+    ),
+    "unretire": (
+        "bring a retired queue back",
+        "It waits at the back of its FIFO; still over budget, it retires again.",
+    ),
+    "snooze": ("let nothing out of a queue until a time", "The block survives restarts; `wake` ends it."),
+    "wake": ("end a queue's wait now", "Ends its politeness delay too."),
+}
+CRAWL_COMMANDS = {
+    "pause": (
+        "hand out nothing more",
+        "What is out may be finished. Scheduling and adjusting go on; `resume` ends it.",
+    ),
+    "resume": ("go on after a pause", "A crawl that is still empty pauses, or finishes, again."),
+    "terminate": ("end the crawl for good", "What is out may still be finished; no URI is handed out ever again."),
+}
+
+
+def register(commands: Commands) -> None:
+    """Add the commands of this group."""
+    _register_adjust(commands)
+    for name, (summary, more) in QUEUE_COMMANDS.items():
+        parser = add_command(commands, name, partial(_steer_queue, name), summary, more=more)
+        add_job(parser)
+        parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+        if name == "snooze":
+            when = parser.add_mutually_exclusive_group(required=True)
+            when.add_argument(
+                "--for", dest="until", type=_from_now, metavar="DURATION", help="such as 90, 15m, 1h30m, 2d"
+            )
+            when.add_argument(
+                "--until", type=_moment, metavar="TIME", help="ISO 8601 (UTC unless it says) or epoch seconds"
+            )
+        add_who(parser)
+    for name, (summary, more) in CRAWL_COMMANDS.items():
+        parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
+        add_job(parser)
+        add_who(parser)
+
+
+def _register_adjust(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "adjust",
+        adjust,
+        "change budgets and other settings, for all queues or for those that match",
+        more="Appended to the overrides. Every retired queue gets another look, except those retired by name.",
+    )
+    add_job(parser)
+    parser.add_argument(
+        "--match", default="*", metavar="PATTERN",
+        help="domain:, host:, queue:, surt: or regex:, as in overrides (default: *, everything)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], type=_assignment, metavar="NAME=VALUE", dest="settings",
+        help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
+    )  # fmt: skip
+    parser.add_argument("--total-budget", type=int, metavar="N", help="short for --set queue_total_budget=N")
+    parser.add_argument("--replenish", type=int, metavar="N", help="short for --set balance_replenish_amount=N")
+    parser.add_argument("--dry-run", action="store_true", help="only say which queues would retire or revive")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    add_who(parser)
+    parser.set_defaults(usage=parser.error)
+
+
+def adjust(args: argparse.Namespace) -> None:
+    """Append an adjustment, or foresee what it would do."""
+    from budgetfrontier.settings.overrides import validate_override
+
+    settings: dict[str, Any] = dict(args.settings)
+    if args.total_budget is not None:
+        settings["queue_total_budget"] = args.total_budget
+    if args.replenish is not None:
+        settings["balance_replenish_amount"] = args.replenish
+    if not settings:
+        args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
+    override = validate_override(args.match, settings)  # before asking: what is wrong is our answer, not the engine's
+    details = {"match": override.match, "set": override.set, "dry_run": args.dry_run}
+    effect = common.steer(args, "adjust", details).effect
+    if args.format == "json":
+        json.dump(effect, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)
+    print(f"{override.match}: {changes}")
+    if not args.dry_run:
+        print(f"{effect['revived']:,} retired queues get another look")
+        return
+    print(f"would revive {_named(effect, 'revived')}")
+    if effect["revived_count"]:
+        print(f"would let them spend up to {effect['spend']:,}")
+    print(f"would retire {_named(effect, 'retired')}")
+    common.note("dry run: nothing was changed")
+
+
+def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
+    """How many queues, and which, as far as they fit."""
+    from budgetfrontier.reports.figures import clean
+
+    count, names = effect[f"{what}_count"], effect[what][:most]
+    more = f", ...and {count - len(names):,} more" if count > len(names) else ""
+    return f"{count:,} queues" + (f": {', '.join(map(clean, names))}{more}" if names else "")
+
+
+def _steer_queue(op: str, args: argparse.Namespace) -> None:
+    details: dict[str, Any] = {"queue": args.key}
+    if op == "snooze":
+        details["until"] = args.until
+    effect = common.steer(args, op, details).effect
+    until = effect["after"]["wake_time"]
+    wakes = f", until {datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%M:%SZ}" if op == "snooze" else ""
+    print(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+
+
+def _steer_crawl(op: str, args: argparse.Namespace) -> None:
+    details = {"reason": args.reason or "operator"} if op == "pause" else {}
+    effect = common.steer(args, op, details).effect
+    print(f"{effect['before']['state']} -> {effect['after']['state']}")
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    from budgetfrontier.errors import SettingsError
+    from budgetfrontier.settings.loader import parse_value
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name.strip(), parse_value(value)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _from_now(text: str) -> float:
+    from budgetfrontier.settings.values import duration
+
+    return time.time() + duration(text)
+
+
+def _moment(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_from_now.__name__ = "duration"  # argparse names the type when a value is wrong
+_moment.__name__ = "time"

@@ -1,0 +1,347 @@
+"""Why a URL or a queue is not being crawled, and when it would be: the question that operators ask most.
+
+The answer is a chain of reasons, from the URL to its queue to the crawl, each with the command that would remove it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.engine.queue import over_total
+from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.reports.figures import clean, duration
+from budgetfrontier.settings.overrides import Effective, QueueSettings
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.snapshot import PendingUri, Reader
+
+
+class Verdict(StrEnum):
+    """When the URL, or the queue's next URI, would be handed out."""
+
+    NOW = "now"  # as soon as a worker asks
+    LATER = "later"  # by itself, in its time
+    BLOCKED = "blocked"  # once somebody does something
+    NEVER = "never"  # there is nothing to hand out
+
+
+_SEVERITY = list(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One link of the chain. `code` is stable, for programs; `command` is what would remove this reason."""
+
+    code: str
+    text: str
+    command: str | None = None
+
+
+@dataclass(slots=True)
+class Explanation:
+    """The answer to `explain`. `when` is the earliest time (epoch seconds) if one is known."""
+
+    target: str
+    kind: str
+    queue: str | None = None
+    verdict: Verdict = Verdict.NOW
+    when: float | None = None
+    reasons: list[Reason] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        text: str,
+        *,
+        verdict: Verdict = Verdict.NOW,
+        when: float | None = None,
+        command: str | None = None,
+    ) -> None:
+        """Add a reason; the worst verdict and the latest time win."""
+        self.reasons.append(Reason(code, clean(text), command))
+        self.verdict = max(self.verdict, verdict, key=_SEVERITY.index)
+        if when is not None:
+            self.when = max(self.when or 0.0, when)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `explain --format json` prints it."""
+        return asdict(self)
+
+    def text(self, *, now: float | None = None) -> str:
+        """The chain of reasons, numbered, and a last line that says when."""
+        now = time.time() if now is None else now
+        lines = [clean(self.target)]
+        for number, reason in enumerate(self.reasons, 1):
+            lines.append(f"  {number}. {reason.text}")
+            if reason.command:
+                lines.append(f"     $ {reason.command}")
+        when = {
+            Verdict.NOW: "as soon as a worker asks for a URI",
+            Verdict.LATER: "when its turn comes",
+            Verdict.BLOCKED: "after the commands above, or what they stand for",
+            Verdict.NEVER: "never, as things stand",
+        }[self.verdict]
+        if self.verdict is Verdict.LATER and self.when is not None and self.when > now:
+            when += f", in {duration(self.when - now)} at the earliest"
+        return "\n".join((*lines, f"When: {when}.", ""))
+
+
+def explain(reader: Reader, target: str, *, job: str, now: float | None = None) -> Explanation:
+    """Say why `target`, a queue key or else a URL, is not being crawled. `job` is what the commands given name.
+
+    Cost: a pass over the queues to tell a queue's turn, and over the URIs of one queue and the dead letters for a URL.
+    """
+    return _Explainer(reader, job, time.time() if now is None else now).explain(target)
+
+
+class _Explainer:
+    def __init__(self, reader: Reader, job: str, now: float) -> None:
+        self._reader = reader
+        self._job = job
+        self._now = now
+
+    def explain(self, target: str) -> Explanation:
+        queue = self._reader.queue(target)
+        if queue is not None:
+            answer = Explanation(target, "queue", queue.queue)
+            self._explain_queue(answer, queue)
+            self._explain_crawl(answer)
+            return answer
+        answer = Explanation(target, "url")
+        self._explain_url(answer)
+        return answer
+
+    def _command(self, name: str, *arguments: str) -> str:
+        return shlex.join(("budgetfrontier", name, self._job, *arguments))
+
+    # -- the URL
+
+    def _explain_url(self, answer: Explanation) -> None:
+        found = self._reader.find(answer.target)
+        if not found["valid"]:
+            no_queue = "" if "://" in answer.target else ", and there is no queue of this name"
+            answer.add(
+                "invalid", f"It is no URL that can be crawled ({found['reason']}){no_queue}.", verdict=Verdict.NEVER
+            )
+            return
+        answer.queue = found["queue"]
+        pending: PendingUri | None = found["pending"]
+        if pending is None:
+            self._explain_gone(answer, found["url"], seen=found["seen"])
+            return
+        answer.queue = pending.queue
+        queue = self._reader.queue(pending.queue)
+        if queue is None:  # deleted since: the crawl runs on
+            self._explain_gone(answer, found["url"], seen=found["seen"])
+            return
+        if pending.when is not None:
+            answer.add(
+                "future",
+                f"It is scheduled for later: it comes to queue {queue.queue} in {duration(pending.when - self._now)}.",
+                verdict=Verdict.LATER,
+                when=pending.when,
+            )
+        elif pending.leased or self._is_out(pending):
+            return self._explain_lease(answer, pending)
+        else:
+            answer.add(
+                "queued",
+                f"It is queued in {queue.queue}. URIs before it: {pending.place:,}; its cost: {pending.cost}; attempts so "
+                f"far: {pending.attempts}.",
+                verdict=Verdict.LATER if pending.place else Verdict.NOW,
+            )
+            self._explain_budget_ahead(answer, queue, pending)
+        self._explain_queue(answer, queue)
+        self._explain_crawl(answer)
+
+    def _is_out(self, pending: PendingUri) -> bool:
+        return any(lease.uri.url == pending.uri.url for lease in self._reader.leases())
+
+    def _explain_lease(self, answer: Explanation, pending: PendingUri) -> None:
+        expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
+        left = f" for {duration(max(expires) - self._now)} more at the most" if expires else ""
+        answer.add("leased", f"It is being crawled: a worker has it{left}.")
+
+    def _explain_gone(self, answer: Explanation, url: str, *, seen: bool) -> None:
+        """Not pending: dead, done, or never there."""
+        for letter in self._reader.dead_letters():
+            if letter.uri.url == url:
+                answer.queue = letter.queue
+                answer.add(
+                    "dead-letter",
+                    f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
+                    verdict=Verdict.BLOCKED,
+                    command=self._command("dead-letters", "--replay", str(letter.id)),
+                )
+                return
+        if seen:
+            answer.add(
+                "done",
+                "It was scheduled and is no longer pending: it succeeded, failed, was disregarded (robots.txt, scope) "
+                "or deleted, or waits under a queue key that was forced on it. The crawl log knows.",
+                verdict=Verdict.NEVER,
+                command=f"echo {shlex.quote(url)} | {self._command('import', '-', '--force')}",
+            )
+            return
+        answer.add(
+            "never-scheduled",
+            "It was never scheduled: no page that was fetched links to it, the scope kept it out, or the frontier or "
+            "its queue was full.",
+            verdict=Verdict.BLOCKED,
+            command=f"echo {shlex.quote(url)} | {self._command('import', '-')}",
+        )
+
+    def _explain_budget_ahead(self, answer: Explanation, queue: QueueRecord, pending: PendingUri) -> None:
+        """The URIs before it may use up the total budget first."""
+        if queue.total_budget < 0 or queue.state is QueueState.RETIRED:
+            return
+        ahead = sum(item.cost for item in self._reader.pending(queue.queue, pending.place))
+        if over_total(queue.expenditure + ahead, queue.total_budget, self._settings(queue).reached):
+            answer.add(
+                "budget-ahead",
+                f"What is before it costs {ahead:,}, and of the total budget {queue.total_budget:,} only "
+                f"{max(queue.total_budget - queue.expenditure, 0):,} is left: the queue will be retired first.",
+                verdict=Verdict.BLOCKED,
+                command=self._adjust(queue, total=queue.expenditure + ahead + pending.cost),
+            )
+
+    # -- its queue
+
+    def _settings(self, queue: QueueRecord) -> QueueSettings:
+        """The settings in force for a queue: those of its head URI."""
+        settings = self._reader.settings
+        effective = Effective(settings.frontier, [*settings.overrides, *self._reader.adjustments])
+        head = self._reader.pending(queue.queue, 1)
+        return effective.for_uri(head[0].uri.url if head else queue.last_enqueued or "http://unknown/", queue.queue)
+
+    def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str:
+        arguments = ["--match", f"queue:{queue.queue}"]
+        arguments += [] if total is None else ["--total-budget", str(total)]
+        arguments += [] if replenish is None else ["--replenish", str(replenish)]
+        return self._command("adjust", *arguments)
+
+    def _explain_queue(self, answer: Explanation, queue: QueueRecord) -> None:
+        name = f"Queue {queue.queue}"
+        match queue.state:
+            case QueueState.READY:
+                before = sum(1 for q in self._reader.queues() if q.state is queue.state and q.position < queue.position)
+                answer.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
+            case QueueState.IN_PROCESS:
+                expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
+                left = f", the last of them for {duration(max(expires) - self._now)} at the most" if expires else ""
+                answer.add(
+                    "in-process",
+                    f"{name} is IN_PROCESS: URIs out: {queue.out}{left}; no more may go out until one is finished.",
+                    verdict=Verdict.LATER,
+                )
+            case QueueState.SNOOZED:
+                self._explain_wait(answer, queue, f"{name} is SNOOZED")
+            case QueueState.INACTIVE:
+                self._explain_inactive(answer, queue)
+            case QueueState.RETIRED:
+                self._explain_retired(answer, queue)
+            case QueueState.EXHAUSTED:
+                later = f"; {queue.future:,} are scheduled for later" if queue.future else ""
+                answer.add(
+                    "exhausted",
+                    f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",
+                    verdict=Verdict.LATER if queue.future else Verdict.NEVER,
+                )
+
+    def _explain_wait(self, answer: Explanation, queue: QueueRecord, subject: str) -> None:
+        answer.add(
+            "snoozed",
+            f"{subject} for {duration(queue.wake_time - self._now)} more: politeness, a retry, or an operator's block.",
+            verdict=Verdict.LATER,
+            when=queue.wake_time,
+            command=self._command("wake", queue.queue),
+        )
+
+    def _explain_inactive(self, answer: Explanation, queue: QueueRecord) -> None:
+        better = before = active = 0
+        for other in self._reader.queues():
+            if other.state is QueueState.INACTIVE:
+                better += other.precedence < queue.precedence
+                before += other.precedence == queue.precedence and other.position < queue.position
+            active += other.state in (QueueState.READY, QueueState.IN_PROCESS)
+        answer.add(
+            "inactive",
+            f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in the "
+            f"FIFO of precedence {queue.precedence}, {better:,} of a better precedence. READY or IN_PROCESS: {active:,}.",
+            verdict=Verdict.LATER,
+        )
+        if queue.wake_time > self._now:
+            self._explain_wait(answer, queue, "Once activated, it is SNOOZED")
+
+    def _explain_retired(self, answer: Explanation, queue: QueueRecord) -> None:
+        settings = self._settings(queue)
+        name, known = f"Queue {queue.queue}", len(answer.reasons)
+        if queue.by_name:
+            answer.add(
+                "retired-by-name",
+                f"{name} is RETIRED: an operator retired it by name{self._who_retired(queue)}.",
+                verdict=Verdict.BLOCKED,
+                command=self._command("unretire", queue.queue),
+            )
+        replenish = settings.balance_replenish_amount
+        enough = replenish if replenish > 0 else max(self._reader.settings.frontier.balance_replenish_amount, 1)
+        if over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
+            rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
+            answer.add(
+                "over-total-budget",
+                f"{name} is RETIRED: it has spent {queue.expenditure:,}, {rule} its total budget of "
+                f"{settings.queue_total_budget:,}. The command gives it one more session.",
+                verdict=Verdict.BLOCKED,
+                command=self._adjust(queue, total=queue.expenditure + enough),
+            )
+        if replenish <= 0:
+            answer.add(
+                "no-replenishment",
+                f"{name} is RETIRED: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
+                verdict=Verdict.BLOCKED,
+                command=self._adjust(queue, replenish=enough),
+            )
+        if len(answer.reasons) == known:
+            answer.add(
+                "retired",
+                f"{name} is RETIRED at the request of a worker, not for its budgets.",
+                verdict=Verdict.BLOCKED,
+                command=self._command("unretire", queue.queue),
+            )
+
+    def _who_retired(self, queue: QueueRecord) -> str:
+        for entry in reversed(self._reader.audit()):
+            if entry.command == "retire" and not entry.error and entry.args.get("queue") == queue.queue:
+                day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
+                return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")
+        return ""
+
+    # -- the crawl
+
+    def _explain_crawl(self, answer: Explanation) -> None:
+        summary = self._reader.summary()
+        if summary.state is CrawlState.TERMINATED:
+            answer.add(
+                "terminated", "The crawl was TERMINATED: it hands out nothing ever again.", verdict=Verdict.NEVER
+            )
+            return
+        if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+            answer.add(
+                "paused",
+                f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",
+                verdict=Verdict.BLOCKED,
+                command=self._command("resume"),
+            )
+        elif summary.state is CrawlState.FINISHED:
+            answer.add("finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives.")
+        if self._reader.lock_pid() is None:
+            answer.add(
+                "not-running",
+                "Nothing runs this frontier at the moment: start the crawl again with its configuration.",
+                verdict=Verdict.BLOCKED,
+                command=shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", self._job)),
+            )

@@ -1,0 +1,148 @@
+"""The frontier report as Heritrix prints it, and what Heritrix lacks: spend, stranded URIs, and why it is idle.
+
+Operators have scripts that read this, so the order of sections, the legend and the summary line are Heritrix 3's.
+Where we differ: `lastDequeueTime` is always "-" (it is not kept), nothing is ever ineligible, `TERMINATED` reads FINISH
+as in Heritrix and is spelled out under "Crawl state", and there is no MANAGER THREAD section.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.reports import figures
+from budgetfrontier.reports.figures import clean, duration
+from budgetfrontier.store import snapshot
+from budgetfrontier.store.snapshot import Report
+
+LEGEND = (
+    "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
+    "totalSpend/totalBudget errorCount lastPeekUri lastQueuedUri"
+)
+
+_HERITRIX_STATE = {
+    CrawlState.NEW: "EMPTY",
+    CrawlState.RUNNING: "RUN",
+    CrawlState.PAUSING: "PAUSE",
+    CrawlState.PAUSED: "PAUSE",
+    CrawlState.FINISHED: "FINISH",
+    CrawlState.TERMINATED: "FINISH",
+}
+
+
+def summary_line(source: Report | Summary) -> str:
+    """Heritrix's one-line summary of a report, or of `Frontier.summary()`."""
+    totals = source if isinstance(source, Summary) else source.totals
+    _, _, queues = snapshot.summary_line(totals).partition(" - ")
+    return f"{_HERITRIX_STATE[totals.state]} - {queues}"
+
+
+def queue_line(queue: QueueRecord, *, now: float) -> str:
+    """One queue under the `LEGEND`: tokens separated by single spaces; cost and average are one token."""
+    tokens = (
+        queue.queue,
+        queue.precedence,
+        queue.queued,
+        queue.enqueued,
+        queue.balance,
+        f"{queue.last_cost}({queue.average_cost:.1f})",
+        "-",
+        duration(queue.wake_time - now) if queue.wake_time > now else "-",
+        f"{queue.expenditure}/{queue.total_budget}",
+        queue.errors,
+        queue.last_leased or "-",
+        queue.last_enqueued or "-",
+    )
+    # A space within a value would shift the columns of whoever splits the line.
+    return " ".join(clean(str(token)).replace(" ", "\\x20") for token in tokens)
+
+
+def render(report: Report, *, limit: int = 20, now: float | None = None) -> str:
+    """The whole report, at most `limit` queues in each section. Times are shown relative to `now` (epoch seconds)."""
+    now = time.time() if now is None else now
+    lines = [*_head(report, now), *_stats(report), *_queues(report)]
+    lines += _section(f"{limit} LONGEST QUEUES", figures.longest(report.queues, limit), now)
+    for state in figures.ORDER:
+        shown = figures.listed(report.queues, state, limit)
+        title = f"{state.replace('_', '-')} QUEUES"
+        lines += _section(title, shown, now, more=report.totals.queues.get(state, 0) - len(shown))
+    lines += _spend(report, limit)
+    return "\n".join((*lines, "", summary_line(report), ""))
+
+
+def _head(report: Report, now: float) -> Iterator[str]:
+    yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
+    yield f" Job being crawled: {clean(report.crawl)}"
+    yield f" Crawl state: {report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
+    if reason := figures.idle(report, now=now):
+        yield f" Idle, because {reason}."
+
+
+def _stats(report: Report) -> Iterator[str]:
+    totals = report.totals
+    yield from _title("STATS")
+    yield f" Discovered:    {totals.seen}"
+    yield f" Queued:        {totals.queued}"
+    yield f" Finished:      {totals.succeeded + totals.failed + totals.disregarded}"
+    yield f"  Successfully: {totals.succeeded}"
+    yield f"  Failed:       {totals.failed}"
+    yield f"  Disregarded:  {totals.disregarded}"
+    yield f" Retried:       {totals.retried}"
+    yield f" Deferred:      {totals.deferred}"
+    yield f" Duplicates:    {totals.duplicates}"
+    yield f" Future:        {totals.future}"
+    yield f" Dead letters:  {totals.dead}"
+    yield f" Expenditure:   {totals.expenditure}"
+
+
+def _queues(report: Report) -> Iterator[str]:
+    count = {state: report.totals.queues.get(state, 0) for state in QueueState}
+    active = count[QueueState.IN_PROCESS] + count[QueueState.READY] + count[QueueState.SNOOZED]
+    waiting = "; ".join(f"p{precedence}: {n}" for precedence, n in figures.inactive_by_precedence(report.queues))
+    yield from _title("QUEUES")
+    yield f" Already included size:     {report.totals.seen}"
+    yield "               pending:     0"
+    yield ""
+    yield f" All class queues map size: {sum(count.values())}"
+    yield f"             Active queues: {active}"
+    yield f"                    In-process: {count[QueueState.IN_PROCESS]}"
+    yield f"                         Ready: {count[QueueState.READY]}"
+    yield f"                       Snoozed: {count[QueueState.SNOOZED]}"
+    yield f"           Inactive queues: {count[QueueState.INACTIVE]}" + (f" ({waiting})" if waiting else "")
+    yield f"            Retired queues: {count[QueueState.RETIRED]}"
+    yield f"          Exhausted queues: {count[QueueState.EXHAUSTED]}"
+    yield ""
+    yield f"             Last state: {_HERITRIX_STATE[report.state]}"
+
+
+def _section(title: str, queues: Iterable[QueueRecord], now: float, *, more: int = 0) -> Iterator[str]:
+    yield from _title(title)
+    lines = [queue_line(queue, now=now) for queue in queues]
+    if lines:
+        yield LEGEND
+    yield from lines
+    if more > 0:
+        yield f"...and {more:,} more"
+
+
+def _spend(report: Report, limit: int) -> Iterator[str]:
+    spend = figures.spend(report.queues, limit=limit)
+    yield from _title("SPEND")
+    yield f" Spent: {spend.total:,} by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties"
+    yield f" Spread: Gini {spend.gini:.2f}; the ten biggest spenders have {spend.top10_share:.0%}"
+    yield " Top spenders: totalSpend/totalBudget share queue"
+    for queue in spend.top:
+        share = queue.expenditure / spend.total
+        yield f"  {queue.expenditure}/{queue.total_budget} {share:.1%} {clean(queue.queue)}"
+    if spend.spenders > len(spend.top):
+        yield f"...and {spend.spenders - len(spend.top):,} more"
+    yield f" Stranded: {spend.stranded:,} URIs in {spend.stranding_count:,} retired queues"
+    for queue in spend.stranding:
+        yield f"  {queue.queued} {clean(queue.queue)}"
+    if spend.stranding_count > len(spend.stranding):
+        yield f"...and {spend.stranding_count - len(spend.stranding):,} more"
+
+
+def _title(title: str) -> tuple[str, str]:
+    return "", f" -----===== {title} =====-----"
