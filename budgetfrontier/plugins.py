@@ -14,12 +14,12 @@ from budgetfrontier.errors import PolicyError
 ENTRY_POINTS = "budgetfrontier.policies"
 """Group under which installed packages offer policies, each as "kind.name": "cost.mine" is the cost policy "mine"."""
 
-_CALLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "cost": (("uri",), ()),
-    "assignment": (("uri",), ()),
-    "precedence": (("uri",), ("precedence",)),
-    "politeness": (("settings",), ("fetch_seconds", "crawl_delay", "random")),
-    "canonicalization": (("href",), ()),
+_CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
+    "cost": (("uri",), {}),
+    "assignment": (("uri",), {}),
+    "precedence": (("uri",), {"precedence": None}),
+    "politeness": (("settings",), {"fetch_seconds": None, "crawl_delay": None, "random": None}),
+    "canonicalization": (("href",), {}),
 }
 """What the policies of each kind are called with: positional and keyword arguments."""
 
@@ -81,35 +81,44 @@ def _find(kind: str, name: str) -> Any:
 
 
 def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Callable[..., Any]:
+    title = f"{kind} policy {name}"
+    is_class = isinstance(target, type)
+    if objection := _objection(target, options, complete=is_class):
+        raise PolicyError(f"{title}: {objection}; its options are: {', '.join(_options(target)) or 'none'}")
+    try:
+        policy = target(**options) if is_class else target
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{title}: {error}") from error
+    if not callable(policy):
+        raise PolicyError(f"{title} is no function, nor a class whose instances can be called")
+    if options and not is_class:
+        policy = functools.partial(policy, **options)
+    arguments, options = _CALLS[kind]
+    if objection := _objection(policy, options, *arguments):
+        call = ", ".join([*arguments, *(f"{option}=..." for option in options)])
+        raise PolicyError(f"{title} must take ({call}): {objection}")
+    return policy
+
+
+def _objection(target: Any, options: Mapping[str, Any], *arguments: object, complete: bool = True) -> str | None:
+    """Why something cannot be called like this; None if it can, or if that cannot be told (some of what C defines)."""
+    from inspect import signature  # 5 ms, and the import of the package has to be quick
+
+    try:
+        shape = signature(target)
+    except (TypeError, ValueError):
+        return None
+    try:
+        (shape.bind if complete else shape.bind_partial)(*arguments, **options)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _options(target: Any) -> list[str]:
     from inspect import Parameter, signature
 
-    built_in = target in _module(kind).BUILTIN.values()
-    try:
-        if isinstance(target, type):
-            signature(target).bind(**options)
-        elif callable(target) and options:
-            signature(target).bind_partial(**options)
-    except TypeError as error:
-        takes = [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
-        raise PolicyError(f"{kind} policy {name}: {error}; its options are: {', '.join(takes) or 'none'}") from None
-    policy: Callable[..., Any] = target
-    try:
-        if isinstance(target, type):
-            policy = target(**options)
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{kind} policy {name}: {error}") from error
-    if options and policy is target:
-        policy = functools.partial(target, **options)
-    if not callable(policy):
-        raise PolicyError(f"{kind} policy {name} is no function, nor a class whose instances can be called")
-    if not built_in:
-        positional, keywords = _CALLS[kind]
-        try:
-            signature(policy).bind(*positional, **dict.fromkeys(keywords))
-        except TypeError as error:
-            call = ", ".join([*positional, *(f"{keyword}=..." for keyword in keywords)])
-            raise PolicyError(f"{kind} policy {name} must take ({call}): {error}") from None
-    return policy
+    return [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
 
 
 def _load(kind: str, place: str) -> Any:
