@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
+from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -103,8 +104,6 @@ def _entry(name: str, thing: Any) -> str:
     """One name: a class with its methods, or whatever else it is with its docstring."""
     if not isinstance(thing, type):
         return f"## `{name}`\n\n{markdown(inspect.getdoc(thing) or '') if callable(thing) else ''}"
-    from enum import Enum
-
     parts = [f"## `{name}`", markdown(inspect.getdoc(thing) or "")]
     if issubclass(thing, Enum):
         parts.append("Values: " + ", ".join(f"`{value}`" for value in thing.__members__))
@@ -114,7 +113,7 @@ def _entry(name: str, thing: Any) -> str:
     for method, raw in inspect.getmembers_static(thing):
         if method.startswith("_") or not isinstance(raw, FunctionType | classmethod | staticmethod | property):
             continue
-        body = raw.fget if isinstance(raw, property) else getattr(thing, method)
+        body: Any = raw.fget if isinstance(raw, property) else getattr(thing, method)
         if not (doc := inspect.getdoc(body)):
             continue
         call = "" if isinstance(raw, property) else _call(body)
@@ -126,7 +125,8 @@ def _call(function: Callable[..., Any]) -> str:
     """Return the arguments of a function, without their types: the docstring says what they are."""
     signature = inspect.signature(function)
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
-    return str(signature.replace(parameters=plain, return_annotation=signature.empty))
+    text = str(signature.replace(parameters=plain, return_annotation=signature.empty))
+    return re.sub(r"<([\w.]+): '\w+'>", r"\1", text)  # an Enum's value
 
 
 def markdown(doc: str) -> str:
