@@ -40,7 +40,8 @@ def resolve(kind: str, spec: str | Mapping[str, Any]) -> Callable[..., Any]:
     if kind not in KINDS:
         raise PolicyError(f"there is no kind of policy {kind!r}; there are {', '.join(KINDS)}")
     name, options = _read(kind, spec)
-    return _make(kind, name, _find(kind, name), options)
+    policy: Callable[..., Any] = _make(kind, name, _find(kind, name), options)
+    return policy
 
 
 def known(kind: str) -> list[str]:
@@ -80,7 +81,7 @@ def _find(kind: str, name: str) -> Any:
     )
 
 
-def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Callable[..., Any]:
+def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     title = f"{kind} policy {name}"
     is_class = isinstance(target, type)
     if objection := _objection(target, options, complete=is_class):
