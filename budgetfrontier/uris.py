@@ -128,10 +128,13 @@ def fingerprint(canonical: str, method: str = "GET", body: bytes = b"") -> bytes
     """16 bytes that stand for a canonical URL: 4 of its authority, 12 of it all; about 0.5 us.
 
     Method and body count only when they are not GET and empty. Not safe against an adversary who makes collisions:
-    the worst that gains is a URL that is not crawled.
+    the worst that gains is a URL that is not crawled. Raises InvalidUrl("type") if method or body is of another type.
     """
     whole = canonical.encode()
     if body or method != "GET":
         # A href holds no NUL. A method is anybody's text, lone surrogates included.
-        whole += b"\0" + method.encode("utf-8", "surrogatepass") + b"\0" + body
+        try:
+            whole += b"\0" + method.encode("utf-8", "surrogatepass") + b"\0" + body
+        except (AttributeError, TypeError):
+            raise InvalidUrl("type", "a method is a str, a body is bytes") from None
     return xxh3_64_digest(whole[: canonical.index("/", 8)])[:4] + xxh3_128_digest(whole)[:12]

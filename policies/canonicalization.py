@@ -28,6 +28,8 @@ _TRACKING = frozenset(("_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbra
 _TRACKING |= {"li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "msclkid", "oly_anon_id", "oly_enc_id", "rb_clickid"}
 _TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid"}
 
+_NAMES = 4096  # of arguments, remembered at the most
+
 
 class Canonicalization:
     """The standard rules (after Heritrix's RulesCanonicalizationPolicy), each of which can be turned off.
@@ -79,6 +81,7 @@ class Canonicalization:
             raise PolicyError("canonicalization: give ignore_params or keep_params, not both")
         self._drop_names = (_SESSION if strip_session_ids else frozenset()) | (_TRACKING if strip_tracking else set())
         self._drop_prefixes = ("aspsessionid",) * strip_session_ids + ("utm_",) * strip_tracking
+        self._verdicts: dict[str, bool | str] = {}
         stamp = json.dumps([flags, sorted(self._ignore), sorted(self._keep)], sort_keys=True)
         self.id: Final = f"{self.VERSION}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}"
 
@@ -109,20 +112,36 @@ class Canonicalization:
             return ""
         if "%" in query:
             query = _ESCAPE.sub(_escape, query)
-        arguments = [argument for argument in query.split("&") if argument and self._counts(argument)]
-        if self._sort_query:
+        verdicts, judge = self._verdicts.get, self._judge
+        arguments = []
+        for argument in query.split("&"):
+            name = argument.partition("=")[0]
+            verdict = verdicts(name)
+            if verdict is None:
+                verdict = judge(name)
+            if argument and (verdict is True or (verdict == "session" and not _is_session(argument))):
+                arguments.append(argument)
+        if self._sort_query and len(arguments) > 1:
             arguments.sort()
         return "?" + "&".join(arguments) if arguments else ""
 
-    def _counts(self, argument: str) -> bool:
-        """Whether an argument tells pages apart."""
-        name, _, value = argument.partition("=")
+    def _judge(self, name: str) -> bool | str:
+        """Whether arguments of this name tell pages apart; "session": unless the value is a session id."""
+        lower = name.lower()
+        verdict: bool | str = "session" if lower == "sid" and self._strip_session_ids else True
         if name in self._ignore or (self._keep and name not in self._keep):
-            return False
-        name = name.lower()
-        if name in self._drop_names or name.startswith(self._drop_prefixes):
-            return False
-        return not (name == "sid" and self._strip_session_ids and len(value) == 32 and value.isalnum())
+            verdict = False
+        elif lower in self._drop_names or lower.startswith(self._drop_prefixes):
+            verdict = False
+        if len(self._verdicts) >= _NAMES:
+            self._verdicts.clear()
+        self._verdicts[name] = verdict
+        return verdict
+
+
+def _is_session(argument: str) -> bool:
+    value = argument.partition("=")[2]
+    return len(value) == 32 and value.isalnum()
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -227,6 +227,13 @@ def test_fingerprints_differ_by_url_scheme_method_and_body_alone() -> None:
     assert uris.fingerprint(url, "GET", b"") == variants[0]
 
 
+@pytest.mark.parametrize(("method", "body"), [(None, b""), (7, b"x"), ("POST", "x"), ("POST", 7), ("GET", [1])])
+def test_a_method_or_body_of_the_wrong_type_is_refused(method: Any, body: Any) -> None:
+    with pytest.raises(InvalidUrl) as caught:
+        uris.fingerprint("https://example.org/", method, body)
+    assert caught.value.reason == "type"
+
+
 def test_fingerprints_of_one_authority_lie_together() -> None:
     start = uris.authority_hash("https://example.org")
     assert uris.fingerprint("https://example.org/a")[:4] == start
