@@ -106,6 +106,9 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     delivery: int
     attempt: int = 1
     """1 the first time, one more after each RETRY."""
+    queue_id: int = 0
+    key: bytes = b""
+    """The key of its pending record; this and `queue_id` are the engine's own."""
 
 
 class QueueRecord(msgspec.Struct, array_like=True, gc=False):

@@ -24,7 +24,6 @@ from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.leases import Out
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
@@ -180,7 +179,8 @@ class Frontier:
         """
         self._enter()
         kernel = self._kernel
-        outcome = Outcome(outcome)
+        if outcome.__class__ is not Outcome:
+            outcome = Outcome(outcome)
         if fetch_seconds is not None:
             fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
         if crawl_delay is not None:
@@ -190,24 +190,34 @@ class Frontier:
         found = list(discovered) if discovered else ()
         reason = str(reason)
         now = self._now()
-        entry = kernel.leases.out.get(lease.id)
-        if entry is None or now >= kernel.leases.next_expiry:
-            entry = self._still_out(lease, now)
+        mine = kernel.leases.out.get(lease.id)
+        if mine is None or now >= kernel.leases.next_expiry:
+            mine = self._still_out(lease, now)
         try:
-            uri = entry.lease.uri
-            settings = kernel.base if kernel.trivial else kernel.effective.for_uri(uri.url, lease.queue)
-            retry_delay = 0.0
-            if outcome in CHARGED or delay:
-                times = fetch_seconds, crawl_delay, delay
-                retry_delay = self._set_wake(entry, outcome, settings, times, now)
+            settings = kernel.base if kernel.trivial else kernel.effective.for_uri(mine.uri.url, mine.queue)
+            wait = retry_delay = 0.0
+            if outcome in CHARGED:
+                if fetch_seconds is None and crawl_delay is None and not settings.jitter and kernel.standard_politeness:
+                    wait = settings.min_delay
+                else:
+                    wait = kernel.politeness(
+                        settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=kernel.random
+                    )
+            if outcome is Outcome.RETRY or delay:
+                wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
+            if wait > 0.0:
+                queue = kernel.queues.get(mine.queue_id)
+                if now + wait > queue.wake_time:
+                    kernel.rotation.set_wake(queue, now + wait)
             if found:
-                self._intake.take(found, Tally(), now, uri)
-            kernel.finish(entry, outcome, settings, reason, retire_queue, retry_delay, now)
-            self._settle()
+                self._intake.take(found, Tally(), now, mine.uri)
+            kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
+            if not kernel.counters.queued or kernel.counters.state is not CrawlState.RUNNING:
+                self._settle()
         except BaseException as e:
             self._abandon(e)
         if self._hooks.on_finish:
-            self._hooks.finished(entry.lease, outcome)
+            self._hooks.finished(mine, outcome)
         self._leave(1 + len(found))
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
@@ -215,9 +225,9 @@ class Frontier:
         self._enter()
         ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         now = self._now()
-        entry = self._still_out(lease, now)
+        mine = self._still_out(lease, now)
         try:
-            self._kernel.leases.renewed(entry, now + ttl)
+            self._kernel.leases.renewed(mine, now + ttl)
             lease.expires = now + ttl
         except BaseException as e:
             self._abandon(e)
@@ -393,8 +403,8 @@ class Frontier:
         try:
             now = self._now()
             if not self._keep_leases:
-                for entry in reversed(list(self._kernel.leases.out.values())):
-                    self._kernel.lose(entry, now, front=True, counted=False)
+                for lease in reversed(list(self._kernel.leases.out.values())):
+                    self._kernel.lose(lease, now, front=True, counted=False)
                 self._settle()
             self._kernel.flush()
             self._kernel.env.commit()
@@ -522,49 +532,31 @@ class Frontier:
         self._steer(op, args, who, reason)
         return True
 
-    def _still_out(self, lease: Lease, now: float) -> Out:
+    def _still_out(self, lease: Lease, now: float) -> Lease:
         """The lease's entry, after those that have expired were ended."""
         try:
             self._kernel.expire(now)
             self._settle()
         except BaseException as e:
             self._abandon(e)
-        entry = self._kernel.leases.out.get(lease.id)
-        if entry is None:
+        mine = self._kernel.leases.out.get(lease.id)
+        if mine is None:
             raise LeaseExpired(
                 f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
             )
-        return entry
+        return mine
 
-    def _set_wake(
-        self,
-        entry: Out,
-        outcome: Outcome,
-        settings: QueueSettings,
-        times: tuple[float | None, float | None, float | None],
-        now: float,
-    ) -> float:
-        """Set the queue's wake time, never earlier than it was; returns the delay of a retry."""
-        fetch_seconds, crawl_delay, delay = times
-        wait = retry_delay = 0.0
-        kernel = self._kernel
-        if outcome in CHARGED:
-            wait = kernel.politeness(settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=kernel.random)
-        blocked = 0.0
-        if outcome is Outcome.RETRY:
-            retry_delay = settings.retry_delay if delay is None else delay
-            if not settings.retry_uri and entry.lease.attempt <= settings.max_retries:
-                wait = max(wait, retry_delay)
-                blocked = now + retry_delay if delay else 0.0
-        elif delay:
-            wait = max(wait, delay)
-            blocked = now + delay
-        if wait > 0.0:
-            queue = kernel.queues.get(entry.queue)
-            if now + wait > queue.wake_time:
-                kernel.rotation.set_wake(queue, now + wait)
-            queue.block = max(queue.block, blocked)
-        return retry_delay
+    def _wait(
+        self, lease: Lease, outcome: Outcome, settings: QueueSettings, wait: float, delay: float | None, now: float
+    ) -> tuple[float, float]:
+        """How long the queue waits when a retry, or a delay given by name, lengthens it; and the delay of the retry."""
+        retry_delay = settings.retry_delay if delay is None else delay
+        if outcome is Outcome.RETRY and (settings.retry_uri or lease.attempt > settings.max_retries):
+            return wait, retry_delay
+        if delay:
+            queue = self._kernel.queues.get(lease.queue_id)
+            queue.block = max(queue.block, now + delay)
+        return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
 
     def _abandon(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import xxhash
 
 from budgetfrontier import uris
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
+from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
@@ -25,30 +26,21 @@ from budgetfrontier.store.records import encode, encode_uri
 AUTHORITIES = 1 << 16  # kept in memory at the most
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 
-# What the URL parser and the canonical form leave as it is. A segment that starts with a dot is not plain.
-_PLAIN = re.compile(r"(?:/(?!\.)[A-Za-z0-9_~.\-]*)+\Z").match
-_PLAIN_QUERY = re.compile(r"((?:/(?!\.)[A-Za-z0-9_~.\-]*)+)\?([A-Za-z0-9_~.\-=&]+)\Z").match
+# What the URL parser and the canonical form leave as it is, unless a segment starts with a dot.
+_PLAIN = re.compile(r"([A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
 
 
-class Known(msgspec.Struct, gc=False):
-    """An authority that was parsed before: its canonical form and hash, and its queue when that is always the same."""
-
-    canonical: str
-    hash: bytes
-    queue: str | None
+_GROWING = frozenset((INACTIVE, READY, SNOOZED))
 
 
-class Candidate(NamedTuple):
-    """A URI that may be admitted."""
+Known = tuple[str, bytes, str]
+"""An authority that was parsed before: its canonical form, the hash of that, and its queue."""
 
-    fingerprint: bytes | None
-    queue: str
-    url: str
-    uri: CrawlUri | None
-    """None for a plain string."""
-    cost: int
-    value: bytes
-    settings: QueueSettings
+Candidate = tuple[bytes | None, str, str, CrawlUri | None, int, bytes | None, QueueSettings]
+"""A URI that may be admitted: fingerprint, queue, URL, what was given (None for a string), cost, record, settings.
+
+The record of a string is made when it is needed: every other link is a duplicate. A tuple, for there are many.
+"""
 
 
 class Intake:
@@ -84,7 +76,7 @@ class Intake:
         if uri is None:
             if queue is None:
                 queue = self._queue_key(CrawlUri(url))
-            value = keys.FRESH + encode((url,))
+            value = None
         else:
             value = _checked(uri, url)
             queue = uri.queue if uri.queue is not None else queue or self._queue_key(_renamed(uri, url))
@@ -95,7 +87,7 @@ class Intake:
             except UnicodeEncodeError:
                 raise InvalidUrl("queue", "a queue key is text") from None
         settings = kernel.settings_for(url, queue)
-        return Candidate(fingerprint, queue, url, uri, self._cost(url, uri, settings), value, settings)
+        return fingerprint, queue, url, uri, self._cost(url, uri, settings), value, settings
 
     def _cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         if uri is not None and uri.cost is not None:
@@ -115,16 +107,6 @@ class Intake:
             if uri.force:
                 return url, None, None
             return url, uris.fingerprint(self._canonical(url), uri.method, uri.body), None
-        slash = given.find("/", 8)
-        known = self._known.get(given[:slash]) if slash > 0 else None
-        if known is not None:
-            rest = given[slash:]
-            if _PLAIN(rest) and len(given) < uris.MAX_LENGTH:
-                return given, known.hash + xxhash.xxh3_128_digest((known.canonical + rest).encode())[:12], known.queue
-            plain = _PLAIN_QUERY(rest)
-            if plain and len(given) < uris.MAX_LENGTH:
-                canonical = known.canonical + plain[1] + self._canonical.query(plain[2])
-                return given, known.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], known.queue
         return self._parse(given)
 
     def _parse(self, given: str) -> tuple[str, bytes, str | None]:
@@ -133,10 +115,10 @@ class Intake:
         fingerprint = uris.fingerprint(canonical)
         prefix = uris.split(url)[0]
         queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
-        if hasattr(self._canonical, "authority") and xxhash.xxh3_128_digest(canonical.encode())[:12] == fingerprint[4:]:
+        if queue is not None and hasattr(self._canonical, "authority"):
             if len(self._known) >= AUTHORITIES:
                 self._known.clear()
-            self._known[prefix] = Known(self._canonical.authority(prefix), fingerprint[:4], queue)
+            self._known[prefix] = self._canonical.authority(prefix), fingerprint[:4], queue
         return url, fingerprint, queue
 
     def _queue_key(self, uri: CrawlUri) -> str:
@@ -171,32 +153,27 @@ class Intake:
         return Admission.INVALID, next(iter(tally.reasons))
 
     def _candidates(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None) -> list[Candidate]:
-        candidates = []
-        plain = via is None and self._kernel.trivial
+        candidates: list[Candidate] = []
         settings = self._kernel.base
-        cost = getattr(self._kernel.cost_policy(settings), "constant", None) if plain else None
-        known, digest, fresh = self._known, xxhash.xxh3_128_digest, keys.FRESH
+        known = self._known.get
+        plain, digest, query = _PLAIN, xxhash.xxh3_128_digest, getattr(self._canonical, "query", None)
         longest = uris.MAX_LENGTH
+        cost = None
+        if via is None and self._kernel.trivial and self._by_authority:
+            cost = getattr(self._kernel.cost_policy(settings), "constant", None)
         for given in batch:
-            # The common case of `prepare`, without its questions: a string whose authority is known.
+            # The common case of `prepare`, without its questions: a string with a known authority and a plain path.
             if cost is not None and type(given) is str and len(given) < longest:
                 slash = given.find("/", 8)
-                authority = known.get(given[:slash])
-                if authority is not None and authority.queue is not None:
+                authority = known(given[:slash])
+                if authority is not None:
                     rest = given[slash:]
-                    if _PLAIN(rest):
-                        canonical = authority.canonical + rest
-                    else:
-                        match = _PLAIN_QUERY(rest)
-                        canonical = (
-                            authority.canonical + match[1] + self._canonical.query(match[2]) if match else ""
-                        )
-                    if canonical:
-                        fingerprint = authority.hash + digest(canonical.encode())[:12]
-                        value = fresh + encode((given,))
-                        candidates.append(
-                            Candidate(fingerprint, authority.queue, given, None, cost, value, settings)
-                        )
+                    match = plain(rest)
+                    if match is not None and "/." not in rest:
+                        prefix, start, queue = authority
+                        canonical = prefix + (rest if match.lastindex == 1 else match[1] + query(match[2]))
+                        fingerprint = start + digest(canonical.encode())[:12]
+                        candidates.append((fingerprint, queue, given, None, cost, None, settings))
                         continue
             try:
                 candidates.append(self.prepare(given, via))
@@ -208,39 +185,46 @@ class Intake:
         kernel = self._kernel
         txn, seen = kernel.env.txn, kernel.env.db[keys.SEEN]
         if candidates and self._is_full(candidates[0]):  # limits are in force: candidates come one by one
-            known = candidates[0].fingerprint is not None and txn.get(candidates[0].fingerprint, db=seen) is not None
+            fingerprint = candidates[0][0]
+            known = fingerprint is not None and txn.get(fingerprint, db=seen) is not None
             tally.duplicate += known
             tally.full += not known
             return
-        keyed = sorted((c.fingerprint, i) for i, c in enumerate(candidates) if c.fingerprint is not None)
+        # Each form is stored once, in key order; the first of a form in the batch is the one that counts.
+        first = {c[0]: i for i, c in zip(range(len(candidates) - 1, -1, -1), reversed(candidates), strict=True)}
+        forced = [i for i, c in enumerate(candidates) if c[0] is None] if first.pop(None, None) is not None else []
         put = txn.cursor(seen).put
-        old = {i for fingerprint, i in keyed if not put(fingerprint, b"", overwrite=False)}
-        tally.duplicate += len(old)
-        tally.added += len(candidates) - len(old)
-        if len(old) < len(candidates):
-            kernel.counters.scheduled += len(candidates) - len(old)
-            self._place([c for i, c in enumerate(candidates) if i not in old] if old else candidates, now)
+        admitted = [first[key] for key in sorted(first) if put(key, b"", True, False)]  # type: ignore[type-var]
+        admitted += forced
+        tally.added += len(admitted)
+        tally.duplicate += len(candidates) - len(admitted)
+        if admitted:
+            admitted.sort()
+            kernel.counters.scheduled += len(admitted)
+            self._place([candidates[i] for i in admitted], now)
 
     def _is_full(self, candidate: Candidate) -> bool:
         kernel = self._kernel
-        most, longest = kernel.settings.frontier.max_queued, candidate.settings.max_queue_size
+        most, longest = kernel.settings.frontier.max_queued, candidate[6].max_queue_size
         if most and kernel.counters.queued >= most:
             return True
         if longest:
-            queue = kernel.queues.find(candidate.queue)
+            queue = kernel.queues.find(candidate[1])
             return queue is not None and queue.queued >= longest
         return False
 
     def _place(self, admitted: list[Candidate], now: float) -> None:
         kernel = self._kernel
-        counters, find = kernel.counters, kernel.queues.find_or_create
+        counters, find, fresh = kernel.counters, kernel.queues.find_or_create, keys.FRESH
         touched: dict[str, list[Any]] = {}  # queue key -> record, count, last candidate
         records = []
         pack, ordinal = keys.pending.pack, counters.ordinal
         for candidate in admitted:
-            _, name, _, uri, cost, value, settings = candidate
-            directive, priority = 3, 0x80000000
-            if uri is not None:
+            _, name, url, uri, cost, value, settings = candidate
+            directive, priority = 3, keys.PRIORITY_ZERO
+            if value is None:
+                value = fresh + encode((url,))
+            elif uri is not None:
                 directive, priority = int(uri.directive), keys.invert_priority(uri.priority)
                 if uri.not_before is not None and uri.not_before > now:
                     counters.ordinal = ordinal
@@ -259,15 +243,25 @@ class Intake:
         counters.ordinal = ordinal
         records.sort()
         kernel.env.pending.putmulti(records)
-        for queue, count, candidate in touched.values():
-            self._arrived(queue, count, candidate, now)
+        self._arrive(list(touched.values()), now)
 
-    def _arrived(self, queue: QueueRecord, count: int, last: Candidate, now: float) -> None:
+    def _arrive(self, touched: list[Any], now: float) -> None:
+        """Tell each queue once what was placed on it."""
         kernel = self._kernel
-        queue.last_enqueued = last.url
-        if queue.revision != kernel.counters.settings_revision or not kernel.fixed_precedence:
-            kernel.take_budgets(queue, CrawlUri(last.url) if last.uri is None else _renamed(last.uri, last.url))
-        kernel.arrived(queue, count, last.settings, now)
+        revision, fixed = kernel.counters.settings_revision, kernel.fixed_precedence
+        dirty = kernel.queues.dirty
+        for queue, count, last in touched:
+            url, uri = last[2], last[3]
+            queue.last_enqueued = url
+            if queue.revision != revision or not fixed:
+                kernel.take_budgets(queue, CrawlUri(url) if uri is None else _renamed(uri, url))
+            if queue.state in _GROWING:  # the common case of `arrived`
+                queue.queued += count
+                queue.enqueued += count
+                kernel.counters.queued += count
+                dirty.add(queue.id)
+            else:
+                kernel.arrived(queue, count, last[6], now)
 
 
 def _renamed(uri: CrawlUri, url: str) -> CrawlUri:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from budgetfrontier import plugins
 from budgetfrontier.engine import queue as rules
-from budgetfrontier.engine.leases import Leases, Out
+from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.queue import EXHAUSTED, INACTIVE, IN_PROCESS, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import NEVER, Rotation
-from budgetfrontier.model import CrawlState, CrawlUri, Lease, Outcome, QueueRecord
+from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
@@ -38,6 +38,7 @@ class Kernel:
         self.next_due = self._first_due()
         """A lower bound of the due times of what is scheduled for later."""
         self.longest_delay = 0.0
+        self._pending = env.db[keys.PENDING]
         self.random: Callable[[], float] = random.random
         self.on_dead: Callable[[int, DeadRow], None] | None = None
 
@@ -52,6 +53,7 @@ class Kernel:
         self.base = self.effective.base
         self.trivial = self.effective.trivial
         self.politeness = plugins.resolve("politeness", frontier.politeness_policy)
+        self.standard_politeness = frontier.politeness_policy == "standard"
         precedence = plugins.resolve("precedence", frontier.precedence_policy)
         self.precedence_policy = None if frontier.precedence_policy == "base" else precedence
         self._costs: dict[str, Callable[[CrawlUri], int]] = {}
@@ -137,7 +139,7 @@ class Kernel:
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take one URI out of its queue."""
-        self.env.txn.delete(key, db=self.env.db[keys.PENDING])
+        self.env.txn.delete(key, b"", self._pending)
         queue.queued -= 1
         if queue.state is not RETIRED:
             self.counters.queued -= 1
@@ -248,17 +250,20 @@ class Kernel:
                 rotation.move(queue, IN_PROCESS)
                 continue
             ring.popleft()
-            uri.directive, inverted, cost, _ = unpack_place(key, 4)
+            directive, inverted, cost, _ = unpack_place(key, 4)
             uri.cost = cost
-            uri.priority = 0x80000000 - inverted
+            if directive != 3:
+                uri.directive = Directive(directive)
+            if inverted != keys.PRIORITY_ZERO:
+                uri.priority = keys.priority_of(inverted)
             lease_id = leases.next_id
             leases.next_id = lease_id + 1
-            lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1)
+            lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
             if value[:4] != fresh:
                 attempts, deliveries = _DELIVERY.unpack_from(value)
                 lease.attempt += attempts
                 lease.delivery += deliveries
-            leases.out[lease_id] = Out(lease, queue_id, key)
+            leases.out[lease_id] = lease
             leases.keys.add(key)
             queue.out += 1
             queue.reserved += cost
@@ -297,7 +302,7 @@ class Kernel:
 
     def finish(
         self,
-        entry: Out,
+        lease: Lease,
         outcome: Outcome,
         settings: QueueSettings,
         reason: str,
@@ -306,10 +311,8 @@ class Kernel:
         now: float,
     ) -> None:
         """Charge an attempt whose wake time is set, and put its URI and its queue where they belong."""
-        lease, queue_id, key = entry
-        queue = self.queues.get(queue_id)
-        counters, leases = self.counters, self.leases
-        cost = lease.cost
+        counters, leases, queue_id, key, cost = self.counters, self.leases, lease.queue_id, lease.key, lease.cost
+        queue = self.queues.cache.get(queue_id) or self.queues.get(queue_id)
         if queue.revision != counters.settings_revision:
             self.refresh(queue)
         del leases.out[lease.id]
@@ -338,24 +341,18 @@ class Kernel:
         if outcome in rules.CHARGED:
             rules.charge(queue, cost, penalty)
             counters.expenditure += cost + penalty
-        self._after_finish(queue, settings, retire_queue, now)
-
-    def _after_finish(self, queue: QueueRecord, settings: QueueSettings, retire_queue: bool, now: float) -> None:
-        counters, rotation = self.counters, self.rotation
         state = queue.state
-        after = RETIRED if retire_queue else rules.after_finish(queue, settings, now, rotation.best_waiting)
+        after = RETIRED if retire_queue else rules.after_finish(queue, settings, now, self.rotation.best_waiting)
+        self.queues.dirty.add(queue_id)
         if state is IN_PROCESS and after is READY:  # the common case of `move`, without its questions
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
-            rotation.ring.append(queue.id)
+            self.rotation.ring.append(queue_id)
             queue.state = READY
-            self.queues.dirty.add(queue.id)
-        elif state is after:
-            self.queues.dirty.add(queue.id)
-        else:
+        elif state is not after:
             if after is INACTIVE and queue.balance > 0:
                 queue.balance = 0  # forfeited to a better precedence
-            rotation.move(queue, after)
+            self.rotation.move(queue, after)
 
     def _value(self, key: bytes) -> bytes:
         value: bytes = self.env.txn.get(key, db=self.env.db[keys.PENDING])
@@ -378,11 +375,11 @@ class Kernel:
         else:
             self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
 
-    def lose(self, entry: Out, now: float, *, front: bool = False, counted: bool = True) -> None:
+    def lose(self, lease: Lease, now: float, *, front: bool = False, counted: bool = True) -> None:
         """End a lease that nobody finished: its URI is delivered again, or dead after too many deliveries."""
-        lease, queue_id, key = entry
-        queue = self.queues.get(queue_id)
-        self.leases.remove(entry)
+        key = lease.key
+        queue = self.queues.get(lease.queue_id)
+        self.leases.remove(lease)
         queue.out -= 1
         queue.reserved -= lease.cost
         if counted:
@@ -401,8 +398,8 @@ class Kernel:
     def expire(self, now: float) -> None:
         """End the leases whose deadline has come."""
         if now >= self.leases.next_expiry:
-            for entry in self.leases.due(now):
-                self.lose(entry, now)
+            for lease in self.leases.due(now):
+                self.lose(lease, now)
 
     # -- later
 

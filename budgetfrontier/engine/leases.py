@@ -7,7 +7,6 @@ written at all; a crash then needs no repair beyond counting a delivery.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import Lease
@@ -18,20 +17,12 @@ from budgetfrontier.store.records import LeaseRow, decode_lease, encode
 EPOCH_SHIFT = 40  # a trillion leases in one run, sixteen million runs
 
 
-class Out(NamedTuple):
-    """One lease that is out: the lease, its queue's id, and the key of its pending record."""
-
-    lease: Lease
-    queue: int
-    key: bytes
-
-
 class Leases:
     """The leases that are out, by id, oldest first. Memory grows with them, not with queues."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self.out: dict[int, Out] = {}
+        self.out: dict[int, Lease] = {}
         self.keys: set[bytes] = set()
         """The pending keys of those leases."""
         self.next_expiry = NEVER
@@ -51,47 +42,44 @@ class Leases:
             if key != keys.SENTINEL:
                 yield keys.u64.unpack(key)[0], decode_lease(value)
 
-    def keep(self, entry: Out) -> None:
+    def keep(self, lease: Lease) -> None:
         """Take over a lease of an earlier run."""
-        self.out[entry.lease.id] = entry
-        self.keys.add(entry.key)
-        self._written.add(entry.lease.id)
-        self.next_expiry = min(self.next_expiry, entry.lease.expires)
+        self.out[lease.id] = lease
+        self.keys.add(lease.key)
+        self._written.add(lease.id)
+        self.next_expiry = min(self.next_expiry, lease.expires)
 
-    def due(self, now: float) -> list[Out]:
+    def due(self, now: float) -> list[Lease]:
         """The leases whose deadline has come, by id. O(leases out), and only once the earliest can be due."""
         if now < self.next_expiry:
             return []
-        found = [entry for _, entry in sorted(self.out.items()) if entry.lease.expires <= now]
-        self.next_expiry = min(
-            (entry.lease.expires for entry in self.out.values() if entry.lease.expires > now), default=NEVER
-        )
+        found = [lease for _, lease in sorted(self.out.items()) if lease.expires <= now]
+        self.next_expiry = min((lease.expires for lease in self.out.values() if lease.expires > now), default=NEVER)
         return found
 
-    def remove(self, entry: Out) -> None:
+    def remove(self, lease: Lease) -> None:
         """The lease has ended."""
-        del self.out[entry.lease.id]
-        self.keys.discard(entry.key)
+        del self.out[lease.id]
+        self.keys.discard(lease.key)
 
-    def renewed(self, entry: Out, expires: float) -> None:
+    def renewed(self, lease: Lease, expires: float) -> None:
         """Set another deadline."""
-        entry.lease.expires = expires
+        lease.expires = expires
         self.next_expiry = min(self.next_expiry, expires)
-        if entry.lease.id in self._written:
-            self._write(entry)
+        if lease.id in self._written:
+            self._write(lease)
 
-    def _write(self, entry: Out) -> None:
-        row = encode(LeaseRow(entry.queue, entry.key, entry.lease.expires))
-        self._env.txn.put(keys.u64.pack(entry.lease.id), row, db=self._env.db[keys.LEASES])
+    def _write(self, lease: Lease) -> None:
+        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires))
+        self._env.txn.put(keys.u64.pack(lease.id), row, db=self._env.db[keys.LEASES])
 
     def flush(self) -> None:
         """Write the leases that are out, take out those that have ended."""
-        txn, db = self._env.txn, self._env.db[keys.LEASES]
         out = self.out.keys()
         if out == self._written:
             return
         for lease_id in sorted(self._written - out):
-            txn.delete(keys.u64.pack(lease_id), db=db)
+            self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
         for lease_id in sorted(out - self._written):
             self._write(self.out[lease_id])
         self._written = set(out)

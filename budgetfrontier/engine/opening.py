@@ -11,7 +11,6 @@ import msgspec
 
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.leases import Out
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri, Directive, Lease
 from budgetfrontier.settings import Settings, policies
@@ -83,19 +82,21 @@ def _audit_change(kernel: Kernel, stored: Settings, given: Settings, now: float)
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     """Keep the leases of an earlier run, or drop them: their queues to the ring's front, in lease order."""
-    entries = []
+    leases = []
     for lease_id, row in kernel.leases.stored():
         value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
         queue = kernel.queues.get(row.queue)
         uri = restore_uri(row.key[4:], value)
         attempts, deliveries = keys.delivery.unpack_from(value)
-        lease = Lease(lease_id, queue.queue, uri, uri.cost or 0, row.expires, deliveries + 1, attempts + 1)
-        entries.append(Out(lease, row.queue, row.key))
-    for entry in entries:
-        kernel.leases.keep(entry)
+        cost = uri.cost or 0
+        leases.append(
+            Lease(lease_id, queue.queue, uri, cost, row.expires, deliveries + 1, attempts + 1, queue.id, row.key)
+        )
+    for lease in leases:
+        kernel.leases.keep(lease)
     if not keep_leases:
-        for entry in reversed(entries):
-            kernel.lose(entry, now, front=True)
+        for lease in reversed(leases):
+            kernel.lose(lease, now, front=True)
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:

@@ -39,14 +39,14 @@ FRESH = delivery.pack(0, 0)
 MAX_ORDINAL = (1 << 64) - 1
 MAX_COST = (1 << 32) - 1
 MAX_QUEUE_KEY = 255  # bytes; LMDB takes 511
-_PRIORITY_ZERO = 1 << 31
+PRIORITY_ZERO = 1 << 31  # where priority 0 lies among the 32 bits of an inverted one
 
 
 def invert_priority(priority: int) -> int:
     """The 32 bits under which a priority is stored: higher ones sort first. Clamps."""
-    return min(max(_PRIORITY_ZERO - priority, 0), MAX_COST)
+    return min(max(PRIORITY_ZERO - priority, 0), MAX_COST)
 
 
 def priority_of(inverted: int) -> int:
     """The priority that `invert_priority` was given, clamped."""
-    return _PRIORITY_ZERO - inverted
+    return PRIORITY_ZERO - inverted
