@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import shlex
 import signal
 import threading
 import time
@@ -22,14 +22,23 @@ import msgspec
 from budgetfrontier import plugins, uris
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetcher import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer, Fetcher
-from budgetfrontier.crawl.outputs import Logs
+from budgetfrontier.crawl.outputs import Logs, write_reports
 from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
 from budgetfrontier.crawl.scope import Scope, redirected_seed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import InvalidUrl, LeaseExpired
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome, QueueState
-from budgetfrontier.reports import text
+from budgetfrontier.model import (
+    Admission,
+    CrawlState,
+    CrawlUri,
+    DeadLetter,
+    Directive,
+    Lease,
+    Outcome,
+    QueueRecord,
+    QueueState,
+)
 from budgetfrontier.settings import Settings
 
 LONGEST_SLEEP = 0.5
@@ -327,12 +336,7 @@ class Job:
     # Reports and the end
 
     def _report(self) -> None:
-        """Write the frontier report, as text and as JSON, each at once or not at all."""
-        report = self._frontier.report()
-        folder = self._folder / "reports"
-        folder.mkdir(exist_ok=True)
-        _replace(folder / "frontier.txt", text.render(report).encode())
-        _replace(folder / "frontier.json", msgspec.json.encode(report.to_dict()))
+        write_reports(self._folder / "reports", self._frontier.report())
         self._reported = time.monotonic()
 
     def _conclude(self) -> None:
@@ -358,15 +362,22 @@ class Job:
         retired.sort(key=lambda row: -row.queued)
         say(f"paused at finish: {len(retired)} queues are retired, with {sum(row.queued for row in retired)} URIs")
         for row in retired[:_LISTED]:
-            say(f"  {row.queue}: {row.queued} URIs, spent {row.expenditure} of {row.total_budget}")
+            say(f"  {row.queue}: {row.queued} URIs, spent {row.expenditure} of {row.total_budget}; to revive it:")
+            say(f"    budgetfrontier {_revival(row, self._folder)}")
         if len(retired) > _LISTED:
             say(f"  ...and {len(retired) - _LISTED} more: budgetfrontier queues {self._folder} --state RETIRED")
-        first = retired[0]
-        say("to go on with one, raise its budget and run the same command again:")
-        say(
-            f"  budgetfrontier adjust {self._folder} --match queue:{first.queue} "
-            f"--set queue_total_budget={max(2 * first.expenditure, 1)} --reason '...'"
-        )
+        say("then run the same command again")
+
+
+def _revival(row: QueueRecord, folder: Path) -> str:
+    """Return the command that brings a retired queue back."""
+    job, key = shlex.quote(str(folder)), shlex.quote(row.queue)
+    if row.by_name:
+        return f"unretire {job} {key}"
+    adjust = f"adjust {job} --match {shlex.quote('queue:' + row.queue)}"
+    if row.balance_replenish_amount <= 0:
+        return f"{adjust} --replenish 3000"
+    return f"{adjust} --total-budget {2 * row.expenditure + 1}"
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -375,10 +386,3 @@ def _lines(path: Path) -> Iterator[str]:
         for line in file:
             if (url := line.strip()) and not url.startswith("#"):
                 yield url
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that readers find the old one or the new one, whole."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""The logs of a crawl: crawl.log in Heritrix's columns, and pages and links as JSON lines.
+"""What a crawl leaves behind: crawl.log in Heritrix's columns, pages and links as JSON lines, the frontier report.
 
 A line is written before the frontier finishes its URI: what the frontier calls done is in the logs. After a crash, what
 was not committed is fetched again and then stands twice.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,7 +20,9 @@ import msgspec
 
 from budgetfrontier.crawl.fetcher import Answer
 from budgetfrontier.model import Lease, Outcome
+from budgetfrontier.reports import text
 from budgetfrontier.settings.schema import OutputSettings
+from budgetfrontier.store.snapshot import Report
 
 _NO_FIELD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
@@ -56,6 +59,18 @@ class Logs:
         if self._links is not None:
             for target, hop in links:
                 _write_json(self._links, {"from": url, "to": target, "hop": hop})
+
+
+def write_reports(folder: Path, report: Report) -> None:
+    """Write frontier.txt and frontier.json; readers find the old one or the new one, whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (
+        ("frontier.txt", text.render(report).encode()),
+        ("frontier.json", msgspec.json.encode(report.to_dict())),
+    ):
+        partial = folder / f"{name}.partial"
+        partial.write_bytes(content)
+        os.replace(partial, folder / name)
 
 
 def crawl_line(lease: Lease, answer: Answer, *, now: datetime, digest: str, slot: int) -> str:
@@ -113,17 +128,17 @@ def _write_json(file: IO[str], row: dict[str, Any]) -> None:
     file.write(msgspec.json.encode(row).decode() + "\n")
 
 
-def _whole(text: str | None) -> str | None:
+def _whole(value: str | None) -> str | None:
     """Return a header's text without the lone surrogates that stand for bad bytes, which JSON cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode() if text else text
+    return value.encode("utf-8", "backslashreplace").decode() if value else value
 
 
 def _digest(body: bytes) -> str:
     return f"sha1:{base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()}" if body else ""
 
 
-def _field(text: str | None) -> str:
-    return _NO_FIELD.sub("_", text) if text else "-"
+def _field(value: str | None) -> str:
+    return _NO_FIELD.sub("_", value) if value else "-"
 
 
 def _stamp(time: datetime) -> str:

@@ -21,7 +21,7 @@ Page = str | Callable[[], web.StreamResponse]
 
 
 class Site(Loopback):
-    """Serves `pages`, "host/path" (with query) to HTML or to a function; all else is 404. `hits` counts what was asked."""
+    """Serves `pages`, "host/path?query" to HTML or a function; all else is 404. `hits` counts what was asked."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         super().__init__(self._answer)
@@ -29,7 +29,7 @@ class Site(Loopback):
         self.hits: Counter[str] = Counter()
         self.times: dict[str, list[float]] = {}
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         place = request.host.partition(":")[0] + request.path_qs
         self.hits[place] += 1
         self.times.setdefault(request.host, []).append(time.monotonic())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState
 from budgetfrontier.crawl import links
-from tests.crawl.site import Site, linking, redirect, reopened, run, text
+from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
 HOME = "http://a.test/"
 SMALL = {
@@ -47,7 +48,7 @@ def test_a_site_is_crawled_once_and_charged_once(tmp_path: Path) -> None:
 
 
 def test_robots_txt_is_obeyed_free_and_its_delay_kept(tmp_path: Path) -> None:
-    pages = {
+    pages: dict[str, Page] = {
         "a.test/robots.txt": text("User-agent: *\nDisallow: /no\nCrawl-delay: 0.3"),
         "a.test/": linking("/no", "/yes"),
     }
@@ -58,7 +59,7 @@ def test_robots_txt_is_obeyed_free_and_its_delay_kept(tmp_path: Path) -> None:
         summary = frontier.summary()
         assert (summary.disregarded, summary.expenditure, summary.succeeded) == (1, 2, 3)
     asked = site.times["a.test"]
-    assert all(later - earlier >= 0.3 for earlier, later in zip(asked, asked[1:], strict=False))
+    assert all(later - earlier >= 0.3 for earlier, later in pairwise(asked))
     assert "-9998" in (tmp_path / "logs/crawl.log").read_text()
 
 
@@ -97,7 +98,11 @@ def test_robots_redirects_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_redirect_is_a_uri_of_its_own_and_paid_by_its_own_queue(tmp_path: Path) -> None:
-    pages = {"a.test/": redirect("//b.test/x#y"), "b.test/x": linking("/z"), "b.test/z": redirect("/z")}
+    pages: dict[str, Page] = {
+        "a.test/": redirect("//b.test/x#y"),
+        "b.test/x": linking("/z"),
+        "b.test/z": redirect("/z"),
+    }
     with Site(pages) as site:
         run(site.settings(HOME), tmp_path)
     assert (site.hits["b.test/x"], site.hits["b.test/z"]) == (
@@ -163,7 +168,7 @@ def test_politeness_holds_between_requests_and_across_restarts(tmp_path: Path) -
             run(site.settings(HOME, frontier=polite, limits={"max_uris": limit}), tmp_path)
     asked = site.times["a.test"]
     assert len(asked) == 7 + 3  # each run asks for the robots.txt
-    assert all(later - earlier >= 0.2 for earlier, later in zip(asked, asked[1:], strict=False))
+    assert all(later - earlier >= 0.2 for earlier, later in pairwise(asked))
 
 
 def test_limits_stop_a_crawl_and_the_same_command_goes_on(tmp_path: Path) -> None:

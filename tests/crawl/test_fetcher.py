@@ -17,7 +17,7 @@ from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 
 
-async def handler(request: web.Request) -> web.StreamResponse:
+async def handler(request: web.BaseRequest) -> web.StreamResponse:
     match request.path:
         case "/echo":
             headers = {name: request.headers.get(name, "") for name in ("Host", "User-Agent", "Cookie")}

@@ -15,8 +15,8 @@ def found(html: str | bytes, *, charset: str | None = None) -> list[tuple[str, s
 
 
 def test_elements_and_their_hops() -> None:
-    html = """<link rel=stylesheet href=s.css><link rel=next href=2><link rel=preconnect href=//cdn.test><script src=j.js>
-    </script><a href=a>a</a><map><area href=/b></map><img src=i.png><iframe src=f></iframe>"""
+    html = """<link rel=stylesheet href=s.css><link rel=next href=2><link rel=preconnect href=//cdn.test>
+    <script src=j.js></script><a href=a>a</a><map><area href=/b></map><img src=i.png><iframe src=f></iframe>"""
     assert found(html) == [
         ("/dir/s.css", "E"),
         ("/dir/2", "L"),
@@ -78,8 +78,8 @@ def test_hostile_references_do_not_raise() -> None:
         (b"\x80", "latin1", "€"),
         ("é".encode(), None, "é"),
         (b"\xff", None, "\ufffd"),
-        (b"<meta charset='koi8-r'>\xc1", None, "<meta charset='koi8-r'>а"),
-        (b'<meta http-equiv=x content="text/html; charset=windows-1251">\xe0', None, None),
+        (b"<meta charset='koi8-r'>\xc1", None, "\u0430"),
+        (b'<meta http-equiv=x content="text/html; charset=windows-1251">\xe0', None, "\u0430"),
         (b"\xef\xbb\xbf\xc3\xa9", "latin1", "é"),
         (b"\xff\xfea\x00", None, "a"),
         (b"6162", "hex", "6162"),
@@ -88,5 +88,5 @@ def test_hostile_references_do_not_raise() -> None:
         (b"a", "\x00", "a"),
     ],
 )
-def test_charset(body: bytes, charset: str | None, text: str | None) -> None:
-    assert decode(body, charset=charset).endswith(text or "а")
+def test_charset(body: bytes, charset: str | None, text: str) -> None:
+    assert decode(body, charset=charset).endswith(text)

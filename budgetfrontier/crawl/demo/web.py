@@ -27,7 +27,7 @@ _SLOWNESS = 0.4
 _session = itertools.count(1)
 
 
-async def answer(request: web.Request) -> web.StreamResponse:
+async def answer(request: web.BaseRequest) -> web.StreamResponse:
     """Answer for any of the hosts, told apart by the Host header."""
     host, path = request.host.partition(":")[0], request.path
     if path == "/robots.txt":
@@ -47,7 +47,7 @@ async def answer(request: web.Request) -> web.StreamResponse:
     )
 
 
-def _links(host: str, path: str, request: web.Request) -> list[str] | None:
+def _links(host: str, path: str, request: web.BaseRequest) -> list[str] | None:
     """Return the links of a page, None if there is no such page."""
     if host == PORTAL:
         return [f"http://{other}/" for other in HOSTS[1:]] if path == "/" else None
@@ -68,13 +68,13 @@ def _links(host: str, path: str, request: web.Request) -> list[str] | None:
     return [*near, f"http://{SITES[(number + 1) % len(SITES)]}/"]
 
 
-def _months(request: web.Request) -> list[str]:
+def _months(request: web.BaseRequest) -> list[str]:
     year, month = (int(request.query.get(name, default)) for name, default in (("year", "2026"), ("month", "1")))
     count = year * 12 + month - 1
     return [f"/?year={near // 12}&month={near % 12 + 1}" for near in (count - 1, count + 1, count + 12)]
 
 
-def _break(request: web.Request) -> web.StreamResponse:
+def _break(request: web.BaseRequest) -> web.StreamResponse:
     if request.path == "/hangs-up" and request.transport is not None:
         request.transport.abort()
     return web.Response(status=503 if request.path == "/overloaded" else 500)
