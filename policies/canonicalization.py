@@ -29,6 +29,7 @@ _TRACKING |= {"li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "msclkid", "oly_anon_i
 _TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid"}
 
 _NAMES = 4096  # of arguments, remembered at the most
+_LONGEST_NAME = 64  # characters, of those remembered
 
 
 class Canonicalization:
@@ -129,13 +130,13 @@ class Canonicalization:
         """Whether arguments of this name tell pages apart; "session": unless the value is a session id."""
         lower = name.lower()
         verdict: bool | str = "session" if lower == "sid" and self._strip_session_ids else True
-        if name in self._ignore or (self._keep and name not in self._keep):
+        dropped = lower in self._drop_names or lower.startswith(self._drop_prefixes)
+        if dropped or name in self._ignore or (self._keep and name not in self._keep):
             verdict = False
-        elif lower in self._drop_names or lower.startswith(self._drop_prefixes):
-            verdict = False
-        if len(self._verdicts) >= _NAMES:
-            self._verdicts.clear()
-        self._verdicts[name] = verdict
+        if len(name) <= _LONGEST_NAME:
+            if len(self._verdicts) >= _NAMES:
+                self._verdicts.clear()
+            self._verdicts[name] = verdict
         return verdict
 
 
