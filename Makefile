@@ -49,7 +49,7 @@ wheel-check: $(VENV)/.stamp-dev
 	@set -eu; room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
 	$(PYTHON) -m venv "$$room/venv"; \
 	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[crawl]"; \
-	cd "$$room"; ./venv/bin/budgetfrontier demo; \
+	cd "$$room"; ./venv/bin/budgetfrontier demo --job demo; \
 	echo "wheel-check: the installed wheel ran the demo"
 
 docs: $(VENV)/.stamp-docs
