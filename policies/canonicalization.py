@@ -14,7 +14,7 @@ from typing import Final
 from budgetfrontier import uris
 from budgetfrontier.errors import PolicyError
 
-_WWW = re.compile(r"(://(?:[^@]*@)?)www\d*\.(?=[^.:]+\.[^.:])")
+_WWW = re.compile(r"(?<=[/@])www\d*\.(?=[^.:]+\.[^.:])(?!.*@)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_~./-]*")
@@ -96,8 +96,8 @@ class Canonicalization:
         if self._strip_userinfo and "@" in prefix:
             scheme, _, rest = prefix.partition("://")
             prefix = f"{scheme}://{rest.rpartition('@')[2]}"
-        if self._strip_www:
-            prefix = _WWW.sub(r"\1", prefix, count=1)
+        if self._strip_www and "www" in prefix:
+            prefix = _WWW.sub("", prefix)
         return prefix
 
     def path(self, path: str) -> str:

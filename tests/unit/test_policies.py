@@ -386,6 +386,7 @@ def test_each_rule_can_be_turned_off(option: str, url: str) -> None:
 
 def test_www_is_stripped_behind_userinfo_that_is_kept() -> None:
     assert canonical("http://u@www.example.org/", strip_userinfo=False) == "http://u@example.org/"
+    assert canonical("http://www.u.v@example.org/", strip_userinfo=False) == "http://www.u.v@example.org/"
 
 
 def test_ignored_and_kept_parameters() -> None:
