@@ -150,8 +150,8 @@ class _Explainer:
         else:
             answer.add(
                 "queued",
-                f"It is queued in {queue.queue}. URIs before it: {pending.place:,}; its cost: {pending.cost}; attempts so "
-                f"far: {pending.attempts}.",
+                f"It is queued in {queue.queue}. URIs before it: {pending.place:,}; its cost: {pending.cost}; "
+                f"attempts so far: {pending.attempts}.",
                 verdict=Verdict.LATER if pending.place else Verdict.NOW,
             )
             self._explain_budget_ahead(answer, queue, pending)
@@ -270,8 +270,9 @@ class _Explainer:
             active += other.state in (QueueState.READY, QueueState.IN_PROCESS)
         answer.add(
             "inactive",
-            f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in the "
-            f"FIFO of precedence {queue.precedence}, {better:,} of a better precedence. READY or IN_PROCESS: {active:,}.",
+            f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in "
+            f"the FIFO of precedence {queue.precedence}, {better:,} of a better precedence. "
+            f"READY or IN_PROCESS: {active:,}.",
             verdict=Verdict.LATER,
         )
         if queue.wake_time > self._now:

@@ -1,0 +1,306 @@
+"""The reports, from Report objects that are made here: text, HTML, tables, and the figures behind them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.reports import figures, html, tables, text
+from budgetfrontier.store.snapshot import Report, row
+
+NOW = 1_700_000_000.0
+
+
+def queue(name: str, state: QueueState = QueueState.READY, **fields: Any) -> QueueRecord:
+    return QueueRecord(name, fields.pop("id", 1), state, **fields)
+
+
+def make_report(
+    *queues: QueueRecord, state: CrawlState = CrawlState.RUNNING, pause_reason: str | None = None, future: int = 0
+) -> Report:
+    counts = {str(s): sum(q.state is s for q in queues) for s in QueueState}
+    totals = Summary(
+        state=state,
+        pause_reason=pause_reason,
+        queued=sum(q.queued for q in queues if q.state is not QueueState.RETIRED),
+        in_process=sum(q.out for q in queues),
+        future=future,
+        dead=2,
+        seen=100,
+        scheduled=101,
+        succeeded=7,
+        failed=2,
+        retried=3,
+        deferred=4,
+        disregarded=1,
+        duplicates=50,
+        expenditure=sum(q.expenditure for q in queues),
+        queues=counts,
+    )
+    return Report(
+        crawl="news", generated=NOW, state=state, pause_reason=pause_reason, totals=totals, queues=list(queues)
+    )
+
+
+def section(rendered: str, title: str) -> list[str]:
+    """The lines of one section of the text report."""
+    body = rendered.partition(f" -----===== {title} =====-----\n")[2].partition("\n\n")[0]
+    return body.splitlines()
+
+
+# -- text
+
+
+def test_summary_line_is_heritrix_s() -> None:
+    exhausted = [queue(f"{n}.test", QueueState.EXHAUSTED) for n in range(35)]
+    expected = (
+        "RUN - 35 URI queues: 0 active (0 in-process; 0 ready; 0 snoozed); "
+        "0 inactive; 0 ineligible; 0 retired; 35 exhausted"
+    )
+    report = make_report(*exhausted)
+    assert text.summary_line(report) == expected
+    assert text.summary_line(report.totals) == expected
+
+
+def test_summary_line_counts_each_state() -> None:
+    queues = [queue(f"{state}.test", state) for state in QueueState]
+    line = text.summary_line(make_report(*queues, state=CrawlState.PAUSED, pause_reason="finish"))
+    assert line == (
+        "PAUSE - 6 URI queues: 3 active (1 in-process; 1 ready; 1 snoozed); "
+        "1 inactive; 0 ineligible; 1 retired; 1 exhausted"
+    )
+
+
+def test_sections_come_in_heritrix_s_order() -> None:
+    titles = re.findall(r"^ -----===== (.+) =====-----$", text.render(make_report(), now=NOW), re.MULTILINE)
+    assert titles == [
+        "STATS",
+        "QUEUES",
+        "20 LONGEST QUEUES",
+        "IN-PROCESS QUEUES",
+        "READY QUEUES",
+        "SNOOZED QUEUES",
+        "INACTIVE QUEUES",
+        "RETIRED QUEUES",
+        "SPEND",
+    ]
+
+
+def test_a_queue_s_line_follows_the_legend() -> None:
+    record = queue(
+        "netarkivet.test",
+        QueueState.SNOOZED,
+        precedence=2,
+        queued=42,
+        enqueued=50,
+        balance=2943,
+        last_cost=1,
+        charges=10,
+        expenditure=61,
+        penalties=50,
+        total_budget=-1,
+        errors=1,
+        wake_time=NOW + 2.017,
+        last_leased="http://netarkivet.test/a",
+        last_enqueued="http://netarkivet.test/b",
+    )
+    line = text.queue_line(record, now=NOW)
+    assert line == (
+        "netarkivet.test 2 42 50 2943 1(1.1) - 2s17ms 61/-1 1 http://netarkivet.test/a http://netarkivet.test/b"
+    )
+    assert len(line.split(" ")) == len(text.LEGEND.split(" ")) - 1  # cost and average are one token
+    assert section(text.render(make_report(record), now=NOW), "SNOOZED QUEUES") == [text.LEGEND, line]
+
+
+def test_nothing_is_a_dash_and_a_wake_time_that_is_past_is_none() -> None:
+    line = text.queue_line(queue("a.test", wake_time=NOW - 1), now=NOW)
+    assert line == "a.test 3 0 0 0 0(0.0) - - 0/-1 0 - -"
+
+
+def test_inactive_queues_are_counted_by_precedence_and_listed_in_the_order_of_their_turns() -> None:
+    report = make_report(
+        queue("late.test", QueueState.INACTIVE, precedence=3, position=2, queued=1),
+        queue("soon.test", QueueState.INACTIVE, precedence=3, position=1, queued=1),
+        queue("first.test", QueueState.INACTIVE, precedence=1, position=9, queued=1),
+    )
+    rendered = text.render(report, now=NOW)
+    assert "           Inactive queues: 3 (p1: 1; p3: 2)\n" in rendered
+    names = [line.split()[0] for line in section(rendered, "INACTIVE QUEUES")[1:]]
+    assert names == ["first.test", "soon.test", "late.test"]
+
+
+def test_sections_are_capped_and_say_how_many_more() -> None:
+    retired = [queue(f"{n}.test", QueueState.RETIRED, position=n, queued=1, expenditure=1) for n in range(12_033)]
+    rendered = text.render(make_report(*retired), limit=2, now=NOW)
+    lines = section(rendered, "RETIRED QUEUES")
+    assert [line.split()[0] for line in lines[1:3]] == ["0.test", "1.test"]
+    assert lines[3] == "...and 12,031 more"
+    assert " Stranded: 12,033 URIs in 12,033 retired queues" in section(rendered, "SPEND")
+
+
+def test_spend_section_names_the_top_spenders_and_what_is_stranded() -> None:
+    report = make_report(
+        queue("big.test", QueueState.RETIRED, expenditure=75, penalties=5, total_budget=70, queued=9),
+        queue("small.test", expenditure=25, total_budget=-1),
+        queue("none.test", QueueState.EXHAUSTED),
+    )
+    assert section(text.render(report, now=NOW), "SPEND") == [
+        " Spent: 100 by 2 queues, 5 of it in error penalties",
+        " Spread: Gini 0.50; the ten biggest spenders have 100%",
+        " Top spenders: totalSpend/totalBudget share queue",
+        "  75/70 75.0% big.test",
+        "  25/-1 25.0% small.test",
+        " Stranded: 9 URIs in 1 retired queues",
+        "  9 big.test",
+    ]
+
+
+def test_hostile_values_cannot_write_to_the_terminal_or_shift_columns() -> None:
+    hostile = queue("a\x1b[2J\nb c", queued=1, last_enqueued="http://a/\u202egnp.exe", expenditure=1)
+    rendered = text.render(make_report(hostile), now=NOW)
+    assert "\x1b" not in rendered and "\u202e" not in rendered
+    line = section(rendered, "READY QUEUES")[1]
+    assert line.split(" ")[0] == r"a\x1b[2J\nb\x20c"
+    assert line.endswith(r" http://a/\u202egnp.exe")
+
+
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (make_report(queue("a.test", QueueState.READY)), None),
+        (make_report(queue("a.test", QueueState.SNOOZED, wake_time=NOW + 90)), "the next one wakes in 1m30s"),
+        (make_report(queue("a.test", QueueState.INACTIVE)), "none is asking"),
+        (make_report(queue("a.test", QueueState.RETIRED), state=CrawlState.FINISHED), "only retired queues are left"),
+        (make_report(queue("a.test", QueueState.EXHAUSTED), state=CrawlState.FINISHED), "nothing is queued"),
+        (make_report(queue("a.test", QueueState.EXHAUSTED), future=3), "scheduled for later (3 URIs)"),
+        (make_report(state=CrawlState.PAUSED, pause_reason="finish"), "everything is crawled that budgets allow"),
+        (make_report(state=CrawlState.PAUSED, pause_reason="night shift"), "paused (night shift)"),
+        (make_report(state=CrawlState.TERMINATED), "terminated"),
+        (make_report(state=CrawlState.NEW), "nothing was ever scheduled"),
+    ],
+)
+def test_the_report_explains_idleness(report: Report, reason: str | None) -> None:
+    rendered = text.render(report, now=NOW)
+    idle = re.search(r"^ Idle, because (.+)\.$", rendered, re.MULTILINE)
+    if reason is None:
+        assert idle is None
+    else:
+        assert idle is not None and reason in idle[1]
+
+
+# -- figures
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [([], 0.0), ([0, 0], 0.0), ([5, 5, 5], 0.0), ([0, 0, 0, 8], 0.75), ([1, 3], 0.25)],
+)
+def test_gini(amounts: list[int], expected: float) -> None:
+    assert figures.gini(amounts) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0, "0ms"), (-3, "0ms"), (0.017, "17ms"), (2.017, "2s17ms"), (200, "3m20s"), (3600, "1h"), (100_800, "1d4h")],
+)
+def test_duration(seconds: float, expected: str) -> None:
+    assert figures.duration(seconds) == expected
+
+
+def test_duration_skips_no_unit() -> None:
+    assert figures.duration(3601) == "1h"  # not 1h1s: the two largest units in a row
+
+
+# -- HTML
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_html_shows_every_state_and_fetches_nothing() -> None:
+    page = Page(html.render(make_report(*(queue(f"{s.lower()}.test", s, queued=1) for s in QueueState)), now=NOW))
+    for state in figures.ORDER:
+        assert f"{state.lower()}.test" in page.text
+    assert "RUN - 6 URI queues" in page.text
+    names = {tag for tag, _ in page.tags}
+    assert "svg" in names and not names & {"script", "link", "img", "iframe", "a", "object"}
+    assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
+
+
+def test_html_escapes_what_came_from_the_web() -> None:
+    attack = '"><script>alert(1)</script>&\x1b'
+    hostile = queue(attack, QueueState.RETIRED, queued=3, expenditure=2, last_enqueued=attack, last_leased=attack)
+    report = make_report(hostile, state=CrawlState.PAUSED, pause_reason=attack)
+    report.crawl = attack
+    page = Page(html.render(report, now=NOW))
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert page.text.count("<script>alert(1)</script>") >= 6
+    assert "\x1b" not in page.text
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+
+
+def test_html_tables_are_capped() -> None:
+    ready = [queue(f"{n}.test", position=n) for n in range(1005)]
+    page = html.render(make_report(*ready), limit=5, now=NOW)
+    assert page.count("<tr>") == 6
+    assert "…and 1,000 more" in page
+
+
+# -- tables
+
+
+def written(rows: list[dict[str, Any]], **options: Any) -> str:
+    out = io.StringIO()
+    tables.write(rows, ("name", "n", "why"), out, **options)
+    return out.getvalue()
+
+
+ROWS: list[dict[str, Any]] = [
+    {"name": "a", "n": 5, "why": None},
+    {"name": "long,er", "n": 1234, "why": {"before": {"x": 1}, "y": 2}},
+]
+
+
+def test_text_table_is_aligned() -> None:
+    assert written(ROWS).splitlines() == [
+        "name        n  why",
+        "a           5  -",
+        "long,er  1234  before.x=1 y=2",
+    ]
+    assert written(ROWS, shown=("n", "name")).splitlines()[0] == "   n  name"
+
+
+def test_json_is_one_array() -> None:
+    assert json.loads(written(ROWS, format="json")) == ROWS
+    assert json.loads(written([], format="json")) == []
+
+
+def test_csv_quotes_and_keeps_plain_data() -> None:
+    header, first, second = csv.reader(io.StringIO(written(ROWS, format="csv")))
+    assert header == ["name", "n", "why"]
+    assert first == ["a", "5", ""]
+    assert second[:2] == ["long,er", "1234"] and json.loads(second[2]) == ROWS[1]["why"]
+
+
+def test_queue_rows_have_the_columns_of_every_report() -> None:
+    assert tuple(row(queue("a.test"))) == ROW_FIELDS
