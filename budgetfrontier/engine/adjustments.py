@@ -16,7 +16,7 @@ from budgetfrontier.engine import queue as rules
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.model import CrawlState, CrawlUri, Directive, QueueRecord
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, validate_override
 from budgetfrontier.store import keys
@@ -143,7 +143,7 @@ def _sample(kernel: Kernel, match: str) -> tuple[str, str]:
     name = parsed.exact or ""
     queue = kernel.queues.find(name) if name else None
     head = kernel.head(queue) if queue is not None else None
-    return (decode_uri(head[1][4:]).url if head else f"http://{name}/"), name
+    return (decode_uri(head[1][4:]).url if head else f"http://{name or 'none.invalid'}/"), name
 
 
 def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
@@ -326,6 +326,21 @@ def check_command(op: str, args: dict[str, Any]) -> None:
             raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
     elif op == "snooze":
         float(args["until"])
+    elif op == "schedule":
+        list(map(uri_from, args["uris"]))
+    elif op in ("replay", "drop") and args.get("ids") is not None:
+        set(args["ids"])
+
+
+def uri_from(item: Any) -> str | CrawlUri:
+    """A URI as a command carries it: a string, or a mapping of CrawlUri's fields."""
+    if not isinstance(item, dict):
+        return str(item)
+    fields = dict(item)
+    if "directive" in fields:
+        given = fields["directive"]
+        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
+    return CrawlUri(**fields)
 
 
 def record(kernel: Kernel, entry: AuditEntry) -> None:

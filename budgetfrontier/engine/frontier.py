@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -28,7 +29,17 @@ from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, WrongThread
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Lease, Outcome, QueueRecord, Summary, Tally
+from budgetfrontier.model import (
+    Admission,
+    CrawlState,
+    CrawlUri,
+    DeadLetter,
+    Lease,
+    Outcome,
+    QueueRecord,
+    Summary,
+    Tally,
+)
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store import snapshot
@@ -41,6 +52,19 @@ log = logging.getLogger("budgetfrontier")
 _T = TypeVar("_T")
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
+
+
+_open: weakref.WeakSet[Frontier] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A forked child's writes would seem to work: let it do none."""
+    for frontier in list(_open):
+        frontier._owner, frontier._forked = 0, True
+        frontier._kernel.env.disown()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Frontier:
@@ -57,9 +81,10 @@ class Frontier:
         self._clock = clock
         self._keep_leases = keep_leases
         self._last_time = parts.now
-        self._thread = threading.get_ident()
-        self._pid = os.getpid()
+        self._owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
+        self._forked = False
         self._closed: str | None = None
+        _open.add(self)
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(self._kernel)
         self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
@@ -99,7 +124,8 @@ class Frontier:
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI, once per canonical form. Never raises for what it is given. O(log n), about 10 µs."""
-        self._enter()
+        if get_ident() != self._owner:
+            self._refuse()
         try:
             admission, _ = self._intake.take_one(uri, self._now())
             self._settle()
@@ -119,7 +145,7 @@ class Frontier:
             raise TypeError("schedule_many takes an iterable of URIs; one URI goes to schedule")
         tally = Tally()
         remaining = iter(uris)
-        while batch := list(islice(remaining, BATCH)):
+        while batch := self._given(islice(remaining, BATCH)):
             self._enter()
             try:
                 self._intake.take(batch, tally, self._now())
@@ -137,7 +163,8 @@ class Frontier:
         Expired leases, URIs due and snoozed queues due are seen to first. An empty answer commits what has changed.
         A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. O(1) per URI, about 2 µs.
         """
-        self._enter()
+        if get_ident() != self._owner:
+            self._refuse()
         ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         count = int(count)
         try:
@@ -177,22 +204,27 @@ class Frontier:
         are URIs found on the way: scheduled before the charge, with this one as their via. `reason` is kept with a
         dead letter. Raises LeaseExpired, having changed nothing, for a lease that has ended.
         """
-        self._enter()
+        if get_ident() != self._owner:
+            self._refuse()
         kernel = self._kernel
-        if outcome.__class__ is not Outcome:
-            outcome = Outcome(outcome)
-        if fetch_seconds is not None:
-            fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
-        if crawl_delay is not None:
-            crawl_delay = float(crawl_delay)
-        if delay is not None:
-            delay = _seconds(delay, "delay")
-        found = list(discovered) if discovered else ()
-        reason = str(reason)
-        now = self._now()
-        mine = kernel.leases.out.get(lease.id)
-        if mine is None or now >= kernel.leases.next_expiry:
-            mine = self._still_out(lease, now)
+        try:
+            if outcome.__class__ is not Outcome:
+                outcome = Outcome(outcome)
+            if fetch_seconds is not None:
+                fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
+            if crawl_delay is not None:
+                crawl_delay = float(crawl_delay)
+            if delay is not None:
+                delay = _seconds(delay, "delay")
+            found = self._given(discovered) if discovered else ()
+            now = self._now()
+            mine = kernel.leases.out.get(lease.id)
+            if mine is None or now >= kernel.leases.next_expiry:
+                mine = self._still_out(lease, now)
+        except Exception:
+            raise  # a wrong argument, or a lease that has ended: nothing was changed
+        except BaseException as e:
+            self._abandon(e)
         try:
             settings = kernel.base if kernel.trivial else kernel.effective.for_uri(mine.uri.url, mine.queue)
             wait = retry_delay = 0.0
@@ -211,7 +243,7 @@ class Frontier:
                     kernel.rotation.set_wake(queue, now + wait)
             if found:
                 self._intake.take(found, Tally(), now, mine.uri)
-            kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
+            kernel.finish(mine, outcome, settings, str(reason), retire_queue, retry_delay, now)
             if not kernel.counters.queued or kernel.counters.state is not CrawlState.RUNNING:
                 self._settle()
         except BaseException as e:
@@ -397,7 +429,7 @@ class Frontier:
 
     def close(self) -> None:
         """Give the leases back uncounted, commit, and let the next one open it. A second close does nothing."""
-        if self._closed is not None:
+        if self._closed is not None and not self._forked:
             return
         self._enter()
         try:
@@ -428,10 +460,14 @@ class Frontier:
     # -- inside
 
     def _enter(self) -> None:
-        if self._thread != threading.get_ident() or self._pid != os.getpid():
-            raise WrongThread
-        if self._closed is not None:
+        if get_ident() != self._owner:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        """Say why a call may not go on: not from its thread, or from a forked child, or after it was closed."""
+        if self._closed is not None and not self._forked:
             raise FrontierClosed(self._closed)
+        raise WrongThread
 
     def _now(self) -> float:
         now = self._clock.time()
@@ -503,17 +539,22 @@ class Frontier:
         entry = AuditEntry(number, command.op, command.args, command.who, self._now(), command.reason, {})
         try:
             adjustments.check_command(command.op, command.args)
-            if command.op == "schedule":
+        except (KeyError, TypeError, ValueError, FrontierError) as e:
+            entry.error = f"{command.op}: {e if str(e) else type(e).__name__}"
+        try:
+            if entry.error:
+                pass
+            elif command.op == "schedule":
                 tally = Tally()
-                self._intake.take([opening.uri_from(item) for item in command.args["uris"]], tally, entry.when)
+                self._intake.take(map(adjustments.uri_from, command.args["uris"]), tally, entry.when)
                 entry.args = {"uris": len(command.args["uris"])}
                 entry.effect = {name: getattr(tally, name) for name in tally.__slots__}
             elif command.op in adjustments.OPERATIONS:
                 entry.effect = adjustments.OPERATIONS[command.op](kernel, command.args, entry.when)
             else:
                 entry.error = f"unknown command {command.op!r}; this engine knows {', '.join(adjustments.OPERATIONS)}"
-        except (FrontierError, KeyError, TypeError, ValueError) as e:
-            entry.error = str(e) or type(e).__name__
+        except FrontierError as e:
+            entry.error = str(e)
         kernel.counters.command = max(kernel.counters.command, number)
         if number or not command.args.get("dry_run"):
             adjustments.record(kernel, entry)
@@ -558,6 +599,15 @@ class Frontier:
             queue.block = max(queue.block, now + delay)
         return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
 
+    def _given(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
+        """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
+        try:
+            return list(uris)
+        except Exception:
+            raise
+        except BaseException as e:
+            self._abandon(e)
+
     def _abandon(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation."""
         path = self._kernel.env.path
@@ -568,6 +618,8 @@ class Frontier:
 
     def _shut(self, why: str) -> None:
         self._closed = why
+        self._owner = 0
+        _open.discard(self)
         with contextlib.suppress(lmdb.Error):
             self._kernel.env.close()
         if self._mailbox is not None:

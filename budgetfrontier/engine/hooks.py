@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.queue import INACTIVE, IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.store.records import DeadRow, dead_letter
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ AUTHORITIES = 1 << 16  # kept in memory at the most
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 
 # What the URL parser and the canonical form leave as it is, unless a segment starts with a dot.
-_PLAIN = re.compile(r"([A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
+_PLAIN = re.compile(r"(/[A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
 
 
 _GROWING = frozenset((INACTIVE, READY, SNOOZED))
@@ -270,11 +271,11 @@ def _renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 def _checked(uri: CrawlUri, url: str) -> bytes:
     """The record of a CrawlUri; what cannot be stored is INVALID, for one URI must not poison its batch."""
-    if uri.via is not None and type(uri.via) is not str or type(uri.hops) is not str:
+    if (uri.via is not None and type(uri.via) is not str) or type(uri.hops) is not str:
         raise InvalidUrl("type", "via and hops are text")
     if not all(isinstance(n, int) for n in (uri.priority, uri.directive, uri.cost or 0)) or not 0 <= uri.directive <= 3:
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
-    if uri.not_before is not None and not isinstance(uri.not_before, int | float):
+    if uri.not_before is not None and not (isinstance(uri.not_before, int | float) and isfinite(uri.not_before)):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
     try:
         value = encode_uri(uri, url)

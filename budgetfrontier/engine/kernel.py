@@ -11,7 +11,7 @@ from collections.abc import Callable
 from budgetfrontier import plugins
 from budgetfrontier.engine import queue as rules
 from budgetfrontier.engine.leases import Leases
-from budgetfrontier.engine.queue import EXHAUSTED, INACTIVE, IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import NEVER, Rotation
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
@@ -24,6 +24,7 @@ from budgetfrontier.store.records import Counters, DeadRow, FutureRow, decode_fu
 MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
 
 _DELIVERY = keys.delivery
+_SUCCESS = Outcome.SUCCESS
 
 
 class Kernel:
@@ -320,7 +321,7 @@ class Kernel:
         queue.out -= 1
         queue.reserved -= cost
         penalty = 0
-        if outcome is Outcome.SUCCESS:
+        if outcome is _SUCCESS:
             counters.succeeded += 1
             self.remove(queue, key)
         elif outcome is Outcome.RETRY:
@@ -490,6 +491,8 @@ class Kernel:
     def settle(self) -> bool:
         """Let the crawl's state follow what happened. True if it has just paused at its finish."""
         counters = self.counters
+        if counters.state is CrawlState.NEW and counters.scheduled:
+            counters.state = CrawlState.RUNNING
         state = counters.state
         if state is CrawlState.RUNNING:
             if counters.queued or self.leases.out or counters.future > counters.future_retired:
@@ -501,7 +504,7 @@ class Kernel:
         elif state is CrawlState.PAUSING:
             if not self.leases.out:
                 counters.state = CrawlState.PAUSED
-        elif state in (CrawlState.NEW, CrawlState.FINISHED) and not self.is_empty():
+        elif state is CrawlState.FINISHED and not self.is_empty():
             counters.state = CrawlState.RUNNING
         return False
 

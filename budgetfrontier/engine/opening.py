@@ -12,11 +12,10 @@ import msgspec
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import CrawlUri, Directive, Lease
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import AuditEntry, restore_uri
+from budgetfrontier.store.records import AuditEntry, restore_lease
 
 
 class Parts(NamedTuple):
@@ -85,13 +84,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     leases = []
     for lease_id, row in kernel.leases.stored():
         value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
-        queue = kernel.queues.get(row.queue)
-        uri = restore_uri(row.key[4:], value)
-        attempts, deliveries = keys.delivery.unpack_from(value)
-        cost = uri.cost or 0
-        leases.append(
-            Lease(lease_id, queue.queue, uri, cost, row.expires, deliveries + 1, attempts + 1, queue.id, row.key)
-        )
+        leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue), value))
     for lease in leases:
         kernel.leases.keep(lease)
     if not keep_leases:
@@ -147,14 +140,3 @@ def load_hooks(names: Sequence[str]) -> list[object]:
         except (ImportError, AttributeError) as e:
             raise SettingsError(f"hooks: {name!r} cannot be loaded ({e}); write it as module:name") from e
     return hooks
-
-
-def uri_from(item: Any) -> str | CrawlUri:
-    """A URI as a command carries it: a string, or a mapping of CrawlUri's fields."""
-    if not isinstance(item, dict):
-        return str(item)
-    fields = dict(item)
-    if "directive" in fields:
-        given = fields["directive"]
-        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
-    return CrawlUri(**fields)

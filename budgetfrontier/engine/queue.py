@@ -80,7 +80,7 @@ def after_finish(queue: QueueRecord, settings: QueueSettings, now: float, best_w
     state = queue.state
     if state is RETIRED:
         return RETIRED
-    if over_total(queue.expenditure, queue.total_budget, settings.reached):
+    if queue.total_budget >= 0 and over_total(queue.expenditure, queue.total_budget, settings.reached):
         return RETIRED
     if not queue.queued:
         return EXHAUSTED

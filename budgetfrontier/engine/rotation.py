@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store import keys
@@ -203,6 +203,3 @@ class Rotation:
         cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
         cursor.first()
         return [keys.u32.unpack(value)[0] for value in cursor.iternext(keys=False, values=True) if value]
-
-
-__all__ = ["EXHAUSTED", "IN_PROCESS", "INACTIVE", "NEVER", "READY", "RETIRED", "SNOOZED", "Rotation"]

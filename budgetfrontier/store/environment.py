@@ -20,6 +20,9 @@ MIN_ROOM = 2 * GIB  # of free map after each commit: more than the operations be
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
+_UNFINISHED = "creating"  # where a new environment is made whole before it takes its place
+_MAKINGS = ("lock", "lock.mdb", _UNFINISHED)
+
 # LMDB forbids to open an environment twice in a process, and a POSIX lock does not hold against its own process.
 _open_here: dict[str, Environment] = {}
 
@@ -73,7 +76,7 @@ def check_files(path: Path) -> bool:
     if not data.exists():
         if path.exists() and not path.is_dir():
             raise NotAFrontier(f"{path} is a file; a frontier is a folder")
-        strangers = [p.name for p in path.iterdir() if p.name not in ("lock", "lock.mdb")] if path.exists() else []
+        strangers = [p.name for p in path.iterdir() if p.name not in _MAKINGS] if path.exists() else []
         if strangers:
             raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {strangers[0]}); name another folder")
         return False
@@ -103,9 +106,27 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
     if info["last_txnid"] and (info["last_pgno"] + 1) * env.stat()["psize"] > size:
         env.close()
         raise CorruptFrontier(
-            f"{path / 'data.mdb'} is cut short: {size} bytes, {info['last_pgno'] + 1} pages are needed; restore a backup"
+            f"{path / 'data.mdb'} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; restore a backup"
         )
     return env
+
+
+def _create(path: Path) -> None:
+    """Make a new environment, whole or not at all: a kill in between leaves nothing that looks like a frontier."""
+    making = path / _UNFINISHED
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir()
+    env = open_lmdb(making)
+    with env.begin(write=True) as txn:
+        for name in keys.TABLES:
+            txn.put(keys.SENTINEL, b"", db=env.open_db(name.encode(), txn=txn))
+        txn.put(b"schema", str(keys.SCHEMA).encode(), db=env.open_db(keys.META.encode(), txn=txn))
+    env.close()
+    os.replace(making / "data.mdb", path / "data.mdb")
+    folder = os.open(path, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    shutil.rmtree(making)
 
 
 def explain(error: BaseException, path: Path) -> Exception:
@@ -116,7 +137,7 @@ def explain(error: BaseException, path: Path) -> Exception:
     if isinstance(error, lmdb.MapFullError):
         return StorageFull(f"{path}: the memory map is full; open the frontier again, it is as of the last commit")
     if code in (errno.ENOSPC, errno.EDQUOT) or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
-        return StorageFull(f"the disk of {path} is full; free some space and open it again: it is as of the last commit")
+        return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
     return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
@@ -147,6 +168,8 @@ class Environment:
             self.fresh = not check_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
+            if self.fresh:
+                _create(self.path)
             self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
         except BaseException as e:
             if self._lock is not None:
@@ -164,14 +187,9 @@ class Environment:
             shutil.rmtree(self.path)
 
     def _open_tables(self) -> None:
-        if not self.fresh:
-            check_schema(self.env, self.path)
+        check_schema(self.env, self.path)
         self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
         self._begin()
-        if self.fresh:
-            for db in self.db.values():
-                self.txn.put(keys.SENTINEL, b"", db=db)
-            self.txn.put(b"schema", str(keys.SCHEMA).encode(), db=self.db[keys.META])
 
     def _begin(self) -> None:
         info = self.env.info()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, QueueRecord
+from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, Lease, QueueRecord
 from budgetfrontier.store import keys
 
 
@@ -123,6 +123,14 @@ def restore_uri(place: bytes, value: bytes) -> CrawlUri:
     uri.directive = Directive(directive)
     uri.priority = keys.priority_of(inverted)
     return uri
+
+
+def restore_lease(lease_id: int, row: LeaseRow, queue: QueueRecord, value: bytes) -> Lease:
+    """A lease of an earlier run, from its row and the record of its URI."""
+    attempts, deliveries = keys.delivery.unpack_from(value)
+    uri = restore_uri(row.key[4:], value)
+    cost = uri.cost or 0
+    return Lease(lease_id, queue.queue, uri, cost, row.expires, deliveries + 1, attempts + 1, queue.id, row.key)
 
 
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:

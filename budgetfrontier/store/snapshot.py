@@ -6,10 +6,10 @@ read-only from any process, and sees its last commit without a lock.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,7 @@ from budgetfrontier.model import ROW_FIELDS, CrawlState, CrawlUri, DeadLetter, L
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.check import check
 from budgetfrontier.store.environment import check_files, check_schema, lock_holder, open_lmdb, opened_here
 from budgetfrontier.store.records import (
     AuditEntry,
@@ -33,7 +34,7 @@ from budgetfrontier.store.records import (
     decode_future,
     decode_lease,
     decode_queue,
-    decode_uri,
+    restore_lease,
     restore_uri,
 )
 
@@ -146,8 +147,7 @@ def _items(txn: lmdb.Transaction, db: Any, start: bytes = b"") -> Iterator[tuple
 def queues(txn: lmdb.Transaction, db: Tables) -> Iterator[QueueRecord]:
     """Every queue, in the order in which they were first seen, with the budgets now in force. O(queues)."""
     counters = meta.read_counters(txn, db[keys.META])
-    settings, adjustments = meta.read_settings(txn, db[keys.META])
-    settings = settings or Settings()
+    settings, adjustments = _settings(txn, db)
     effective = Effective(settings.frontier, [*settings.overrides, *adjustments])
     for _, value in _items(txn, db[keys.QUEUES]):
         queue = decode_queue(value)
@@ -180,13 +180,15 @@ def report(txn: lmdb.Transaction, db: Tables, *, generated: float) -> Report:
     )
 
 
-def pending(txn: lmdb.Transaction, db: Tables, queue: QueueRecord, limit: int | None = None) -> Iterator[PendingUri]:
+def pending(
+    txn: lmdb.Transaction, db: Tables, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()
+) -> Iterator[PendingUri]:
     """The URIs of a queue in the order in which they would go out."""
     prefix = keys.u32.pack(queue.id)
     for place, (key, value) in enumerate(_items(txn, db[keys.PENDING], prefix)):
         if key[:4] != prefix or place == limit:
             return
-        yield _pending_uri(queue, key[4:], value, place=place)
+        yield _pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
 
 def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
@@ -195,6 +197,36 @@ def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -
     return PendingUri(
         queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra
     )
+
+
+def _future(txn: lmdb.Transaction, db: Tables) -> Iterator[PendingUri]:
+    for key, value in _items(txn, db[keys.FUTURE]):
+        row = decode_future(value)
+        queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=db[keys.QUEUES]))
+        yield _pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+
+
+def _leases(txn: lmdb.Transaction, db: Tables) -> Iterator[Lease]:
+    for key, value in _items(txn, db[keys.LEASES]):
+        row = decode_lease(value)
+        queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=db[keys.QUEUES]))
+        yield restore_lease(keys.u64.unpack(key)[0], row, queue, txn.get(row.key, db=db[keys.PENDING]))
+
+
+def _settings(txn: lmdb.Transaction, db: Tables) -> tuple[Settings, list[Override]]:
+    settings, adjustments = meta.read_settings(txn, db[keys.META])
+    return settings or Settings(), adjustments
+
+
+def _queue(txn: lmdb.Transaction, db: Tables, key: str) -> QueueRecord | None:
+    name = key.encode("utf-8", "replace")
+    found = txn.get(name, db=db[keys.QUEUE_IDS]) if 0 < len(name) <= keys.MAX_QUEUE_KEY else None
+    if found is None:
+        return None
+    queue = decode_queue(txn.get(found, db=db[keys.QUEUES]))
+    settings, adjustments = _settings(txn, db)
+    _refresh(txn, db, queue, Effective(settings.frontier, [*settings.overrides, *adjustments]))
+    return queue
 
 
 def audit(txn: lmdb.Transaction, db: Tables, limit: int | None = None) -> list[AuditEntry]:
@@ -272,12 +304,12 @@ class Reader:
     @property
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
-        return meta.read_settings(self._now_txn(), self._db[keys.META])[0] or Settings()
+        return _settings(self._now_txn(), self._db)[0]
 
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments on top of the settings, oldest first."""
-        return meta.read_settings(self._now_txn(), self._db[keys.META])[1]
+        return _settings(self._now_txn(), self._db)[1]
 
     def lock_pid(self) -> int | None:
         """The process that runs this frontier's engine, None if none does."""
@@ -293,60 +325,30 @@ class Reader:
         return report(self._now_txn(), self._db, generated=time.time())
 
     def queues(self) -> Iterator[QueueRecord]:
-        """Every queue, oldest first."""
-        return queues(self._now_txn(), self._db)
+        """Every queue, oldest first. Holds one snapshot until it is done."""
+        with self._env.begin() as txn:
+            yield from queues(txn, self._db)
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue by its key, None if there is none."""
-        txn = self._now_txn()
-        name = key.encode("utf-8", "replace")
-        found = txn.get(name, db=self._db[keys.QUEUE_IDS]) if 0 < len(name) <= keys.MAX_QUEUE_KEY else None
-        if found is None:
-            return None
-        queue = decode_queue(txn.get(found, db=self._db[keys.QUEUES]))
-        settings = self.settings
-        _refresh(txn, self._db, queue, Effective(settings.frontier, [*settings.overrides, *self.adjustments]))
-        return queue
+        return _queue(self._now_txn(), self._db, key)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
         """The first URIs of a queue, in the order in which they would go out."""
-        queue = self.queue(key)
+        txn = self._now_txn()
+        queue = _queue(txn, self._db, key)
         if queue is None:
             return []
-        out = {lease.uri.url for lease in self.leases()} if queue.out else set()
-        found = list(pending(self._now_txn(), self._db, queue, limit))
-        for entry in found:
-            entry.leased = entry.uri.url in out
-        return found
+        out = {lease.key for lease in _leases(txn, self._db)} if queue.out else set()
+        return list(pending(txn, self._db, queue, limit, out))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
         """What is scheduled for later, soonest first."""
-        txn = self._now_txn()
-        found: list[PendingUri] = []
-        for key, value in _items(txn, self._db[keys.FUTURE]):
-            if len(found) == limit:
-                break
-            row = decode_future(value)
-            queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=self._db[keys.QUEUES]))
-            found.append(_pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0]))
-        return found
+        return list(islice(_future(self._now_txn(), self._db), limit))
 
     def leases(self) -> list[Lease]:
         """The leases that were out at the last commit."""
-        txn = self._now_txn()
-        found = []
-        for key, value in _items(txn, self._db[keys.LEASES]):
-            row = decode_lease(value)
-            queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=self._db[keys.QUEUES]))
-            record = txn.get(row.key, db=self._db[keys.PENDING])
-            attempts, deliveries = keys.delivery.unpack_from(record)
-            uri = restore_uri(row.key[4:], record)
-            found.append(
-                Lease(
-                    keys.u64.unpack(key)[0], queue.queue, uri, uri.cost or 0, row.expires, deliveries + 1, attempts + 1
-                )
-            )
-        return found
+        return list(_leases(self._now_txn(), self._db))
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
         """The dead letters, oldest first."""
@@ -355,6 +357,11 @@ class Reader:
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
         return audit(self._now_txn(), self._db, limit)
+
+    def check(self) -> None:
+        """Verify every invariant; raises CorruptFrontier. O(everything)."""
+        with self._env.begin() as txn:
+            check(txn, self._db)
 
     def answer(self, number: int) -> AuditEntry | None:
         """The entry of a command by its number in the mailbox, None while it is not applied."""
@@ -376,24 +383,18 @@ class Reader:
         except InvalidUrl as e:
             return {"valid": False, "reason": str(e), "seen": False, "pending": None, "queue": None}
         txn = self._now_txn()
-        frontier = self.settings.frontier
+        frontier = _settings(txn, self._db)[0].frontier
         canonical = policies.canonicalization(frontier)
         seen = txn.get(uris.fingerprint(canonical(href)), db=self._db[keys.SEEN]) is not None
         name = policies.assignment(frontier, meta.read_suffixes(txn, self._db[keys.META]))(CrawlUri(href))
-        queue = self.queue(name)
+        queue = _queue(txn, self._db, name)
         entry = None
         if queue is not None:
             wanted = canonical(href)
             entry = next((p for p in pending(txn, self._db, queue) if canonical(p.uri.url) == wanted), None)
             if entry is None and queue.future:
-                entry = next((p for p in self.future() if canonical(p.uri.url) == wanted), None)
+                entry = next((p for p in _future(txn, self._db) if canonical(p.uri.url) == wanted), None)
         return {"valid": True, "url": href, "seen": seen, "pending": entry, "queue": name}
 
 
-def check_readable(path: str | os.PathLike[str]) -> None:
-    """Raise what is wrong with the files at `path`, if anything."""
-    with contextlib.closing(Reader(path)) as reader:
-        reader.summary()
-
-
-__all__ = ["AuditEntry", "PendingUri", "Reader", "Report", "decode_uri"]
+__all__ = ["AuditEntry", "PendingUri", "Reader", "Report"]
