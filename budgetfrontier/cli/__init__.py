@@ -25,12 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
     try:
         args = build_parser().parse_args(argv)
-    except SystemExit as stop:  # argparse has printed the help, the version, or what is wrong
-        return stop.code if isinstance(stop.code, int) else USAGE
-    try:
         code = args.run(args)
         sys.stdout.flush()
         return int(code or 0)
+    except SystemExit as stop:  # argparse has printed the help, the version, or what is wrong
+        return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

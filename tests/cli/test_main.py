@@ -1,0 +1,202 @@
+"""The command line as a whole: help, usage, exit codes, and the commands about configurations."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from budgetfrontier import Frontier, Settings, errors
+from budgetfrontier.cli import build_parser
+from budgetfrontier.cli.exits import EXIT_CODES, exit_code
+from tests.cli.conftest import Cli
+
+COMMANDS = {
+    "crawl", "demo", "init", "check-config", "report", "queues", "queue", "explain", "adjust", "audit", "retire",
+    "unretire", "snooze", "wake", "pause", "resume", "terminate", "import", "export", "dead-letters", "verify",
+}  # fmt: skip
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(commands.choices)
+
+
+def test_every_command_is_there() -> None:
+    assert set(parsers()) >= COMMANDS
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_has_a_help(name: str, cli: Cli) -> None:
+    for action in parsers()[name]._actions:
+        assert action.help, f"{name} {action.dest}"
+    answer = cli(name, "--help")
+    assert answer.code == 0 and answer.out.startswith(f"usage: budgetfrontier {name}")
+
+
+def test_help_tells_the_exit_codes(cli: Cli) -> None:
+    answer = cli("--help")
+    assert answer.code == 0
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code} {meaning}" in " ".join(answer.out.split())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; from budgetfrontier.cli import build_parser; build_parser().format_help();"
+        "print(sorted({'lmdb', 'yaml', 'can_ada', 'tldextract', 'aiohttp', 'rich'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"
+
+
+def test_version(cli: Cli) -> None:
+    answer = cli("--version")
+    assert answer.code == 0 and answer.out.startswith("budgetfrontier 0.")
+
+
+def test_python_m() -> None:
+    done = subprocess.run([sys.executable, "-m", "budgetfrontier", "--help"], capture_output=True, check=True)
+    assert done.stdout.startswith(b"usage: budgetfrontier ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fly"], ["report"], ["report", "x", "--format", "xml"], ["queues", "x", "--limit", "-1"]]
+)
+def test_wrong_usage_is_2(cli: Cli, arguments: list[str]) -> None:
+    answer = cli(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "usage: budgetfrontier" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.FrontierError("x"), 1),
+        (errors.NotAFrontier(), 1),
+        (FileNotFoundError(errno.ENOENT, "no such file", "x"), 1),
+        (PermissionError(errno.EACCES, "denied", "x"), 1),
+        (errors.StorageFull(), 3),
+        (OSError(errno.ENOSPC, "full"), 3),
+        (errors.SettingsError("x"), 4),
+        (errors.PolicyError("x"), 4),
+        (errors.FrontierLocked(), 5),
+        (errors.CorruptFrontier(), 6),
+        (ZeroDivisionError(), None),
+    ],
+)
+def test_exit_codes(error: Exception, code: int | None) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize("command", ["report", "queues", "audit", "verify", "pause", "resume", "dead-letters"])
+def test_a_folder_without_a_frontier(tmp_path: Path, cli: Cli, command: str) -> None:
+    for job, message in ((tmp_path, "no frontier here"), (tmp_path / "nothing", "no such folder")):
+        answer = cli(command, job)
+        assert (answer.code, answer.out) == (1, "")
+        assert message in answer.err and answer.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_frontier_itself_will_do_as_job(stopped: Path, cli: Cli) -> None:
+    assert cli("queues", stopped / "frontier").out == cli("queues", stopped).out
+
+
+def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("budgetfrontier.store.snapshot.Report.read", bug)
+    with pytest.raises(ZeroDivisionError):
+        cli("report", stopped)
+
+
+# -- configurations
+
+
+def test_init_writes_what_check_config_accepts(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    answer = cli("init", config)
+    assert (answer.code, answer.out) == (0, "")
+    assert Settings.from_yaml(config).crawl == "my-crawl"
+    answer = cli("check-config", config)
+    assert (answer.code, answer.out) == (0, "")
+    assert "is valid: seeds 1, overrides 0" in answer.err
+
+
+def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    cli("init", config)
+    (tmp_path / "seeds.txt").write_text("http://a.test/\n")
+    prose = ("# A crawl within", "# Settings for some", "  # Say who you are")
+    lines = [line for line in config.read_text().splitlines() if not line.startswith(prose)]
+    config.write_text(
+        "\n".join(line.replace("# ", "", 1) if line.lstrip().startswith("# ") else line for line in lines)
+    )
+    settings = Settings.from_yaml(config)
+    assert len(settings.seeds) == 3 and len(settings.overrides) == 1 and settings.limits.max_uris == 1_000_000
+
+
+def test_init_never_overwrites(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("mine")
+    answer = cli("init", config)
+    assert answer.code == 1 and "File exists" in answer.err
+    assert config.read_text() == "mine"
+
+
+def test_check_config_lists_every_problem(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("crawl: x\nfrontier:\n  hold_queue: true\n  balance_replenish_amount: many\n")
+    answer = cli("check-config", config)
+    assert (answer.code, answer.out) == (4, "")
+    assert f"{config}:3:3: " in answer.err and f"{config}:4:29: " in answer.err
+    assert 'did you mean "hold_queues"?' in answer.err
+
+
+def test_check_config_loads_the_hooks(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("hooks: ['no_such_module:Hook']\n")
+    answer = cli("check-config", config)
+    assert answer.code == 4 and "no_such_module" in answer.err
+
+
+def test_check_config_warns_of_seeds_that_are_no_urls(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("seeds: ['gopher://a.test/']\n")
+    answer = cli("check-config", config)
+    assert answer.code == 0 and "warning: the seed 'gopher://a.test/' will be refused: scheme" in answer.err
+
+
+def test_check_config_prints_the_settings_in_force(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text(
+        "crawl: 'no'\nfrontier: {politeness: {min_delay: 7s}}\n"
+        "overrides: [{match: 'domain:a.test', set: {queue_total_budget: 5}}]\n"
+    )
+    printed = cli("check-config", config, "--print").out
+    assert "cost_policy: unit\n" in printed
+    assert Settings.from_dict(yaml.safe_load(printed)) == Settings.from_yaml(config)
+    again = tmp_path / "again.yaml"
+    again.write_text(printed)
+    assert Settings.from_yaml(again) == Settings.from_yaml(config)
+
+
+def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path, cli: Cli) -> None:
+    assert cli("check-config", tmp_path / "none.yaml").code == 4
+
+
+def test_a_crawl_on_a_job_that_runs_is_locked(running: Path, tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("seeds: ['http://a.test/']\n")
+    answer = cli("crawl", config, "--job", running)
+    assert answer.code == 5 and "in use by process" in answer.err
+
+
+def test_a_frontier_that_is_open_here_is_locked(stopped: Path) -> None:
+    with Frontier.open(stopped / "frontier"), pytest.raises(errors.FrontierLocked):
+        Frontier.open(stopped / "frontier")

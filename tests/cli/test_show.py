@@ -1,0 +1,285 @@
+"""Commands that only look: report, queues, queue, explain, audit, verify."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from budgetfrontier.cli import main
+from budgetfrontier.model import ROW_FIELDS, Summary
+from tests.cli.conftest import Cli
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+# -- report
+
+
+def test_report_as_text(job: Path, cli: Cli) -> None:
+    answer = cli("report", job)
+    assert answer.code == 0 and answer.err == ""
+    assert "Job being crawled: resting" in answer.out
+    assert "Stranded: 5 URIs in 2 retired queues" in answer.out
+    assert answer.out.endswith(
+        "RUN - 6 URI queues: 1 active (0 in-process; 0 ready; 1 snoozed); 0 inactive; 0 ineligible; "
+        "2 retired; 3 exhausted\n"
+    )
+
+
+def test_report_as_json_has_the_fixed_fields(job: Path, cli: Cli) -> None:
+    report = json.loads(cli("report", job, "--format", "json").out)
+    assert list(report) == ["format", "crawl", "generated", "state", "pause_reason", "totals", "queues"]
+    assert (report["format"], report["crawl"], report["state"]) == (1, "resting", "RUNNING")
+    assert tuple(report["totals"]) == Summary.__struct_fields__
+    assert report["totals"]["queued"] == 2 and report["totals"]["dead"] == 1 and report["totals"]["future"] == 1
+    assert all(tuple(row) == ROW_FIELDS for row in report["queues"])
+    assert {row["queue"]: row["state"] for row in report["queues"]} == {
+        "snoozed.test": "SNOOZED",
+        "capped.test": "RETIRED",
+        "named.test": "RETIRED",
+        "dead.test": "EXHAUSTED",
+        "gone.test": "EXHAUSTED",
+        "later.test": "EXHAUSTED",
+    }
+
+
+def test_report_as_csv_and_html(job: Path, cli: Cli) -> None:
+    table = list(csv.DictReader(io.StringIO(cli("report", job, "--format", "csv").out)))
+    assert len(table) == 6 and tuple(table[0]) == ROW_FIELDS
+    page = cli("report", job, "--format", "html").out
+    assert page.startswith("<!doctype html>") and "capped.test" in page
+
+
+def test_report_limits_its_rows(stopped: Path, cli: Cli) -> None:
+    assert "...and 1 more" in cli("report", stopped, "--limit", 1).out
+    assert len(json.loads(cli("report", stopped, "--limit", 2, "--format", "json").out)["queues"]) == 2
+
+
+# -- queues
+
+
+def test_queues_lists_all_longest_first(job: Path, cli: Cli) -> None:
+    header, *lines = cli("queues", job).out.splitlines()
+    assert header.split()[:4] == ["queue", "state", "precedence", "queued"]
+    assert lines[0].split()[:4] == ["capped.test", "RETIRED", "3", "3"]
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--state", "retired"], {"capped.test", "named.test"}),
+        (["--state", "RETIRED", "--state", "snoozed"], {"capped.test", "named.test", "snoozed.test"}),
+        (["--match", "*a*.test"], {"capped.test", "named.test", "dead.test", "later.test"}),
+        (["--match", "domain:test"], {"capped.test", "named.test", "snoozed.test", "dead.test", "gone.test"}),
+        (["--match", "queue:gone.test"], {"gone.test"}),
+        (["--match", "host:na*.test"], {"named.test"}),
+        (["--match", "surt:(test,ca"], {"capped.test"}),
+        (["--match", "regex:snoozed.test/2$"], {"snoozed.test"}),
+        (["--match", "*", "--state", "READY"], set()),
+    ],
+)
+def test_queues_are_chosen(job: Path, cli: Cli, options: list[str], expected: set[str]) -> None:
+    answer = cli("queues", job, "--format", "json", *options)
+    assert answer.code == 0
+    assert {row["queue"] for row in rows(answer.out)} == expected
+
+
+def test_queues_are_sorted_and_paged(stopped: Path, cli: Cli) -> None:
+    def names(*options: object) -> list[str]:
+        return [row["queue"] for row in rows(cli("queues", stopped, "--format", "json", *options).out)]
+
+    by_name = ["capped.test", "dead.test", "gone.test", "later.test", "named.test", "snoozed.test"]
+    assert names("--sort", "queue") == by_name
+    assert names("--sort", "queue", "--reverse") == by_name[::-1]
+    assert names("--sort", "queue", "--limit", 2) == by_name[:2]
+    assert names("--sort", "queue", "--limit", 2, "--offset", 3) == by_name[3:5]
+    assert names("--sort", "queue", "--offset", 4) == by_name[4:]
+    assert names("--sort", "queued", "--limit", 1) == ["capped.test"]
+    assert names("--limit", 0) == []
+
+
+def test_queues_as_csv(job: Path, cli: Cli) -> None:
+    table = list(csv.DictReader(io.StringIO(cli("queues", job, "--format", "csv", "--match", "capped.test").out)))
+    assert [(row["queue"], row["queued"], row["total_budget"]) for row in table] == [("capped.test", "3", "0")]
+
+
+# -- queue
+
+
+def test_queue_shows_one_queue_and_what_is_next_in_it(job: Path, cli: Cli) -> None:
+    out = cli("queue", job, "capped.test", "--limit", 2).out
+    assert "state:                    RETIRED\n" in out
+    assert "http://capped.test/1\n" in out and "http://capped.test/2\n" in out
+    assert "...and 1 more" in out
+    shown = json.loads(cli("queue", job, "capped.test", "--format", "json").out)
+    assert tuple(shown)[: len(ROW_FIELDS)] == ROW_FIELDS
+    assert [item["url"] for item in shown["pending"]] == [f"http://capped.test/{n}" for n in (1, 2, 3)]
+    assert [item["place"] for item in shown["pending"]] == [1, 2, 3]
+    (line,) = csv.DictReader(io.StringIO(cli("queue", job, "capped.test", "--format", "csv").out))
+    assert line["queue"] == "capped.test"
+
+
+def test_an_unknown_queue_is_an_error(job: Path, cli: Cli) -> None:
+    answer = cli("queue", job, "nowhere.test")
+    assert (answer.code, answer.out) == (1, "")
+    assert "no queue 'nowhere.test'" in answer.err
+
+
+# -- explain
+
+
+def codes(job: Path, cli: Cli, target: str) -> tuple[str, list[str]]:
+    """The verdict, and the codes of the reasons without what only a stopped job adds."""
+    answer = json.loads(cli("explain", job, target, "--format", "json").out)
+    found = [reason["code"] for reason in answer["reasons"]]
+    if "not-running" in found:
+        found.remove("not-running")
+        answer["verdict"] = "later" if answer["verdict"] == "blocked" else answer["verdict"]
+    return answer["verdict"], found
+
+
+def test_explain_names_each_reason(job: Path, cli: Cli) -> None:
+    assert codes(job, cli, "http://snoozed.test/2") == ("later", ["queued", "snoozed"])
+    assert codes(job, cli, "snoozed.test") == ("later", ["snoozed"])
+    assert codes(job, cli, "gone.test") == ("never", ["exhausted"])
+    assert codes(job, cli, "http://later.test/") == ("later", ["future", "exhausted"])
+    assert codes(job, cli, "http://gone.test/") == ("never", ["done"])
+    assert codes(job, cli, "ftp://gone.test/") == ("never", ["invalid"])
+    assert codes(job, cli, "no such thing") == ("never", ["invalid"])
+    assert codes(job, cli, "http://capped.test/2")[1] == ["queued", "over-total-budget"]
+    assert codes(job, cli, "named.test")[1] == ["retired-by-name"]
+    assert codes(job, cli, "http://dead.test/")[1] == ["dead-letter"]
+    assert codes(job, cli, "http://new.test/")[1] == ["never-scheduled"]
+
+
+def test_explain_says_where_and_who_and_how(stopped: Path, cli: Cli) -> None:
+    out = cli("explain", stopped, "http://capped.test/2").out
+    assert "URIs before it: 1" in out
+    assert "it has spent 1, more than its total budget of 0" in out
+    assert f"$ budgetfrontier adjust {stopped} --match queue:capped.test --total-budget 3001" in out
+    out = cli("explain", stopped, "named.test").out
+    assert "(alice, " in out and ": not what we want)" in out
+    assert f"$ budgetfrontier unretire {stopped} named.test" in out
+    assert "When: after the commands above" in out
+
+
+def test_explain_tells_a_running_job_from_a_stopped_one(
+    stopped: Path, request: pytest.FixtureRequest, cli: Cli
+) -> None:
+    assert "Nothing runs this frontier" in cli("explain", stopped, "snoozed.test").out
+    request.getfixturevalue("running")
+    answer = cli("explain", stopped, "snoozed.test").out
+    assert "Nothing runs" not in answer
+    assert "When: when its turn comes, in 59m" in answer
+
+
+def test_explain_of_a_paused_and_of_a_terminated_crawl(job: Path, cli: Cli) -> None:
+    cli("pause", job, "--reason", "night")
+    answer = cli("explain", job, "snoozed.test").out
+    assert "The crawl is PAUSED (night)" in answer and f"$ budgetfrontier resume {job}" in answer
+    cli("terminate", job)
+    assert codes(job, cli, "snoozed.test") == ("never", ["snoozed", "terminated"])
+
+
+def test_what_explain_advises_works(job: Path, cli: Cli) -> None:
+    """Each command that it gives removes the reason that it is given for."""
+    for target in ("capped.test", "named.test", "http://dead.test/"):
+        reason = json.loads(cli("explain", job, target, "--format", "json").out)["reasons"][0]
+        assert cli(*reason["command"].split()[1:]).code == 0
+        assert reason["code"] not in codes(job, cli, target)[1]
+
+
+# -- audit
+
+
+def test_audit_lists_the_newest_last(job: Path, cli: Cli) -> None:
+    cli("snooze", job, "gone.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")
+    cli("wake", job, "gone.test", "--who", "carol")
+    listed = rows(cli("audit", job, "--format", "json").out)
+    assert [(e["command"], e["who"], e["reason"]) for e in listed] == [
+        ("retire", "alice", "not what we want"),
+        ("snooze", "bob", "their admin asked"),
+        ("wake", "carol", ""),
+    ]
+    assert listed[0]["effect"]["after"]["state"] == "RETIRED"
+    newest = rows(cli("audit", job, "--limit", 1, "--format", "json").out)
+    assert [e["command"] for e in newest] == ["wake"]
+    before = rows(cli("audit", job, "--limit", 1, "--offset", 1, "--format", "json").out)
+    assert [e["command"] for e in before] == ["snooze"]
+    header, first, *_ = cli("audit", job).out.splitlines()
+    assert header.split()[:4] == ["id", "when", "command", "who"]
+    assert "after.state=RETIRED" in first
+
+
+# -- verify
+
+
+def test_verify_finds_no_damage(job: Path, cli: Cli) -> None:
+    answer = cli("verify", job)
+    assert (answer.code, answer.err) == (0, "")
+    assert "no damage found" in answer.out
+
+
+def test_verify_finds_damage_and_writes_nothing(stopped: Path, cli: Cli) -> None:
+    with lmdb.open(str(stopped / "frontier"), max_dbs=32, lib_version=0) as env:
+        queues = env.open_db(b"queues", create=False)
+        with env.begin(write=True) as txn:
+            txn.delete(txn.cursor(queues).item()[0] or b"\0\0\0\1", db=queues)
+    before = (stopped / "frontier" / "data.mdb").read_bytes()
+    answer = cli("verify", stopped)
+    assert (answer.code, answer.out) == (6, "")
+    assert "does not exist" in answer.err or "differ" in answer.err
+    assert (stopped / "frontier" / "data.mdb").read_bytes() == before
+
+
+def test_verify_survives_records_that_cannot_be_read(stopped: Path, cli: Cli) -> None:
+    with lmdb.open(str(stopped / "frontier"), max_dbs=32, lib_version=0) as env:
+        queues = env.open_db(b"queues", create=False)
+        with env.begin(write=True) as txn:
+            txn.put(b"\0\0\0\1", b"\xc1 nothing that msgpack knows", db=queues)
+    answer = cli("verify", stopped)
+    assert answer.code == 6 and "Traceback" not in answer.err
+
+
+def test_a_file_cut_short_is_damage(stopped: Path, cli: Cli) -> None:
+    data = stopped / "frontier" / "data.mdb"
+    data.write_bytes(data.read_bytes()[:10_000])
+    for command in ("verify", "report"):
+        assert cli(command, stopped).code == 6
+
+
+# -- the reader of stdout
+
+
+def test_a_reader_that_goes_away_is_no_traceback(stopped: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "budgetfrontier", "report", str(stopped)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=20), errors) == (141, b"")
+
+
+def test_ctrl_c_is_no_traceback(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("budgetfrontier.store.snapshot.Report.read", interrupted)
+    assert main(["report", str(stopped)]) == 130
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,176 @@
+"""Commands that change something: the same on a job that runs and on one that is stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.store.snapshot import Reader
+from tests.cli.conftest import Cli
+
+
+def look(job: Path, key: str) -> QueueRecord:
+    with Reader(job / "frontier") as reader:
+        record = reader.queue(key)
+    assert record is not None
+    return record
+
+
+def crawl_state(job: Path) -> CrawlState:
+    with Reader(job / "frontier") as reader:
+        return reader.summary().state
+
+
+def newest(job: Path) -> Any:
+    with Reader(job / "frontier") as reader:
+        return reader.audit(1)[0]
+
+
+def until(test: Callable[[], bool]) -> bool:
+    """Wait for what a running engine is about to do."""
+    deadline = time.monotonic() + 10
+    while not test() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return test()
+
+
+# -- adjust
+
+
+def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--match", "domain:capped.test", "--total-budget", 500, "--dry-run")
+    assert answer.code == 0
+    assert answer.out.splitlines() == [
+        "domain:capped.test: queue_total_budget 0 -> 500",
+        "would revive 1 queues: capped.test",
+        "would let them spend up to 3",
+        "would retire 0 queues",
+    ]
+    assert "nothing was changed" in answer.err
+    assert look(job, "capped.test").state == "RETIRED"
+    with Reader(job / "frontier") as reader:
+        assert reader.adjustments == []
+
+
+def test_a_dry_run_names_what_would_retire(job: Path, cli: Cli) -> None:
+    plan = json.loads(cli("adjust", job, "--replenish", 0, "--dry-run", "--format", "json").out)
+    assert plan["retired"] == ["snoozed.test"] and plan["retired_count"] == 1
+    assert look(job, "snoozed.test").state == "SNOOZED"
+
+
+def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest, cli: Cli) -> None:
+    answer = cli(
+        "adjust", job, "--match", "domain:capped.test", "--set", "queue_total_budget=500", "--set",
+        "politeness.min_delay=2h", "--set", "politeness.max_delay=2h", "--reason", "worth a look", "--who", "bob",
+    )  # fmt: skip
+    assert answer.code == 0
+    assert "queue_total_budget 0 -> 500, politeness.min_delay 3600.0 -> 7200.0" in answer.out
+    assert "1 retired queues get another look" in answer.out
+    assert look(job, "named.test").state == "RETIRED"  # by name: no adjustment revives it
+    if "running" in request.fixturenames:
+        assert until(lambda: look(job, "capped.test").state == "SNOOZED")  # activated: its hour is not over
+    else:
+        assert look(job, "capped.test").state == "INACTIVE"
+    entry = newest(job)
+    assert (entry.command, entry.who, entry.reason) == ("adjust", "bob", "worth a look")
+    assert entry.effect["before"]["queue_total_budget"] == 0
+    assert entry.effect["after"]["queue_total_budget"] == 500
+
+
+def test_adjust_of_everything(job: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--replenish", 7)
+    assert answer.code == 0 and answer.out.startswith("*: balance_replenish_amount 3000 -> 7\n")
+    assert look(job, "snoozed.test").balance_replenish_amount == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ([], 2, "nothing to change"),
+        (["--set", "queue_total_budget"], 2, "is not NAME=VALUE"),
+        (["--set", "x={"], 2, "not YAML"),
+        (["--total-budget", "many"], 2, "invalid int value"),
+        (["--set", "queue_total_budgets=3"], 4, "queue_total_budget"),
+        (["--set", "hold_queues=true"], 4, "whole frontier"),
+        (["--set", "queue_total_budget=soon"], 4, "whole number"),
+        (["--set", "cost_policy=wags"], 4, "wag"),
+        (["--match", "example.org", "--total-budget", "3"], 4, "domain:example.org"),
+        (["--match", "regex:(", "--total-budget", "3"], 4, "regular expression"),
+    ],
+)
+def test_adjust_refuses(job: Path, cli: Cli, options: list[str], code: int, message: str) -> None:
+    answer = cli("adjust", job, *options)
+    assert (answer.code, answer.out) == (code, "")
+    assert message in answer.err and "Traceback" not in answer.err
+    with Reader(job / "frontier") as reader:
+        assert reader.adjustments == [] and [entry.command for entry in reader.audit()] == ["retire"]
+
+
+# -- queues
+
+
+def test_retire_and_unretire(job: Path, cli: Cli) -> None:
+    answer = cli("retire", job, "snoozed.test", "--reason", "spam")
+    assert (answer.code, answer.out) == (0, "snoozed.test: SNOOZED -> RETIRED\n")
+    record = look(job, "snoozed.test")
+    assert record.state == "RETIRED" and record.by_name and record.queued == 2
+    assert newest(job).reason == "spam"
+    assert cli("unretire", job, "snoozed.test").out == "snoozed.test: RETIRED -> INACTIVE\n"
+    assert not look(job, "snoozed.test").by_name
+    assert until(lambda: look(job, "snoozed.test").state in ("INACTIVE", "SNOOZED"))
+
+
+def test_snooze_and_wake(job: Path, cli: Cli) -> None:
+    before = time.time()
+    answer = cli("snooze", job, "snoozed.test", "--for", "2h")
+    assert answer.code == 0 and answer.out.startswith("snoozed.test: SNOOZED -> SNOOZED, until 20")
+    assert before + 7200 <= look(job, "snoozed.test").wake_time <= time.time() + 7200
+    assert cli("snooze", job, "snoozed.test", "--until", "2031-02-03T04:05:06").code == 0
+    assert look(job, "snoozed.test").wake_time == 1_927_857_906.0
+    assert cli("snooze", job, "snoozed.test", "--until", "2031-02-03T05:05:06+00:00").code == 0
+    assert look(job, "snoozed.test").wake_time == 1_927_861_506.0
+    assert cli("snooze", job, "snoozed.test", "--until", "1950000000").code == 0
+    assert look(job, "snoozed.test").wake_time == 1_950_000_000.0
+    assert cli("wake", job, "snoozed.test").code == 0
+    assert until(lambda: look(job, "snoozed.test").wake_time < 1_950_000_000.0)
+
+
+@pytest.mark.parametrize("options", [[], ["--for", "soon"], ["--until", "tomorrow"], ["--for", "1h", "--until", "5"]])
+def test_snooze_needs_a_time(stopped: Path, cli: Cli, options: list[str]) -> None:
+    answer = cli("snooze", stopped, "snoozed.test", *options)
+    assert answer.code == 2 and "usage:" in answer.err
+
+
+@pytest.mark.parametrize("command", ["retire", "unretire", "wake"])
+def test_an_unknown_queue_is_an_error(job: Path, cli: Cli, command: str) -> None:
+    answer = cli(command, job, "nowhere.test")
+    assert (answer.code, answer.out) == (1, "")
+    assert "nowhere.test" in answer.err
+
+
+# -- the crawl
+
+
+def test_pause_resume_and_terminate(job: Path, cli: Cli) -> None:
+    assert cli("pause", job, "--reason", "maintenance").out == "RUNNING -> PAUSED\n"
+    with Reader(job / "frontier") as reader:
+        summary = reader.summary()
+    assert (summary.state, summary.pause_reason) == (CrawlState.PAUSED, "maintenance")
+    assert cli("resume", job).out == "PAUSED -> RUNNING\n"
+    assert crawl_state(job) is CrawlState.RUNNING
+    assert cli("terminate", job, "--reason", "enough").out == "RUNNING -> TERMINATED\n"
+    assert crawl_state(job) is CrawlState.TERMINATED
+    assert newest(job).reason == "enough"
+    assert cli("resume", job).out == "TERMINATED -> TERMINATED\n"
+
+
+def test_the_reason_for_a_pause_has_a_default(stopped: Path, cli: Cli) -> None:
+    cli("pause", stopped)
+    with Reader(stopped / "frontier") as reader:
+        assert reader.summary().pause_reason == "operator"

@@ -1,0 +1,170 @@
+"""Commands that move URIs: import, export, dead-letters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Frontier
+from budgetfrontier.store.snapshot import Reader
+from tests.cli.conftest import Cli
+
+
+def pending(job: Path, key: str) -> list[CrawlUri]:
+    with Reader(job / "frontier") as reader:
+        return [item.uri for item in reader.pending(key)]
+
+
+# -- import
+
+
+def test_import_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)  # so that what is imported stays where it can be seen
+    listed = tmp_path / "urls.txt"
+    listed.write_bytes(
+        b"\xef\xbb\xbfhttp://new.test/a\r\n\n# a comment\n  http://new.test/b  \nhttp://gone.test/\nftp://no.test/\n\xff\xfe\n"
+    )
+    answer = cli("import", job, listed)
+    assert answer.code == 0
+    assert answer.out == "added 2, duplicate 1, full 0, invalid 2 (encoding 1, scheme 1)\n"
+    assert f"{listed}:7: not UTF-8" in answer.err
+    assert [uri.url for uri in pending(job, "new.test")] == ["http://new.test/a", "http://new.test/b"]
+
+
+def test_import_of_json_lines(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    listed = tmp_path / "uris.jsonl"
+    lines = [
+        {"url": "http://new.test/1", "priority": 5, "meta": {"a": [1]}, "payload": "AAH/", "hops": "LL"},
+        {"url": "http://new.test/2", "directive": "HIGHEST", "method": "POST", "body": "eA==", "headers": {"A": "b"}},
+        {"url": "http://new.test/3", "queue": "elsewhere", "cost": 7},
+        {"url": "http://new.test/4", "colour": "red"},
+        {"url": 5},
+        {"priority": 1},
+        {"url": "http://gone.test/", "force": True},
+    ]
+    listed.write_text("\n".join(map(json.dumps, lines)) + "\n{not json\n")
+    answer = cli("import", job, listed, "--format", "json")
+    assert json.loads(answer.out) == {"added": 4, "duplicate": 0, "invalid": 4, "full": 0, "reasons": {"json": 4}}
+    assert f"{listed}:4: unknown field 'colour'" in answer.err
+    assert f"{listed}:5: " in answer.err and f"{listed}:6: no url" in answer.err and f"{listed}:8: " in answer.err
+    second, first = pending(job, "new.test")
+    assert (first.priority, first.meta, first.payload, first.hops) == (5, {"a": [1]}, b"\0\1\xff", "LL")
+    assert (second.directive, second.method, second.body) == (Directive.HIGHEST, "POST", b"x")
+    assert second.headers == {"A": "b"}
+    assert [uri.cost for uri in pending(job, "elsewhere")] == [7]
+    assert [uri.url for uri in pending(job, "gone.test")] == ["http://gone.test/"]
+
+
+def test_import_from_stdin_and_by_force(job: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("pause", job)
+    for options, expected in (([], "added 0, duplicate 1"), (["--force"], "added 1, duplicate 0")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"http://gone.test/\n")))
+        assert cli("import", job, "-", *options).out.startswith(expected)
+
+
+def test_import_of_more_than_a_chunk(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    listed = tmp_path / "many.txt"
+    listed.write_text("".join(f"http://many.test/{n}\n" for n in range(2500)))
+    assert cli("import", job, listed).out == "added 2,500, duplicate 0, full 0, invalid 0\n"
+    urls = [uri.url for uri in pending(job, "many.test")]
+    assert urls == [f"http://many.test/{n}" for n in range(2500)]
+
+
+def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:
+    answer = cli("import", job, "/no/such/file")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == "budgetfrontier: /no/such/file: No such file or directory\n"
+
+
+# -- export
+
+
+def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
+    answer = cli("export", job, "-")
+    assert answer.out.splitlines() == [
+        "http://snoozed.test/1",
+        "http://snoozed.test/2",
+        "http://capped.test/1",
+        "http://capped.test/2",
+        "http://capped.test/3",
+        "http://named.test/0",
+        "http://named.test/1",
+    ]
+    assert answer.err == "7 URIs exported\n"
+    assert len(cli("export", job, "-", "--state", "retired").out.splitlines()) == 5
+    assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2
+
+
+def test_what_was_exported_can_be_imported(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    given = [
+        CrawlUri("http://x.test/1", via="http://x.test/", hops="L", priority=3, meta={"a": 1}, payload=b"\0\xff"),
+        CrawlUri("http://x.test/2", method="POST", body=b"x=1", headers={"A": "b"}, directive=Directive.HIGH),
+        CrawlUri("http://x.test/3", queue="x", source="seed"),
+    ]
+    with Frontier.open(stopped / "frontier") as frontier:
+        frontier.schedule_many(given)
+    listed = tmp_path / "pending.jsonl"
+    assert cli("export", stopped, listed, "--match", "x*").code == 0
+    assert list(tmp_path.glob("*.partial")) == []
+    other = tmp_path / "other"
+    Frontier.open(other / "frontier").close()
+    assert cli("import", other, listed).out.startswith("added 3,")
+    for key in ("x.test", "x"):
+        assert pending(other, key) == pending(stopped, key)
+
+
+def test_an_export_that_fails_leaves_the_old_file(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    target = tmp_path / "old.txt"
+    target.write_text("old")
+    assert cli("export", stopped, target, "--match", "regex:(").code == 4
+    assert target.read_text() == "old"
+    assert cli("export", stopped, tmp_path / "no" / "folder.txt").code == 1
+
+
+# -- dead letters
+
+
+def test_dead_letters_are_listed(job: Path, cli: Cli) -> None:
+    (letter,) = json.loads(cli("dead-letters", job, "--format", "json").out)
+    assert (letter["queue"], letter["url"], letter["reason"]) == ("dead.test", "http://dead.test/", "poison")
+    (line,) = csv.DictReader(io.StringIO(cli("dead-letters", job, "--format", "csv").out))
+    assert line["url"] == "http://dead.test/"
+    assert "poison" in cli("dead-letters", job).out
+    assert json.loads(cli("dead-letters", job, "--match", "gone.test", "--format", "json").out) == []
+
+
+@pytest.mark.parametrize("which", ["all", "id"])
+def test_dead_letters_are_replayed(job: Path, cli: Cli, which: str) -> None:
+    cli("pause", job)
+    (letter,) = json.loads(cli("dead-letters", job, "--format", "json").out)
+    assert cli("dead-letters", job, "--replay", "all" if which == "all" else letter["id"]).out == "replayed 1\n"
+    assert json.loads(cli("dead-letters", job, "--format", "json").out) == []
+    assert [uri.url for uri in pending(job, "dead.test")] == ["http://dead.test/"]
+
+
+def test_dead_letters_are_dropped(job: Path, cli: Cli) -> None:
+    assert cli("dead-letters", job, "--drop", 999_999).out == "dropped 0\n"
+    assert cli("dead-letters", job, "--drop", "all").out == "dropped 1\n"
+    assert json.loads(cli("dead-letters", job, "--format", "json").out) == []
+    assert pending(job, "dead.test") == []
+
+
+def test_an_id_is_a_number(stopped: Path, cli: Cli) -> None:
+    answer = cli("dead-letters", stopped, "--replay", "everything")
+    assert answer.code == 2 and "invalid id value" in answer.err
+
+
+def test_the_export_of_a_running_job_sees_what_it_has_committed(running: Path, cli: Cli) -> None:
+    cli("retire", running, "snoozed.test")
+    deadline = time.monotonic() + 10
+    while "snoozed" not in cli("export", running, "-", "--state", "retired").out and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "http://snoozed.test/1\n" in cli("export", running, "-", "--state", "retired").out
