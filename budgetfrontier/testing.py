@@ -10,4 +10,4 @@ __all__ = ["ManualClock", "crash"]
 
 def crash(frontier: Frontier) -> None:
     """End a frontier as SIGKILL would: nothing since the last commit is kept, no lease is given back."""
-    frontier._shut("this frontier was crashed by a test; open it again")
+    frontier._session.shut("this frontier was crashed by a test; open it again")

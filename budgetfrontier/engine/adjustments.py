@@ -125,14 +125,20 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         "set": override.set,
         "before": _values(kernel.effective.for_uri(*sample), override),
         "after": _values(after.for_uri(*sample), override),
+        "dry_run": bool(args.get("dry_run")),
+        "retired": [],
+        "revived": [],
+        "retired_count": 0,
+        "revived_count": 0,
+        "spend": 0,
     }
-    if args.get("dry_run"):
-        return effect | _foresee(kernel, override, after)
-    effect["revived"] = kernel.counters.retired
+    if effect["dry_run"]:
+        return effect | _foresee(kernel, after)
+    retired = kernel.counters.retired
     kernel.change_settings(kernel.settings, adjustments)
     if "precedence" in override.set:
         kernel.refresh_inactive()
-    effect["revived"] -= kernel.counters.retired
+    effect["revived_count"] = retired - kernel.counters.retired
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.settings, adjustments)
     return effect
 
@@ -157,7 +163,7 @@ def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
     return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
 
 
-def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, Any]:
+def _foresee(kernel: Kernel, after: Effective) -> dict[str, Any]:
     """Which queues would retire or revive, and what the revived could spend. O(queues), and their pending URIs."""
     kernel.queues.flush()
     retired: list[str] = []
@@ -186,7 +192,6 @@ def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, 
             if len(retired) < NAMED:
                 retired.append(queue.queue)
     return {
-        "dry_run": True,
         "retired": retired,
         "revived": revived,
         "retired_count": counts[0],

@@ -1,34 +1,26 @@
-"""The frontier's face: the public API over the kernel, group commits, and what makes each call safe.
-
-Every call checks thread and process, then changes the one open transaction. Any exception in the middle of one aborts to
-the last commit and closes the frontier, so that it is never left with half an operation.
-"""
+"""The frontier's face: the public API, which is the kernel's transitions made safe by the session."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-import time
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self
 
-import lmdb
 import msgspec
 
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.mailbox import Command
 from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, WrongThread
+from budgetfrontier.engine.session import Session
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -44,27 +36,9 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.check import check
-from budgetfrontier.store.environment import explain
 from budgetfrontier.store.records import AuditEntry
 
-log = logging.getLogger("budgetfrontier")
-
-_T = TypeVar("_T")
-
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
-
-
-_open: weakref.WeakSet[Frontier] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """A forked child's writes would seem to work: let it do none."""
-    for frontier in list(_open):
-        frontier._owner, frontier._forked = 0, True
-        frontier._kernel.env.disown()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Frontier:
@@ -75,21 +49,13 @@ class Frontier:
     """
 
     def __init__(self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool) -> None:
+        self._path = parts.path
+        self._keep_leases = keep_leases
+        self._hooks = Hooks(self, hooks)
+        self._hooks.attach(parts.kernel)
+        self._session = Session(parts, clock, self._hooks)
         self._kernel = parts.kernel
         self._intake = parts.intake
-        self._path = parts.path
-        self._clock = clock
-        self._keep_leases = keep_leases
-        self._last_time = parts.now
-        self._owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
-        self._forked = False
-        self._closed: str | None = None
-        _open.add(self)
-        self._hooks = Hooks(self, hooks)
-        self._hooks.attach(self._kernel)
-        self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
-        self._changes = 0  # operations since the last commit
-        self._committed()
 
     @classmethod
     def open(
@@ -117,21 +83,22 @@ class Frontier:
         except BaseException:
             parts.kernel.env.close()
             raise
-        frontier._operate(frontier._read_mailbox)
+        frontier._session.operate(frontier._session.read_mailbox)
         return frontier
 
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
         """Admit one URI, once per canonical form. Never raises for what it is given. O(log n), about 10 µs."""
-        if get_ident() != self._owner:
-            self._refuse()
+        session = self._session
+        if get_ident() != session.owner:
+            session.refuse()
         try:
-            admission, _ = self._intake.take_one(uri, self._now())
-            self._settle()
+            admission, _ = self._intake.take_one(uri, session.now())
+            session.settle()
         except BaseException as e:
-            self._abandon(e)
-        self._leave(1)
+            session.abandon(e)
+        session.leave(1)
         return admission
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
@@ -140,19 +107,19 @@ class Frontier:
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
         iterable is committed as it goes.
         """
-        self._enter()
+        self._session.enter()
         if isinstance(uris, str):
             raise TypeError("schedule_many takes an iterable of URIs; one URI goes to schedule")
         tally = Tally()
         remaining = iter(uris)
-        while batch := self._given(islice(remaining, BATCH)):
-            self._enter()
+        while batch := self._session.given(islice(remaining, BATCH)):
+            self._session.enter()
             try:
-                self._intake.take(batch, tally, self._now())
-                self._settle()
+                self._intake.take(batch, tally, self._session.now())
+                self._session.settle()
             except BaseException as e:
-                self._abandon(e)
-            self._leave(len(batch))
+                self._session.abandon(e)
+            self._session.leave(len(batch))
         return tally
 
     # -- URIs out
@@ -163,12 +130,13 @@ class Frontier:
         Expired leases, URIs due and snoozed queues due are seen to first. An empty answer commits what has changed.
         A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. O(1) per URI, about 2 µs.
         """
-        if get_ident() != self._owner:
-            self._refuse()
+        session = self._session
+        if get_ident() != session.owner:
+            session.refuse()
         ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         count = int(count)
         try:
-            now = self._now()
+            now = session.now()
             kernel = self._kernel
             kernel.expire(now)
             leases: list[Lease] = []
@@ -177,12 +145,12 @@ class Frontier:
                 kernel.wake_due(now)
                 leases = kernel.lease(count, ttl, now)
             if not leases:
-                self._settle()
-                if count > 0 and (self._changes or kernel.queues.dirty):
-                    self._commit()
+                session.settle()
+                if count > 0:
+                    session.commit()
         except BaseException as e:
-            self._abandon(e)
-        self._leave(len(leases))
+            session.abandon(e)
+        session.leave(len(leases))
         return leases
 
     def finish(
@@ -204,9 +172,9 @@ class Frontier:
         are URIs found on the way: scheduled before the charge, with this one as their via. `reason` is kept with a
         dead letter. Raises LeaseExpired, having changed nothing, for a lease that has ended.
         """
-        if get_ident() != self._owner:
-            self._refuse()
-        kernel = self._kernel
+        session, kernel = self._session, self._kernel
+        if get_ident() != session.owner:
+            session.refuse()
         try:
             if outcome.__class__ is not Outcome:
                 outcome = Outcome(outcome)
@@ -216,15 +184,15 @@ class Frontier:
                 crawl_delay = float(crawl_delay)
             if delay is not None:
                 delay = _seconds(delay, "delay")
-            found = self._given(discovered) if discovered else ()
-            now = self._now()
+            found = session.given(discovered) if discovered else ()
+            now = session.now()
             mine = kernel.leases.out.get(lease.id)
             if mine is None or now >= kernel.leases.next_expiry:
                 mine = self._still_out(lease, now)
         except Exception:
             raise  # a wrong argument, or a lease that has ended: nothing was changed
         except BaseException as e:
-            self._abandon(e)
+            session.abandon(e)
         try:
             settings = kernel.base if kernel.trivial else kernel.effective.for_uri(mine.uri.url, mine.queue)
             wait = retry_delay = 0.0
@@ -245,25 +213,25 @@ class Frontier:
                 self._intake.take(found, Tally(), now, mine.uri)
             kernel.finish(mine, outcome, settings, str(reason), retire_queue, retry_delay, now)
             if not kernel.counters.queued or kernel.counters.state is not CrawlState.RUNNING:
-                self._settle()
+                session.settle()
         except BaseException as e:
-            self._abandon(e)
+            session.abandon(e)
         if self._hooks.on_finish:
             self._hooks.finished(mine, outcome)
-        self._leave(1 + len(found))
+        session.leave(1 + len(found))
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
-        self._enter()
+        self._session.enter()
         ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
-        now = self._now()
+        now = self._session.now()
         mine = self._still_out(lease, now)
         try:
             self._kernel.leases.renewed(mine, now + ttl)
             lease.expires = now + ttl
         except BaseException as e:
-            self._abandon(e)
-        self._leave(1)
+            self._session.abandon(e)
+        self._session.leave(1)
 
     def next_ready_in(self) -> float | None:
         """Seconds until something may be leased; 0.0: now. None: never, as things stand. O(1).
@@ -271,7 +239,7 @@ class Frontier:
         What is scheduled for later and leases that will expire count. While paused: the commit interval, for an
         operator may resume.
         """
-        self._enter()
+        self._session.enter()
         kernel = self._kernel
         state = kernel.counters.state
         if state in (CrawlState.PAUSED, CrawlState.PAUSING):
@@ -280,15 +248,16 @@ class Frontier:
             return None
         if kernel.rotation.ring or kernel.counters.inactive:
             return 0.0
-        first = min(kernel.rotation.next_wake, kernel.next_due, kernel.leases.next_expiry if kernel.leases.out else NEVER)
-        return None if first == NEVER else max(first - self._now(), 0.0)
+        expiry = kernel.leases.next_expiry if kernel.leases.out else NEVER
+        first = min(kernel.rotation.next_wake, kernel.next_due, expiry)
+        return None if first == NEVER else max(first - self._session.now(), 0.0)
 
     # -- looking
 
     @property
     def state(self) -> CrawlState:
         """Where the crawl stands. O(1)."""
-        self._enter()
+        self._session.enter()
         return self._kernel.counters.state
 
     @property
@@ -298,7 +267,7 @@ class Frontier:
 
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
-        self._enter()
+        self._session.enter()
         kernel = self._kernel
         kernel.counters.ready = len(kernel.rotation.ring)
         kernel.counters.leases = len(kernel.leases.out)
@@ -314,33 +283,32 @@ class Frontier:
             self._kernel.refresh(queue)
             return msgspec.structs.replace(queue)
 
-        return self._operate(look, changes=0)
+        return self._session.operate(look, changes=0)
 
     def report(self) -> snapshot.Report:
         """The snapshot that all reports are made from, as of now. O(queues)."""
 
         def look() -> snapshot.Report:
             self._kernel.flush()
-            return snapshot.report(self._kernel.env.txn, self._kernel.env.db, generated=self._now())
+            return snapshot.report(self._kernel.env.txn, self._kernel.env.db, generated=self._session.now())
 
-        return self._operate(look, changes=0)
+        return self._session.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
-        return self._operate(lambda: snapshot.audit(self._kernel.env.txn, self._kernel.env.db, limit), changes=0)
+        self._session.enter()
+        return snapshot.audit(self._kernel.env.txn, self._kernel.env.db, limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """The URIs that were given up on, oldest first. O(answer)."""
-        return self._operate(lambda: snapshot.dead_letters(self._kernel.env.txn, self._kernel.env.db, limit), changes=0)
+        self._session.enter()
+        return snapshot.dead_letters(self._kernel.env.txn, self._kernel.env.db, limit)
 
     def check(self) -> None:
-        """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything), for tests and repairs."""
+        """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
 
-        def look() -> None:
-            self._kernel.flush()
-            check(self._kernel.env.txn, self._kernel.env.db)
-
-        self._operate(look, changes=0)
+        self._session.operate(self._kernel.flush, changes=0)
+        check(self._kernel.env.txn, self._kernel.env.db)
 
     # -- steering
 
@@ -353,13 +321,10 @@ class Frontier:
         answer lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is
         O(queues).
         """
-        self._enter()
+        self._session.enter()
         args = {"match": match, "set": dict(validate_override(match, settings).set), "dry_run": dry_run}
         effect = self._steer("adjust", args, who, reason).effect
-        defaults = {"retired": [], "revived": [], "retired_count": 0, "revived_count": 0, "spend": 0, "dry_run": dry_run}
-        if not dry_run:
-            effect = {**effect, "revived_count": effect["revived"], "revived": []}
-        return Adjustment(**{"id": self._kernel.counters.audit, **defaults, **effect})
+        return Adjustment(id=self._kernel.counters.audit, **effect)
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
@@ -419,30 +384,30 @@ class Frontier:
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command as it came from outside, and audit it. A command that is refused changes nothing."""
-        return self._operate(lambda: self._apply(number, command))
+        return self._session.operate(lambda: self._session.apply(number, command))
 
     # -- durability
 
     def commit(self) -> None:
         """Return when everything so far is on disk; commands in the mailbox are applied first."""
-        self._operate(self._tick, changes=0)
+        self._session.operate(self._session.tick, changes=0)
 
     def close(self) -> None:
         """Give the leases back uncounted, commit, and let the next one open it. A second close does nothing."""
-        if self._closed is not None and not self._forked:
+        if self._session.closed is not None and not self._session.forked:
             return
-        self._enter()
+        self._session.enter()
         try:
-            now = self._now()
+            now = self._session.now()
             if not self._keep_leases:
                 for lease in reversed(list(self._kernel.leases.out.values())):
                     self._kernel.lose(lease, now, front=True, counted=False)
-                self._settle()
+                self._session.settle()
             self._kernel.flush()
             self._kernel.env.commit()
         except BaseException as e:
-            self._abandon(e)
-        self._shut("this frontier was closed; open it again")
+            self._session.abandon(e)
+        self._session.shut("this frontier was closed; open it again")
 
     def __enter__(self) -> Self:
         return self
@@ -450,115 +415,15 @@ class Frontier:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if not self._session.forked:  # a child that leaves the block has nothing to close
+            self.close()
 
     def __repr__(self) -> str:
-        if self._closed is not None:
+        if self._session.closed is not None:
             return f"<Frontier {self._path} closed>"
         return f"<Frontier {self._path} {snapshot.summary_line(self.summary())}>"
 
     # -- inside
-
-    def _enter(self) -> None:
-        if get_ident() != self._owner:
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        """Say why a call may not go on: not from its thread, or from a forked child, or after it was closed."""
-        if self._closed is not None and not self._forked:
-            raise FrontierClosed(self._closed)
-        raise WrongThread
-
-    def _now(self) -> float:
-        now = self._clock.time()
-        if now > self._last_time:
-            self._last_time = now
-            return now
-        return self._last_time  # within a run time never goes backwards
-
-    def _settle(self) -> None:
-        if self._kernel.settle():
-            self._hooks.paused_at_finish()
-
-    def _leave(self, changes: int) -> None:
-        self._changes += changes
-        if self._changes >= self._most or time.monotonic() >= self._next_look:
-            try:
-                self._tick()
-            except BaseException as e:
-                self._abandon(e)
-        if self._hooks.waiting:
-            self._hooks.run()
-
-    def _operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
-        """Run one operation that is not on the hot path."""
-        self._enter()
-        try:
-            result = operation()
-            self._settle()
-        except FrontierError:
-            raise  # a refusal: it changed nothing
-        except BaseException as e:
-            self._abandon(e)
-        self._leave(changes)
-        return result
-
-    def _tick(self) -> None:
-        """Look at the mailbox, and commit what has changed."""
-        self._read_mailbox()
-        self._commit()
-
-    def _commit(self) -> None:
-        kernel = self._kernel
-        if self._changes or kernel.queues.dirty:
-            kernel.flush()
-            kernel.env.commit()
-            kernel.queues.trim()
-        self._committed()
-
-    def _committed(self) -> None:
-        frontier = self._kernel.settings.frontier
-        self._changes = 0
-        self._most = min(frontier.commit_operations or self._kernel.env.operations, self._kernel.env.operations)
-        self._next_look = time.monotonic() + frontier.commit_interval
-
-    def _read_mailbox(self) -> None:
-        if self._mailbox is None:
-            return
-        waiting = self._mailbox.waiting(self._kernel.counters.command)
-        for number, command in waiting:
-            self._apply(number, command)
-            self._settle()
-        if waiting:
-            self._changes += 1
-            self._commit()
-            self._mailbox.done(waiting[-1][0])
-
-    def _apply(self, number: int, command: Command) -> AuditEntry:
-        kernel = self._kernel
-        entry = AuditEntry(number, command.op, command.args, command.who, self._now(), command.reason, {})
-        try:
-            adjustments.check_command(command.op, command.args)
-        except (KeyError, TypeError, ValueError, FrontierError) as e:
-            entry.error = f"{command.op}: {e if str(e) else type(e).__name__}"
-        try:
-            if entry.error:
-                pass
-            elif command.op == "schedule":
-                tally = Tally()
-                self._intake.take(map(adjustments.uri_from, command.args["uris"]), tally, entry.when)
-                entry.args = {"uris": len(command.args["uris"])}
-                entry.effect = {name: getattr(tally, name) for name in tally.__slots__}
-            elif command.op in adjustments.OPERATIONS:
-                entry.effect = adjustments.OPERATIONS[command.op](kernel, command.args, entry.when)
-            else:
-                entry.error = f"unknown command {command.op!r}; this engine knows {', '.join(adjustments.OPERATIONS)}"
-        except FrontierError as e:
-            entry.error = str(e)
-        kernel.counters.command = max(kernel.counters.command, number)
-        if number or not command.args.get("dry_run"):
-            adjustments.record(kernel, entry)
-        return entry
 
     def _steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
         entry = self.apply(Command(op, args, who or "api", reason))
@@ -567,7 +432,7 @@ class Frontier:
         return entry
 
     def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
-        self._enter()
+        self._session.enter()
         if self._kernel.queues.find(args["queue"]) is None:
             return False
         self._steer(op, args, who, reason)
@@ -577,9 +442,9 @@ class Frontier:
         """The lease's entry, after those that have expired were ended."""
         try:
             self._kernel.expire(now)
-            self._settle()
+            self._session.settle()
         except BaseException as e:
-            self._abandon(e)
+            self._session.abandon(e)
         mine = self._kernel.leases.out.get(lease.id)
         if mine is None:
             raise LeaseExpired(
@@ -598,32 +463,6 @@ class Frontier:
             queue = self._kernel.queues.get(lease.queue_id)
             queue.block = max(queue.block, now + delay)
         return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
-
-    def _given(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
-        """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
-        try:
-            return list(uris)
-        except Exception:
-            raise
-        except BaseException as e:
-            self._abandon(e)
-
-    def _abandon(self, error: BaseException) -> NoReturn:
-        """Drop everything since the last commit and close: never half an operation."""
-        path = self._kernel.env.path
-        self._shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
-        if isinstance(error, lmdb.Error):
-            raise explain(error, path) from error
-        raise error
-
-    def _shut(self, why: str) -> None:
-        self._closed = why
-        self._owner = 0
-        _open.discard(self)
-        with contextlib.suppress(lmdb.Error):
-            self._kernel.env.close()
-        if self._mailbox is not None:
-            self._mailbox.close()
 
 
 def _seconds(value: float, name: str) -> float:

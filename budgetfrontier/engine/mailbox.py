@@ -56,7 +56,8 @@ class Mailbox:
         """The commands with numbers above `after`, in order. Takes no lock."""
         with self._env.begin() as txn:
             cursor = txn.cursor()
-            cursor.set_range(b"\xff" + keys.u64.pack(after + 1))
+            if not cursor.set_range(b"\xff" + keys.u64.pack(after + 1)):
+                return []
             return [(keys.u64.unpack(key[1:])[0], _decode(value)) for key, value in cursor]
 
     def done(self, upto: int) -> None:

@@ -66,7 +66,7 @@ def charge(queue: QueueRecord, cost: int, penalty: int) -> None:
 
 
 def after_turn(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
-    """Where an active queue stands when it is neither retired nor done: in the ring, asleep, or waiting for a finish."""
+    """Where an active queue stands that is neither retired nor done: in the ring, asleep, or waiting for a finish."""
     if queue.out and not may_lease(queue, settings.per_queue_concurrency, settings.reached):
         return IN_PROCESS
     return SNOOZED if queue.wake_time > now else READY
