@@ -87,7 +87,7 @@ class Fetcher:
             connector=aiohttp.TCPConnector(limit=settings.concurrency, resolver=Resolver(settings.resolve)),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": settings.user_agent, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
-            timeout=aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout),
+            timeout=aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout or None),
         )
         return self
 
@@ -99,12 +99,12 @@ class Fetcher:
     async def get(self, uri: CrawlUri, *, max_body: int | None = None) -> Answer:
         """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
 
-        Reads at most `max_body` bytes (None: the setting, 0: no limit) and for at most the `timeout` setting.
+        Reads at most `max_body` bytes (None: the setting) and for at most the `timeout` setting; 0 is no limit.
         """
         answer = Answer(status=0, started=time.time())
         begin = time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.timeout):
+            async with asyncio.timeout(self._settings.timeout or None):
                 await self._read(uri, answer, self._settings.max_body if max_body is None else max_body)
         except TimeoutError as error:  # aiohttp's own time-outs are among them
             if answer.status and not isinstance(error, aiohttp.ServerTimeoutError):

@@ -40,8 +40,10 @@ from budgetfrontier.model import (
     QueueState,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.snapshot import Report
 
 LONGEST_SLEEP = 0.5
+NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
 _ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 _LISTED = 10
 
@@ -90,6 +92,8 @@ class Job:
         self._bytes = 0
         self._finished = 0
         self._looked = self._reported = time.monotonic()
+        self._interval = min(LONGEST_SLEEP, settings.frontier.commit_interval)
+        self._patience = settings.fetch.timeout or NO_TIMEOUT
 
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
@@ -124,8 +128,7 @@ class Job:
             for number in handled:
                 loop.remove_signal_handler(number)
         self._frontier.commit()
-        self._report()
-        self._conclude()
+        self._conclude(self._report())
         return 1 if self._forced else 0
 
     # Beginning
@@ -148,7 +151,7 @@ class Job:
             say("there is nothing to crawl; give at least one valid seed")
             return False
         if frontier.state is CrawlState.PAUSED and before.pause_reason == "finish":
-            frontier.resume()
+            frontier.resume(reason="started again", who="crawl")
         elif frontier.state is CrawlState.PAUSED:
             say(f"the crawl is paused ({before.pause_reason}); `budgetfrontier resume {self._folder}` goes on")
         found = f"{before.queued} URIs queued" if before.scheduled else f"{tally.added} seeds"
@@ -193,7 +196,7 @@ class Job:
             for lease in self._frontier.lease(free, ttl=self._ttl()):
                 self._start(lease)
             free = self._free()
-        elif time.monotonic() - self._looked >= LONGEST_SLEEP:
+        elif time.monotonic() - self._looked >= self._interval:
             self._frontier.commit()
         else:
             return free
@@ -208,14 +211,12 @@ class Job:
 
     def _ttl(self) -> float:
         # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
-        return max(self._settings.frontier.lease_ttl, 3 * self._settings.fetch.timeout)
+        return max(self._settings.frontier.lease_ttl, 3 * self._patience)
 
     async def _wait(self, free: int) -> set[asyncio.Task[Visit]]:
         """Sleep until a visit ends, something may be leased, or it is time to look around."""
-        sleep = min(LONGEST_SLEEP, self._settings.frontier.commit_interval)
         ready = self._frontier.next_ready_in() if free else None
-        if ready is not None:
-            sleep = min(sleep, ready)
+        sleep = self._interval if ready is None else min(self._interval, ready)
         if self._visits:
             return (await asyncio.wait(self._visits, timeout=sleep, return_when=asyncio.FIRST_COMPLETED))[0]
         await asyncio.sleep(sleep)
@@ -266,7 +267,7 @@ class Job:
         if self._robots:
             if asked:
                 self._robots.record(asked.url, await self._fetch_robots(asked))
-            verdict = await self._robots.verdict(uri.url, patience=self._settings.fetch.timeout)
+            verdict = await self._robots.verdict(uri.url, patience=self._patience)
             if verdict is not Verdict.ALLOWED:
                 outcome, status, reason = _REFUSALS[verdict]
                 return Visit(Answer(status=status, reason=reason), outcome)
@@ -335,13 +336,15 @@ class Job:
 
     # Reports and the end
 
-    def _report(self) -> None:
-        write_reports(self._folder / "reports", self._frontier.report())
+    def _report(self) -> Report:
+        report = self._frontier.report()
+        write_reports(self._folder / "reports", report)
         self._reported = time.monotonic()
+        return report
 
-    def _conclude(self) -> None:
+    def _conclude(self, report: Report) -> None:
         """Say how the crawl stands, and what would go on with it."""
-        say, summary = self._progress.say, self._frontier.summary()
+        say, summary = self._progress.say, report.totals
         self._progress.show(summary, in_flight=0)
         again = "run the same command to go on"
         if self._forced:
@@ -349,13 +352,12 @@ class Job:
         elif self._stopping:
             say(f"stopped: {self._stopping}; {again}")
         elif summary.state is CrawlState.PAUSED:
-            self._say_retired()
+            self._say_retired([row for row in report.queues if row.state is QueueState.RETIRED])
         else:
             say(f"crawl {summary.state.lower()}")
 
-    def _say_retired(self) -> None:
+    def _say_retired(self, retired: list[QueueRecord]) -> None:
         say = self._progress.say
-        retired = [row for row in self._frontier.report().queues if row.state is QueueState.RETIRED]
         if not retired:
             say("paused at finish: everything is crawled; add seeds and run the same command to go on, or terminate")
             return

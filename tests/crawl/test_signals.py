@@ -1,0 +1,171 @@
+"""A crawl as its operator runs it: from a YAML file, in a process of its own, interrupted and steered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from budgetfrontier import CrawlState, QueueRecord, Reader, Report
+from budgetfrontier.engine.steering import steer
+from tests.crawl.site import Site, linking, reopened
+
+COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.cli import main; sys.exit(main())"]
+
+
+class Endless(Site):
+    """Every page links to the next two; "/slow" takes `slowness` seconds."""
+
+    slowness = 1.0
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.hits[request.path] += 1
+        if request.path == "/slow":
+            await asyncio.sleep(self.slowness)
+            return web.Response(text="at last")
+        number = int(request.path[1:]) if request.path[1:].isdigit() else 0
+        return web.Response(text=linking(f"/{2 * number + 1}", f"/{2 * number + 2}"), content_type="text/html")
+
+
+@contextmanager
+def started(site: Site, folder: Path, *seeds: str, **sections: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run `budgetfrontier crawl` on a configuration in `folder`; its job is in folder/job."""
+    config = {
+        "seeds": list(seeds),
+        "fetch": {"resolve": {"*.test": site.address}, "robots": "ignore", "concurrency": 4},
+        "frontier": {"politeness": {"min_delay": "10ms", "delay_factor": 0, "max_delay": "1s"}},
+        **sections,
+    }
+    (folder / "crawl.yaml").write_text(json.dumps(config))
+    command = [*COMMAND, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for a condition while a process runs."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what was said on stderr."""
+    out, said = process.communicate(timeout=30)
+    assert out == ""
+    return process.returncode, said
+
+
+def look(frontier: Path, queue: str) -> QueueRecord | None:
+    """A queue as of the last commit."""
+    with Reader(frontier) as reader:
+        return reader.queue(queue)
+
+
+def test_interrupted_once_it_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    with Endless() as site, started(site, tmp_path, "http://slow.test/slow", "http://a.test/0") as process:
+        until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
+        process.send_signal(signal.SIGINT)
+        code, said = end(process)
+        fetched = sum(site.hits.values())
+    assert code == 0
+    assert "fetches are in flight" in said and "stopped: interrupted" in said
+    assert "Traceback" not in said and "\x1b" not in said
+    with reopened(tmp_path / "job") as frontier:
+        summary = frontier.summary()
+        assert (summary.succeeded, summary.in_process, summary.state) == (fetched, 0, CrawlState.RUNNING)
+        slow = frontier.queue("slow.test")
+        assert slow is not None and slow.expenditure == 1
+    assert json.loads((tmp_path / "job/reports/frontier.json").read_text())["totals"]["succeeded"] == fetched
+
+
+def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) -> None:
+    seeds = ("http://slow.test/slow", "http://a.test/0")
+    with Endless() as site:
+        site.slowness = 60.0
+        with started(site, tmp_path, *seeds) as process:
+            until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            while "in flight; once more" not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            code, said = end(process)
+        assert code == 1 and "stopped at once" in said and "Traceback" not in said
+        with reopened(tmp_path / "job") as frontier:
+            done = frontier.summary().succeeded
+            slow = frontier.queue("slow.test")
+            assert slow is not None and (slow.queued, slow.expenditure) == (1, 0)
+        site.slowness = 0.0
+        before = site.hits.copy()
+        with started(site, tmp_path, *seeds, limits={"max_uris": done + 10}) as process:
+            code, said = end(process)
+        assert code == 0 and "limits.max_uris" in said
+        again = {path for path in before if site.hits[path] > before[path]}
+    # Only what was in flight, at most the concurrency, is fetched again.
+    assert "/slow" in again and len(again) <= 4
+    with reopened(tmp_path / "job") as frontier:
+        assert frontier.summary().succeeded == done + 10
+
+
+def test_sigterm_stops_it_as_ctrl_c_does(tmp_path: Path) -> None:
+    with Endless() as site, started(site, tmp_path, "http://a.test/0") as process:
+        until(lambda: len(site.hits) > 5, process)
+        process.terminate()
+        code, said = end(process)
+    assert code == 0 and "stopped: interrupted" in said
+
+
+def test_commands_reach_a_running_crawl(tmp_path: Path) -> None:
+    frontier = tmp_path / "job/frontier"
+    with Endless() as site:
+        with started(site, tmp_path, "http://a.test/0") as process:
+            until(lambda: len(site.hits) > 5, process)
+            entry = steer(frontier, "adjust", {"match": "queue:a.test", "set": {"queue_total_budget": 3}}, who="me")
+            assert entry.effect["after"] == {"queue_total_budget": 3}
+            code, said = end(process)
+        assert code == 0 and "crawl finished" in said
+        with started(site, tmp_path, "http://b.test/0") as process:
+            until(lambda: (queue := look(frontier, "b.test")) is not None and queue.expenditure > 5, process)
+            steer(frontier, "pause", {"reason": "lunch"}, who="me")
+            until(lambda: Report.read(frontier).state is CrawlState.PAUSED, process)
+            fetched = Report.read(frontier).totals.succeeded
+            steer(frontier, "resume", {}, who="me")
+            until(lambda: Report.read(frontier).totals.succeeded > fetched, process)
+            steer(frontier, "terminate", {}, who="me")
+            code, said = end(process)
+    assert code == 0 and "crawl terminated" in said
+
+
+def test_a_second_crawl_of_a_job_is_refused(tmp_path: Path) -> None:
+    with Endless() as site, started(site, tmp_path, "http://a.test/0") as first:
+        until(lambda: len(site.hits) > 2, first)
+        with started(site, tmp_path, "http://a.test/0") as second:
+            code, said = end(second)
+        assert code == 5 and str(first.pid) in said
+        first.send_signal(signal.SIGINT)
+        assert end(first)[0] == 0
+
+
+def test_the_job_is_named_after_the_crawl(tmp_path: Path) -> None:
+    (tmp_path / "crawl.yaml").write_text("crawl: news 2026/11\nseeds: [mailto:a@example.org]\n")
+    ended = subprocess.run([*COMMAND, "crawl", "crawl.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and "nothing to crawl" in ended.stderr
+    assert (tmp_path / "news-2026-11/frontier").is_dir()
