@@ -234,7 +234,7 @@ class Frontier:
         self._session.leave(1)
 
     def next_ready_in(self) -> float | None:
-        """Seconds until something may be leased; 0.0: now. None: never, as things stand. O(1).
+        """Seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
 
         What is scheduled for later and leases that will expire count. While paused: the commit interval, for an
         operator may resume.
@@ -248,8 +248,7 @@ class Frontier:
             return None
         if kernel.rotation.ring or kernel.counters.inactive:
             return 0.0
-        expiry = kernel.leases.next_expiry if kernel.leases.out else NEVER
-        first = min(kernel.rotation.next_wake, kernel.next_due, expiry)
+        first = min(kernel.rotation.first_wake(), kernel.first_due(), kernel.leases.first_expiry())
         return None if first == NEVER else max(first - self._session.now(), 0.0)
 
     # -- looking

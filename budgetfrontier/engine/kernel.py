@@ -36,7 +36,7 @@ class Kernel:
         self.queues = Queues(env, counters)
         self.rotation = Rotation(env, counters, self.queues)
         self.leases = Leases(env)
-        self.next_due = self._first_due()
+        self.next_due = self.first_due()
         """A lower bound of the due times of what is scheduled for later."""
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
@@ -287,7 +287,7 @@ class Kernel:
             return
         for queue_id in self.rotation.due(now):
             self._wake(self.queues.get(queue_id), now)
-        self.rotation.woken()
+        self.rotation.next_wake = self.rotation.first_wake()
 
     def _wake(self, queue: QueueRecord, now: float) -> None:
         state = READY
@@ -424,7 +424,8 @@ class Kernel:
         if queue.state is RETIRED:
             self.counters.future_retired -= 1
 
-    def _first_due(self) -> float:
+    def first_due(self) -> float:
+        """The earliest time that something is scheduled for, NEVER if nothing is."""
         cursor = self.env.txn.cursor(self.env.db[keys.FUTURE])
         cursor.first()
         key = cursor.key()
@@ -441,7 +442,7 @@ class Kernel:
                 queue = self.queues.get(row.queue)
                 self.not_later(queue, key)
                 self.place(queue, row.place, row.value, now)
-            self.next_due = self._first_due()
+            self.next_due = self.first_due()
 
     # -- what operators do to queues
 

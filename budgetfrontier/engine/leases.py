@@ -57,6 +57,10 @@ class Leases:
         self.next_expiry = min((lease.expires for lease in self.out.values() if lease.expires > now), default=NEVER)
         return found
 
+    def first_expiry(self) -> float:
+        """The earliest deadline, NEVER if nothing is out. O(leases out)."""
+        return min((lease.expires for lease in self.out.values()), default=NEVER)
+
     def remove(self, lease: Lease) -> None:
         """The lease has ended."""
         del self.out[lease.id]

@@ -56,9 +56,10 @@ class Rotation:
                 if key != keys.SENTINEL:
                     self.waiting[keys.fifo.unpack(key)[0]] += 1
         self.best_waiting = min(self.waiting, default=NONE_WAITING)
-        self.next_wake = self._first_wake()
+        self.next_wake = self.first_wake()
 
-    def _first_wake(self) -> float:
+    def first_wake(self) -> float:
+        """The earliest wake time of the snoozed, NEVER if there are none."""
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
         cursor.first()
         key = cursor.key()
@@ -187,10 +188,6 @@ class Rotation:
                 break
             found.append(queue_id)
         return found
-
-    def woken(self) -> None:
-        """Look again for the earliest wake time, after queues were woken."""
-        self.next_wake = self._first_wake()
 
     def retired(self) -> list[int]:
         """The ids of the RETIRED queues, in the order of retirement."""
