@@ -154,7 +154,7 @@ class Job:
             frontier.resume(reason="started again", who="crawl")
         elif frontier.state is CrawlState.PAUSED:
             say(f"the crawl is paused ({before.pause_reason}); `budgetfrontier resume {self._folder}` goes on")
-        found = f"{before.queued} URIs queued" if before.scheduled else f"{tally.added} seeds"
+        found = f"{before.queued} URIs queued" if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
 

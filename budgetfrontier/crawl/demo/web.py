@@ -1,4 +1,4 @@
-"""The web of the demo: 44 hosts under .test, with the traps and troubles that budgets are for."""
+"""The web of the demo: 45 hosts under .test, with the traps and troubles that budgets are for."""
 
 from __future__ import annotations
 
