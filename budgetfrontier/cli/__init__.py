@@ -7,6 +7,7 @@ Ctrl-C and 141 when the reader of stdout went away, as a shell shows it for any 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ GROUPS = ("configure", "crawl", "show", "steer", "transfer", "verify")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters that a crawl has
     try:
         args = build_parser().parse_args(argv)
         code = args.run(args)

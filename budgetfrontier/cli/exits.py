@@ -34,4 +34,5 @@ def exit_code(error: Exception) -> int | None:
         return DISK_FULL
     if isinstance(error, OSError):
         return DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ERROR
-    return ERROR if isinstance(error, errors.FrontierError) else None
+    # An argument that is no UTF-8 has come to where text is stored.
+    return ERROR if isinstance(error, errors.FrontierError | UnicodeEncodeError) else None

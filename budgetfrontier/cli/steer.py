@@ -103,7 +103,7 @@ def adjust(args: argparse.Namespace) -> None:
     changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)
     print(f"{override.match}: {changes}")
     if not args.dry_run:
-        print(f"{effect['revived']:,} retired queues get another look")
+        print(f"{effect['revived_count']:,} retired queues get another look")
         return
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:

@@ -27,21 +27,13 @@ def verify(args: argparse.Namespace) -> None:
     import msgspec
 
     from budgetfrontier.errors import CorruptFrontier
-    from budgetfrontier.store import keys
-    from budgetfrontier.store.check import check
-    from budgetfrontier.store.environment import check_files, check_schema, open_lmdb
+    from budgetfrontier.store.snapshot import Reader
 
     path = common.frontier_path(args.job)
-    check_files(path)
-    env = open_lmdb(path, readonly=True)
     try:
-        check_schema(env, path)
-        db = {name: env.open_db(name.encode(), create=False) for name in keys.TABLES}
-        with env.begin() as txn:
-            check(txn, db)
+        with Reader(path) as reader:
+            reader.check()
     except (lmdb.Error, msgspec.MsgspecError, struct.error, ValueError, KeyError) as error:
         # Whatever a damaged record does to who reads it.
         raise CorruptFrontier(f"{path}: unreadable ({type(error).__name__}: {error}); restore a backup") from error
-    finally:
-        env.close()
     print(f"{path}: no damage found")

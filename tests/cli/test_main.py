@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,26 @@ def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch:
     monkeypatch.setattr("budgetfrontier.store.snapshot.Report.read", bug)
     with pytest.raises(ZeroDivisionError):
         cli("report", stopped)
+
+
+def test_letters_that_the_terminal_lacks_are_escaped(tmp_path: Path) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("crawl: Überblick\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "budgetfrontier", "check-config", str(config), "--print"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.startswith(b"crawl: \\xdcberblick\n")
+
+
+@pytest.mark.parametrize("arguments", [["retire", "JOB", "\udcff"], ["pause", "JOB", "--reason", "\udcff"]])
+def test_arguments_that_are_no_utf_8_are_an_error(job: Path, cli: Cli, arguments: list[str]) -> None:
+    answer = cli(*(str(job) if argument == "JOB" else argument for argument in arguments))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.count("\n") == 1
+    assert cli("verify", job).code == 0
 
 
 # -- configurations
