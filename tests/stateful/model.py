@@ -1,0 +1,448 @@
+"""What a frontier must do, in plain lists and dicts: written from the contract, for obviousness and not for speed."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
+INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
+
+
+@dataclass(eq=False)
+class Uri:
+    url: str
+    queue: str
+    cost: int
+    directive: int
+    priority: int
+    arrival: int
+    retries: int = 0
+    deliveries: int = 0
+    out: bool = False
+
+    @property
+    def host(self) -> str:
+        return self.url.split("/")[2]
+
+
+@dataclass(eq=False)
+class Queue:
+    key: str
+    id: int
+    state: str = EXHAUSTED
+    uris: list[Uri] = field(default_factory=list)
+    precedence: int = 3
+    replenish: int = 0
+    total: int = -1
+    balance: int = 0
+    spent: int = 0
+    charges: int = 0
+    penalties: int = 0
+    errors: int = 0
+    wake: float = 0.0
+    by_name: bool = False
+
+    @property
+    def out(self) -> list[Uri]:
+        return [uri for uri in self.uris if uri.out]
+
+
+@dataclass(eq=False)
+class Lease:
+    queue: Queue
+    uri: Uri
+    expires: float
+    delivery: int
+
+
+class Model:
+    """The engine's operations, by the same names. Every one ends with `settle`."""
+
+    def __init__(self, options: dict[str, Any], now: float) -> None:
+        self.options, self.now = options, now
+        self.overrides: list[tuple[str, dict[str, int]]] = []
+        self.queues: dict[str, Queue] = {}
+        self.ring: list[Queue] = []
+        self.fifos: dict[int, list[Queue]] = {}
+        self.retired: list[Queue] = []
+        self.leases: dict[int, Lease] = {}
+        self.future: list[tuple[float, int, Uri]] = []
+        self.dead: list[Uri] = []
+        self.seen: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.arrivals = 0
+        self.state, self.reason = "NEW", None  # type: str, str | None
+        self.lease_ids = 0
+        self.committed: dict[str, Any] = {}
+        self.commit()
+
+    # ---- what a queue is worth, and where it stands
+
+    def take(self, queue: Queue, uri: Uri) -> None:
+        """The queue takes the values of this URI."""
+        values = dict(self.options)
+        for match, chosen in self.overrides:
+            kind, _, what = match.partition(":")
+            if (
+                match == "*"
+                or (kind == "queue" and fnmatchcase(uri.queue, what))
+                or (kind == "host" and fnmatchcase(uri.host, what))
+                or (kind == "domain" and ("." + uri.host).endswith("." + what))
+            ):
+                values.update(chosen)
+        queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
+        queue.precedence = values["precedence"]
+
+    def in_order(self, queue: Queue) -> list[Uri]:
+        turn = -1 if self.options["order"] == "lifo" else 1
+        return sorted(queue.uris, key=lambda uri: (uri.directive, -uri.priority, uri.cost, turn * uri.arrival))
+
+    def head(self, queue: Queue) -> Uri:
+        waiting = [uri for uri in self.in_order(queue) if not uri.out]
+        return waiting[0] if waiting else self.in_order(queue)[0]
+
+    def over(self, queue: Queue, reserved: int = 0) -> bool:
+        spent, reached = queue.spent + reserved, self.options["retire_when"] == "reached"
+        return queue.total >= 0 and (spent > queue.total or (reached and spent == queue.total))
+
+    def may_hand_out(self, queue: Queue) -> bool:
+        """Section 1: leases are out, and nothing more may go out, is IN_PROCESS."""
+        out = queue.out
+        reserved = sum(uri.cost for uri in out)
+        return not out or (
+            len(out) < self.options["per_queue_concurrency"]
+            and len(out) < len(queue.uris)
+            and reserved < queue.balance
+            and not self.over(queue, reserved)
+        )
+
+    def move(self, queue: Queue, state: str) -> None:
+        """To the back of wherever queues of that state wait."""
+        for place in (self.ring, self.retired, *self.fifos.values()):
+            if queue in place:
+                place.remove(queue)
+        if state == READY and not self.may_hand_out(queue):
+            state = IN_PROCESS
+        elif state == READY and queue.wake > self.now:
+            state = SNOOZED
+        queue.state = state
+        if state == READY:
+            self.ring.append(queue)
+        elif state == INACTIVE:
+            self.fifos.setdefault(queue.precedence, []).append(queue)
+        elif state == RETIRED:
+            self.retired.append(queue)
+
+    def reconsider(self, queue: Queue) -> None:
+        """What may go out has changed."""
+        if queue.state in (READY, IN_PROCESS) and (queue.state == READY) != self.may_hand_out(queue):
+            self.move(queue, READY)
+
+    def activate(self, queue: Queue) -> None:
+        self.take(queue, self.head(queue))
+        if queue.replenish <= 0 or self.over(queue):
+            self.move(queue, RETIRED)
+        else:
+            queue.balance = queue.replenish
+            self.move(queue, READY)
+
+    def place(self, uri: Uri) -> None:
+        """A URI arrives."""
+        queue = self.queues[uri.queue]
+        queue.uris.append(uri)
+        before = queue.precedence
+        self.take(queue, uri)
+        if queue.state == EXHAUSTED and queue.by_name:
+            self.move(queue, RETIRED)
+        elif queue.state == EXHAUSTED and self.options["hold_queues"]:
+            self.move(queue, INACTIVE)
+        elif queue.state == EXHAUSTED:
+            self.activate(queue)
+        elif queue.state == INACTIVE and queue.precedence != before:
+            self.move(queue, INACTIVE)
+        else:
+            self.reconsider(queue)
+
+    def waiting(self) -> list[Queue]:
+        """The INACTIVE queues, in the order of activation."""
+        return [queue for precedence in sorted(self.fifos) for queue in self.fifos[precedence]]
+
+    def empty(self) -> bool:
+        return not (
+            self.leases
+            or any(queue.uris for queue in self.queues.values() if queue.state != RETIRED)
+            or any(self.queues[uri.queue].state != RETIRED for _, _, uri in self.future)
+        )
+
+    def settle(self) -> None:
+        if self.state == "PAUSING" and not self.leases:
+            self.state = "PAUSED"
+        elif self.state in ("NEW", "RUNNING", "FINISHED") and self.counts["scheduled"]:
+            self.state = "RUNNING"
+            if self.empty():
+                self.state = "FINISHED"
+                if self.options["pause_at_finish"]:
+                    self.state, self.reason = "PAUSED", "finish"
+                    self.counts["finishes"] += 1
+
+    # ---- the operations of a crawler
+
+    def schedule(self, *specs: dict[str, Any], within: bool = False) -> Counter[str]:
+        tally: Counter[str] = Counter()
+        for spec in specs:
+            url = spec["url"]
+            if not spec["force"] and url in self.seen:
+                tally["DUPLICATE"] += 1
+                self.counts["duplicates"] += 1
+                continue
+            if not spec["force"]:
+                self.seen.add(url)
+            self.arrivals += 1
+            cost = 1 if spec["cost"] is None else spec["cost"]
+            key = spec["queue"] or url.split("/")[2]
+            uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals)
+            self.queues.setdefault(key, Queue(key, len(self.queues)))
+            due = spec["not_before"]
+            if due is not None and due > self.now:
+                self.future.append((due, uri.arrival, uri))
+            else:
+                self.place(uri)
+            tally["ADDED"] += 1
+            self.counts["scheduled"] += 1
+        if not within:
+            self.settle()
+        return tally
+
+    def lease(self, number: int, ttl: float) -> list[int]:
+        self.expire()
+        given: list[int] = []
+        if self.state in ("NEW", "RUNNING", "FINISHED"):
+            self.bring_due()
+            while len(given) < number and (self.ring or self.waiting()):
+                if not self.ring:
+                    self.activate(self.waiting()[0])
+                    continue
+                queue = self.ring[0]
+                if queue.replenish <= 0 or self.over(queue):
+                    self.move(queue, RETIRED)
+                    continue
+                uri = self.head(queue)
+                uri.out = True
+                self.lease_ids += 1
+                self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1)
+                given.append(self.lease_ids)
+                self.move(queue, READY)
+        self.settle()
+        if not given:
+            self.commit()
+        return given
+
+    def bring_due(self) -> None:
+        for entry in sorted(self.future, key=lambda entry: entry[:2]):
+            if entry[0] <= self.now:
+                self.future.remove(entry)
+                if not entry[2].retries:  # a RETRY keeps its place, any other arrives now
+                    self.arrivals += 1
+                    entry[2].arrival = self.arrivals
+                self.place(entry[2])
+        for queue in sorted(self.queues.values(), key=lambda queue: (queue.wake, queue.id)):
+            if queue.state == SNOOZED and queue.wake <= self.now:
+                self.move(queue, READY)
+
+    def expire(self) -> None:
+        for number, lease in sorted(self.leases.items()):
+            if lease.expires <= self.now:
+                queue = lease.queue
+                self.give_back(number, counted=True)
+                if queue.state == SNOOZED and queue.wake <= self.now:
+                    self.move(queue, READY)
+
+    def give_back(self, number: int, *, counted: bool) -> None:
+        lease = self.leases.pop(number)
+        queue, uri = lease.queue, lease.uri
+        uri.out = False
+        uri.deliveries += counted
+        if uri.deliveries >= self.options["max_deliveries"]:
+            queue.uris.remove(uri)
+            self.dead.append(uri)
+            if not queue.uris and queue.state != RETIRED:
+                self.move(queue, EXHAUSTED)
+        self.reconsider(queue)
+
+    def finish(self, number: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> bool:
+        """False: the lease has expired."""
+        self.expire()
+        if number not in self.leases:
+            self.settle()
+            return False
+        queue, uri = self.leases[number].queue, self.leases[number].uri
+        if outcome == "RETRY":
+            uri.retries += 1
+            outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
+        retry_delay = self.options["retry_delay"] if options["delay"] is None else options["delay"]
+        polite = self.politeness(options["fetch_seconds"], options["crawl_delay"])
+        longer = max(polite, retry_delay)
+        if outcome == "RETRY" and self.options["retry_scope"] == "queue":
+            queue.wake = max(queue.wake, self.now + longer)
+        elif outcome not in ("DEFERRED", "DISREGARDED"):
+            queue.wake = max(queue.wake, self.now + polite)
+        self.schedule(*discovered, within=True)
+        del self.leases[number]
+        uri.out = False
+        self.charge(queue, uri, outcome, longer)
+        if queue.state != RETIRED:
+            self.after_finish(queue, options["retire_queue"])
+        self.settle()
+        return True
+
+    def politeness(self, fetch: float | None, crawl_delay: float | None) -> float:
+        if not self.options["polite"]:
+            return min(crawl_delay or 0.0, 300.0)
+        delay = 3.0 if fetch is None else min(max(5.0 * fetch, 3.0), 30.0)
+        return max(delay, min(crawl_delay or 0.0, 300.0))
+
+    def charge(self, queue: Queue, uri: Uri, outcome: str, aside: float) -> None:
+        self.counts[outcome] += 1
+        if outcome not in ("DEFERRED", "DISREGARDED"):
+            penalty = self.options["error_penalty_amount"] if outcome == "FAILURE" else 0
+            queue.balance -= uri.cost + penalty
+            queue.spent += uri.cost + penalty
+            queue.penalties += penalty
+            queue.charges += 1
+            queue.errors += outcome in ("FAILURE", "DEAD")
+        if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
+            queue.uris.remove(uri)
+        if outcome == "DEAD":
+            self.dead.append(uri)
+        if outcome == "RETRY" and self.options["retry_scope"] == "uri" and aside > 0:
+            queue.uris.remove(uri)
+            self.future.append((self.now + aside, uri.arrival, uri))
+
+    def after_finish(self, queue: Queue, retire_queue: bool) -> None:
+        if self.over(queue) or retire_queue:
+            self.move(queue, RETIRED)
+        elif not queue.uris:
+            self.move(queue, EXHAUSTED)
+        elif queue.state == INACTIVE:
+            pass
+        elif queue.balance <= 0 and not queue.out:
+            self.move(queue, INACTIVE)
+        elif any(fifo for precedence, fifo in self.fifos.items() if precedence < queue.precedence):
+            queue.balance = 0
+            self.move(queue, INACTIVE)
+        else:
+            self.move(queue, SNOOZED if queue.wake > self.now else READY)
+
+    def renew(self, number: int, ttl: float) -> bool:
+        self.expire()
+        if number in self.leases:
+            self.leases[number].expires = self.now + ttl
+        self.settle()
+        return number in self.leases
+
+    # ---- the operations of an operator
+
+    def adjust(self, match: str, chosen: dict[str, int]) -> None:
+        self.overrides.append((match, chosen))
+        self.settings_changed()
+
+    def settings_changed(self) -> None:
+        waiting = [(queue, queue.precedence) for queue in self.waiting()]
+        for queue in self.queues.values():
+            if queue.uris:
+                self.take(queue, self.head(queue))
+        for queue, before in waiting:
+            if queue.precedence != before:
+                self.move(queue, INACTIVE)
+        for queue in list(self.retired):
+            if not queue.by_name:
+                self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
+        for queue in self.queues.values():
+            self.reconsider(queue)
+        self.settle()
+
+    def pause(self) -> None:
+        self.state, self.reason = "PAUSING", "operator"
+        self.settle()
+
+    def resume(self) -> None:
+        self.state, self.reason = "RUNNING", None
+        self.settle()
+
+    def retire(self, key: str) -> None:
+        if self.queues[key].state != RETIRED:
+            self.move(self.queues[key], RETIRED)
+        self.queues[key].by_name = True
+        self.settle()
+
+    def unretire(self, key: str) -> None:
+        queue = self.queues[key]
+        queue.by_name = False
+        if queue.state == RETIRED:
+            self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
+        self.settle()
+
+    def snooze(self, key: str, until: float) -> None:
+        queue = self.queues[key]
+        queue.wake = until
+        if queue.state == READY:
+            self.move(queue, SNOOZED)
+
+    def wake(self, key: str) -> None:
+        queue = self.queues[key]
+        queue.wake = 0.0
+        if queue.state == SNOOZED:
+            self.move(queue, READY)
+
+    def delete(self, key: str) -> int:
+        """What is out stays."""
+        queue = self.queues[key]
+        later = [entry for entry in self.future if entry[2].queue == key]
+        number = len(queue.uris) - len(queue.out)
+        queue.uris = queue.out
+        self.future = [entry for entry in self.future if entry not in later]
+        if number and not queue.uris:
+            self.move(queue, EXHAUSTED)
+        self.reconsider(queue)
+        self.settle()
+        return number + len(later)
+
+    def replay(self) -> int:
+        dead, self.dead = self.dead, []
+        for uri in dead:
+            self.arrivals += 1
+            uri.arrival, uri.retries, uri.deliveries = self.arrivals, 0, 0
+            self.place(uri)
+        self.settle()
+        return len(dead)
+
+    # ---- durability
+
+    def commit(self) -> None:
+        kept = {name: value for name, value in vars(self).items() if name not in ("committed", "lease_ids", "now")}
+        self.committed = copy.deepcopy(kept)
+
+    def close(self) -> None:
+        self.drop_leases(counted=False)
+        self.commit()
+
+    def crash(self, *, keep_leases: bool) -> None:
+        vars(self).update(copy.deepcopy(self.committed))
+        if not keep_leases:
+            self.drop_leases(counted=True)
+        self.commit()
+
+    def drop_leases(self, *, counted: bool) -> None:
+        """To the front of the ring, in the order of the leases."""
+        queues = list(dict.fromkeys(lease.queue for _, lease in sorted(self.leases.items())))
+        for number in sorted(self.leases):
+            self.give_back(number, counted=counted)
+        for queue in reversed(queues):
+            if queue.state == READY or (queue.state == SNOOZED and queue.wake <= self.now):
+                self.move(queue, READY)
+                self.ring.insert(0, self.ring.pop())
+        self.settle()

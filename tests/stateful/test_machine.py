@@ -1,0 +1,379 @@
+"""Random operations on a frontier and on the reference model: after each step both must tell the same story."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.model import Directive, QueueState
+from budgetfrontier.testing import crash
+from tests.stateful.model import Model
+
+SHARED_MEMORY = Path("/dev/shm")
+HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
+MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
+
+booleans = st.booleans()
+hosts = st.sampled_from(HOSTS)
+keys = st.sampled_from((*HOSTS, "forced"))
+rarely = st.sampled_from((False, False, False, True))
+uris = st.fixed_dictionaries(
+    {
+        "url": st.builds("https://{}/{}".format, hosts, st.integers(0, 12)),
+        "cost": st.sampled_from((None, None, None, 0, 1, 2, 5)),
+        "directive": st.sampled_from((3, 3, 3, 2, 1, 0)),
+        "priority": st.sampled_from((0, 0, 0, 1, -1)),
+        "force": rarely,
+        "not_before": st.sampled_from((None, None, None, None, 0.0, 2.0, 40.0, 700.0)),
+        "queue": st.sampled_from((None, None, None, None, None, "forced")),
+    }
+)
+values = st.fixed_dictionaries(
+    {},
+    optional={
+        "queue_total_budget": st.sampled_from((-1, 0, 2, 5, 12)),
+        "balance_replenish_amount": st.sampled_from((-1, 0, 1, 3, 10)),
+        "precedence": st.sampled_from((1, 3, 5)),
+    },
+).filter(bool)
+ways_to_finish = st.fixed_dictionaries(
+    {
+        "fetch_seconds": st.sampled_from((None, 0.1, 0.8, 10.0)),
+        "crawl_delay": st.sampled_from((None, None, None, 45.0, 900.0)),
+        "delay": st.sampled_from((None, 0.0, 10.0, 200.0)),
+        "retire_queue": st.sampled_from((False,) * 9 + (True,)),
+    }
+)
+option_sets = st.fixed_dictionaries(
+    {
+        "hold_queues": booleans,
+        "balance_replenish_amount": st.sampled_from((1, 3, 3, 5, 3000, 0)),
+        "queue_total_budget": st.sampled_from((-1, -1, 0, 4, 8)),
+        "retire_when": st.sampled_from(("exceeded", "reached")),
+        "error_penalty_amount": st.sampled_from((0, 2)),
+        "precedence": st.just(3),
+        "order": st.sampled_from(("fifo", "lifo")),
+        "pause_at_finish": booleans,
+        "max_deliveries": st.sampled_from((20, 2)),
+        "per_queue_concurrency": st.integers(1, 3),
+        "polite": booleans,
+        "max_retries": st.sampled_from((0, 1, 30)),
+        "retry_delay": st.sampled_from((0.0, 10.0, 900.0)),
+        "retry_scope": st.sampled_from(("queue", "uri")),
+    }
+)
+NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
+
+
+def settings_of(options: dict[str, Any]) -> Settings:
+    """The settings of a frontier that commits only when it must."""
+    politeness: dict[str, Any] = {"per_queue_concurrency": options["per_queue_concurrency"]}
+    if not options["polite"]:
+        politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
+    retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
+    frontier = {name: value for name, value in options.items() if name not in NESTED}
+    frontier |= {"politeness": politeness, "retry": retry | {"scope": options["retry_scope"]}}
+    frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
+    return Settings.from_dict({"crawl": "machine", "frontier": frontier})
+
+
+def crawl_uri(spec: dict[str, Any]) -> CrawlUri:
+    return CrawlUri(**{**spec, "directive": Directive(spec["directive"])})
+
+
+def same(what: str, told: object, expected: object) -> None:
+    """Assert with a message that shows only what differs."""
+    if isinstance(told, dict) and isinstance(expected, dict) and told.keys() == expected.keys():
+        names = [name for name in told if told[name] != expected[name]]
+        told, expected = {name: told[name] for name in names}, {name: expected[name] for name in names}
+    assert told == expected, f"{what}: the frontier says {told}, the model {expected}"
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Rules are the operations of both; `agree` compares."""
+
+    @initialize(options=option_sets)
+    def begin(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.folder = tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+        self.clock = ManualClock(1_000_000.0)
+        self.finishes = 0
+        self.kept = False
+        self.handed: list[tuple[Any, int]] = []
+        self.model = Model(dict(options), self.clock.time())
+        self.frontier = self.open(settings_of(options))
+
+    def open(self, settings: Settings | None, *, keep_leases: bool = False) -> Frontier:
+        self.kept = keep_leases
+        return Frontier.open(
+            Path(self.folder) / "frontier", settings, clock=self.clock, hooks=[self], keep_leases=keep_leases
+        )
+
+    def on_pause_at_finish(self, frontier: Frontier, report: object) -> None:
+        """The frontier's hook."""
+        self.finishes += 1
+
+    def dated(self, spec: dict[str, Any]) -> dict[str, Any]:
+        wait = spec["not_before"]
+        return {**spec, "not_before": None if wait is None else self.clock.time() + wait}
+
+    # ---- a crawler's operations
+
+    @rule(spec=uris)
+    def schedule(self, spec: dict[str, Any]) -> None:
+        spec = self.dated(spec)
+        expected = self.model.schedule(spec)
+        assert self.frontier.schedule(crawl_uri(spec)) is Admission(next(iter(expected)))
+
+    @rule(specs=st.lists(uris, max_size=8))
+    def schedule_many(self, specs: list[dict[str, Any]]) -> None:
+        specs = [self.dated(spec) for spec in specs]
+        expected = self.model.schedule(*specs)
+        tally = self.frontier.schedule_many(map(crawl_uri, specs))
+        assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
+        assert (tally.invalid, tally.full) == (0, 0)
+
+    @rule(number=st.sampled_from((1, 1, 2, 3, 8)), ttl=st.sampled_from((15.0, 300.0, 2000.0)))
+    def lease(self, number: int, ttl: float) -> None:
+        expected = self.model.lease(number, ttl)
+        given = self.frontier.lease(number, ttl=ttl)
+        same(
+            "leases",
+            [(lease.uri.url, lease.queue, lease.cost, lease.delivery, lease.expires) for lease in given],
+            [
+                (lease.uri.url, lease.queue.key, lease.uri.cost, lease.delivery, lease.expires)
+                for lease in map(self.model.leases.__getitem__, expected)
+            ],
+        )
+        for lease in given:
+            assert all(lease.id > older.id for older, _ in self.handed)
+        self.handed += zip(given, expected, strict=True)
+
+    def pick(self, which: int) -> tuple[Any, int]:
+        """A lease: nearly always one that is out."""
+        out = [pair for pair in self.handed if pair[1] in self.model.leases]
+        candidates = out if out and which % 10 else self.handed
+        return candidates[which % len(candidates)]
+
+    @precondition(lambda self: self.handed)
+    @rule(
+        which=st.integers(0, 99),
+        outcome=st.sampled_from((*["SUCCESS"] * 4, "FAILURE", "RETRY", "RETRY", "DEFERRED", "DISREGARDED", "DEAD")),
+        options=ways_to_finish,
+        discovered=st.one_of(st.just([]), st.lists(uris, max_size=4)),
+    )
+    def finish(self, which: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> None:
+        lease, number = self.pick(which)
+        discovered = [self.dated(spec) for spec in discovered]
+        if outcome != "RETRY":
+            options = {**options, "delay": None}
+        if self.model.finish(number, outcome, options, discovered):
+            self.frontier.finish(lease, Outcome(outcome), discovered=list(map(crawl_uri, discovered)), **options)
+        else:
+            with pytest.raises(LeaseExpired):
+                self.frontier.finish(lease, Outcome(outcome), discovered=list(map(crawl_uri, discovered)), **options)
+
+    @precondition(lambda self: self.handed)
+    @rule(which=st.integers(0, 99), ttl=st.sampled_from((15.0, 300.0)))
+    def renew(self, which: int, ttl: float) -> None:
+        lease, number = self.pick(which)
+        if self.model.renew(number, ttl):
+            self.frontier.renew(lease, ttl)
+        else:
+            with pytest.raises(LeaseExpired):
+                self.frontier.renew(lease, ttl)
+
+    @rule(seconds=st.sampled_from((0.5, 3.0, 4.0, 15.0, 45.0, 300.0, 1000.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.model.now = self.clock.advance(seconds)
+
+    # ---- an operator's operations
+
+    @rule(match=st.sampled_from(MATCHES), chosen=values)
+    def adjust(self, match: str, chosen: dict[str, Any]) -> None:
+        self.frontier.adjust(match=match, reason="test", dry_run=True, **chosen)
+        self.agree()
+        self.model.adjust(match, chosen)
+        self.frontier.adjust(match=match, reason="test", **chosen)
+
+    @precondition(lambda self: self.model.state in ("RUNNING", "FINISHED"))
+    @rule()
+    def pause(self) -> None:
+        self.model.pause()
+        self.frontier.pause()
+
+    @precondition(lambda self: self.model.state in ("PAUSING", "PAUSED"))
+    @rule()
+    def resume(self) -> None:
+        self.model.resume()
+        self.frontier.resume()
+
+    @rule(key=keys)
+    def retire(self, key: str) -> None:
+        known = key in self.model.queues
+        if known:
+            self.model.retire(key)
+        assert self.frontier.retire(key, reason="test") is known
+
+    @rule(key=keys)
+    def unretire(self, key: str) -> None:
+        if key in self.model.queues:
+            self.model.unretire(key)
+        self.frontier.unretire(key)
+
+    @rule(key=keys, seconds=st.sampled_from((5.0, 100.0, 290.0)))
+    def snooze(self, key: str, seconds: float) -> None:
+        queue = self.model.queues.get(key)
+        until = max(self.clock.time() + seconds, queue.wake if queue else 0.0)
+        if queue:
+            self.model.snooze(key, until)
+        assert self.frontier.snooze(key, until=until) is bool(queue)
+
+    @rule(key=keys)
+    def wake(self, key: str) -> None:
+        if key in self.model.queues:
+            self.model.wake(key)
+        self.frontier.wake(key)
+
+    @rule(key=keys)
+    def delete(self, key: str) -> None:
+        expected = self.model.delete(key) if key in self.model.queues else 0
+        assert self.frontier.delete(queue=key) == expected
+
+    @precondition(lambda self: self.model.dead)
+    @rule()
+    def replay(self) -> None:
+        letters = [letter.uri.url for letter in self.frontier.dead_letters()]
+        same("dead letters", letters, [uri.url for uri in self.model.dead])
+        expected = self.model.replay()
+        assert self.frontier.replay() == expected
+
+    # ---- durability
+
+    @rule()
+    def commit(self) -> None:
+        self.model.commit()
+        self.frontier.commit()
+
+    @precondition(lambda self: not self.kept)
+    @rule(changed=st.one_of(st.none(), values))
+    def close_and_reopen(self, changed: dict[str, int] | None) -> None:
+        self.model.close()
+        self.frontier.close()
+        if changed and any(self.options[name] != value for name, value in changed.items()):
+            self.options = self.options | changed
+            self.model.options = dict(self.options)
+            self.model.settings_changed()
+            self.model.commit()
+        self.frontier = self.open(settings_of(self.options) if changed else None)
+        self.finishes = self.model.counts["finishes"]
+
+    @rule(keep_leases=booleans)
+    def crash_and_reopen(self, keep_leases: bool) -> None:
+        crash(self.frontier)
+        self.model.crash(keep_leases=keep_leases)
+        self.frontier = self.open(None, keep_leases=keep_leases)
+        self.finishes = self.model.counts["finishes"]
+
+    # ---- comparing
+
+    @invariant()
+    def agree(self) -> None:
+        for key, mine in self.model.queues.items():
+            record = self.frontier.queue(key)
+            assert record is not None, key
+            told = {
+                "state": str(record.state),
+                "queued": record.queued,
+                "out": record.out,
+                "expenditure": record.expenditure,
+                "charges": record.charges,
+                "average_cost": record.average_cost,
+                "errors": record.errors,
+                "wake_time": max(record.wake_time, self.model.now),
+            }
+            expected = {
+                "state": mine.state,
+                "queued": len(mine.uris),
+                "out": len(mine.out),
+                "expenditure": mine.spent,
+                "charges": mine.charges,
+                "average_cost": (mine.spent - mine.penalties) / mine.charges if mine.charges else 0.0,
+                "errors": mine.errors,
+                "wake_time": max(mine.wake, self.model.now),
+            }
+            if mine.uris:
+                told |= {"precedence": record.precedence, "total_budget": record.total_budget}
+                expected |= {"precedence": mine.precedence, "total_budget": mine.total}
+            if mine.state in ("READY", "IN_PROCESS", "SNOOZED"):
+                told["balance"], expected["balance"] = record.balance, mine.balance
+            same(key, told, expected)
+        same("summary", dict(self.frontier.summary()), self.expected_summary())
+        same("hook", self.finishes, self.model.counts["finishes"])
+        self.frontier.check()
+
+    def expected_summary(self) -> dict[str, Any]:
+        model, counts = self.model, self.model.counts
+        queues = list(model.queues.values())
+        return {
+            "state": model.state,
+            "pause_reason": model.reason,
+            "queued": sum(len(queue.uris) for queue in queues if queue.state != "RETIRED"),
+            "in_process": len(model.leases),
+            "future": len(model.future),
+            "dead": len(model.dead),
+            "seen": len(model.seen),
+            "scheduled": counts["scheduled"],
+            "succeeded": counts["SUCCESS"],
+            "failed": counts["FAILURE"],
+            "retried": counts["RETRY"],
+            "deferred": counts["DEFERRED"],
+            "disregarded": counts["DISREGARDED"],
+            "duplicates": counts["duplicates"],
+            "expenditure": sum(queue.spent for queue in queues),
+            "queues": {state: sum(queue.state == state for queue in queues) for state in QueueState},
+        }
+
+    def teardown(self) -> None:
+        if not hasattr(self, "frontier"):
+            return
+        self.frontier.close()
+        shutil.rmtree(self.folder)
+
+    @rule(really=rarely)
+    def drain(self, really: bool) -> None:
+        """Crawl to the end, so that the order of everything still waiting is compared too."""
+        if not really:
+            return
+        if self.model.state in ("PAUSING", "PAUSED"):
+            self.resume()
+        for _ in range(300):
+            for lease, number in self.handed:
+                if number in self.model.leases and self.model.finish(number, "SUCCESS", PLAIN, []):
+                    self.frontier.finish(lease, Outcome.SUCCESS)
+            before = len(self.handed)
+            self.lease(3, 300.0)
+            if len(self.handed) == before:
+                soonest = [queue.wake for queue in self.model.queues.values() if queue.state == "SNOOZED"]
+                later = [(due, self.model.queues[uri.queue].state) for due, _, uri in self.model.future]
+                soonest += [due for due, _ in later]
+                if not soonest or self.model.state in ("PAUSED", "FINISHED"):
+                    break
+                wait = min(soonest) - self.clock.time()
+                if all(state != "RETIRED" for _, state in later):
+                    same("next_ready_in", self.frontier.next_ready_in(), pytest.approx(wait))
+                self.time_passes(wait)
+
+
+PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+
+TestFrontierMachine = FrontierMachine.TestCase

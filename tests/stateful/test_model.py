@@ -1,0 +1,100 @@
+"""The reference model itself, on the sequences that the contract spells out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.stateful.model import Model
+
+OPTIONS: dict[str, Any] = {
+    "hold_queues": True,
+    "balance_replenish_amount": 3,
+    "queue_total_budget": -1,
+    "retire_when": "exceeded",
+    "error_penalty_amount": 0,
+    "precedence": 3,
+    "order": "fifo",
+    "pause_at_finish": False,
+    "max_deliveries": 20,
+    "per_queue_concurrency": 1,
+    "polite": False,
+    "max_retries": 30,
+    "retry_delay": 0.0,
+    "retry_scope": "queue",
+}
+PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+
+
+def spec(url: str, **options: Any) -> dict[str, Any]:
+    known = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
+    return {"url": f"https://{url}", **known, **options}
+
+
+def crawl(model: Model, limit: int = 1000) -> str:
+    """One worker; the first letter of each host in the order of the crawl."""
+    order = ""
+    for _ in range(limit):
+        leases = model.lease(1, 300.0)
+        if not leases:
+            break
+        order += model.leases[leases[0]].queue.key[0]
+        assert model.finish(leases[0], "SUCCESS", PLAIN, [])
+    return order
+
+
+def loaded(hosts: str, count: int, **options: Any) -> Model:
+    model = Model(OPTIONS | options, 1000.0)
+    model.schedule(*(spec(f"{host}/{page}") for host in hosts for page in range(count)))
+    return model
+
+
+def test_rotation() -> None:
+    assert crawl(loaded("ab", 5)) == "aaabbbaabb"
+    assert crawl(loaded("a", 7)) == "aaaaaaa"
+    model = loaded("abc", 4)
+    assert crawl(model, 3) == "aaa"
+    assert [queue.key for queue in model.waiting()] == ["b", "c", "a"]
+
+
+def test_total_budget() -> None:
+    assert crawl(loaded("a", 9, queue_total_budget=5)) == "a" * 6
+    assert crawl(loaded("a", 9, queue_total_budget=5, retire_when="reached")) == "a" * 5
+    assert crawl(loaded("a", 9, queue_total_budget=0, retire_when="reached")) == ""
+    model = loaded("a", 9, queue_total_budget=1)
+    assert (crawl(model), model.queues["a"].state, model.state) == ("aa", "RETIRED", "FINISHED")
+    model.adjust("*", {"queue_total_budget": 1})
+    assert (model.state, crawl(model), model.state) == ("RUNNING", "", "FINISHED")
+    model.adjust("queue:a", {"queue_total_budget": 3})
+    assert (model.queues["a"].state, crawl(model)) == ("INACTIVE", "aa")
+
+
+def test_replenish_nothing_ends_the_session() -> None:
+    model = loaded("ab", 5)
+    assert crawl(model, 1) == "a"
+    model.adjust("*", {"balance_replenish_amount": 0})
+    assert (crawl(model), model.state) == ("", "FINISHED")
+
+
+def test_pause_at_finish() -> None:
+    model = loaded("a", 5, queue_total_budget=1, pause_at_finish=True)
+    assert (crawl(model), model.state, model.reason) == ("aa", "PAUSED", "finish")
+
+
+def test_better_precedence_takes_over() -> None:
+    model = loaded("a", 3)
+    assert crawl(model, 1) == "a"
+    model.adjust("queue:b", {"precedence": 1})
+    model.schedule(spec("b/1"), spec("b/2"))
+    assert crawl(model) == "abba"
+
+
+def test_a_crash_returns_to_the_commit() -> None:
+    model = loaded("ab", 3)
+    assert crawl(model, 2) == "aa"
+    lease = model.lease(1, 300.0)
+    model.commit()
+    assert model.finish(lease[0], "SUCCESS", PLAIN, []) and crawl(model, 3) == "bbb"
+    model.crash(keep_leases=False)
+    assert model.queues["a"].spent == 2
+    assert model.queues["a"].uris[0].deliveries == 1
+    assert crawl(model) == "abbb"

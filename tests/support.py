@@ -1,0 +1,77 @@
+"""Small hands for the tests: a frontier in memory, pages of a host, one worker that crawls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.model import Lease, QueueRecord
+
+START = 1_000_000.0
+
+
+def make_settings(
+    *, polite: bool = False, concurrency: int = 1, overrides: Iterable[dict[str, Any]] = (), **frontier: Any
+) -> Settings:
+    """Settings without delays (unless `polite`) and without commits of their own."""
+    politeness: dict[str, Any] = {"per_queue_concurrency": concurrency}
+    if not polite:
+        politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
+    chosen = {"commit_interval": 3600.0, "politeness": politeness} | frontier
+    return Settings.from_dict({"crawl": "test", "frontier": chosen, "overrides": list(overrides)})
+
+
+def memory(clock: ManualClock | None = None, *, hooks: Iterable[object] = (), **options: Any) -> Frontier:
+    """A frontier that leaves nothing behind; `options` are those of `make_settings`."""
+    return Frontier.open(":memory:", make_settings(**options), clock=clock or ManualClock(START), hooks=tuple(hooks))
+
+
+def on_disk(folder: Path, clock: ManualClock | None = None, *, keep_leases: bool = False, **options: Any) -> Frontier:
+    """A frontier in a folder; without options it is opened with the settings it has stored."""
+    settings = make_settings(**options) if options else None
+    return Frontier.open(folder / "frontier", settings, clock=clock or ManualClock(START), keep_leases=keep_leases)
+
+
+def pages(hosts: str, count: int, *, first: int = 0) -> list[str]:
+    """`count` URLs of each host; hosts are single letters."""
+    return [f"https://{host}.test/{page}" for host in hosts.lower() for page in range(first, first + count)]
+
+
+def crawl(frontier: Frontier, limit: int = 100_000, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> str:
+    """One worker until nothing is given (or `limit`); returns the hosts' letters in the order of the crawl."""
+    order: list[str] = []
+    while len(order) < limit and (leases := frontier.lease(1)):
+        order.append(leases[0].queue[0].upper())
+        frontier.finish(leases[0], outcome, **options)
+    return "".join(order)
+
+
+def one(frontier: Frontier) -> Lease:
+    """The one URI that a worker gets now."""
+    (lease,) = frontier.lease(1)
+    return lease
+
+
+def paths(leases: Iterable[Lease]) -> list[str]:
+    """What the URLs of leases end in."""
+    return [lease.uri.url.partition(".test/")[2] for lease in leases]
+
+
+def record(frontier: Frontier, letter: str) -> QueueRecord:
+    """The queue of a host, which must exist."""
+    found = frontier.queue(f"{letter.lower()}.test")
+    assert found is not None
+    return found
+
+
+def state(frontier: Frontier, letter: str) -> str:
+    """The state of the queue of a host."""
+    return str(record(frontier, letter).state)
+
+
+def crawl_state(frontier: Frontier) -> str:
+    """The state of the crawl."""
+    return str(frontier.state)

@@ -1,0 +1,273 @@
+"""What survives a clean close, a crash and a restart, and what an error leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, WrongThread
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, crawl_state, make_settings, memory, on_disk, one, pages, record, state
+
+
+def test_a_clean_close_gives_leases_back_uncounted(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("ABCD", 2))
+        assert crawl(f, 1) == "A"
+        stale = f.lease(2)
+        assert [lease.queue[0] for lease in stale] == ["b", "c"]
+    with on_disk(tmp_path) as f:
+        assert f.summary().in_process == 0
+        with pytest.raises(LeaseExpired):
+            f.finish(stale[0], Outcome.SUCCESS)
+        leases = f.lease(4)
+        assert [(lease.queue[0], lease.delivery) for lease in leases] == [("b", 1), ("c", 1), ("d", 1), ("a", 1)]
+        assert min(lease.id for lease in leases) > max(lease.id for lease in stale)
+
+
+def test_everything_survives_a_clean_close(tmp_path: Path) -> None:
+    with on_disk(tmp_path, balance_replenish_amount=5) as f:
+        f.schedule_many(pages("ABCD", 4))
+        assert crawl(f, 2) == "AA"
+        f.finish(one(f), Outcome.DEAD, reason="gone")
+        f.retire("d.test")
+        f.adjust(match="queue:b.test", queue_total_budget=0)
+        f.schedule(CrawlUri("https://e.test/", not_before=START + 60, meta={"x": 1}))
+        before, rows = f.summary(), [record(f, host) for host in "ABCD"]
+        f.pause()
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock) as f:
+        assert crawl_state(f) == "PAUSED"
+        f.resume()
+        assert f.summary() == before
+        for old, new in zip(rows, [record(f, host) for host in "ABCD"], strict=True):
+            assert (old.state, old.queued, old.expenditure, old.charges) == (
+                new.state,
+                new.queued,
+                new.expenditure,
+                new.charges,
+            )
+        assert f.schedule("https://a.test/0").value == "DUPLICATE"
+        assert crawl(f) == "ABCCCC"
+        assert [state(f, host) for host in "ABCD"] == ["EXHAUSTED", "RETIRED", "EXHAUSTED", "RETIRED"]
+        clock.advance(60)
+        assert one(f).uri.meta == {"x": 1}
+        assert f.dead_letters()[0].reason == "gone"
+
+
+def test_a_crash_returns_to_the_last_commit(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, polite=False)
+    f.schedule_many(pages("A", 3))
+    assert crawl(f, 1) == "A"
+    f.commit()
+    assert crawl(f, 1) == "A"
+    f.schedule_many(pages("B", 3))
+    f.adjust(queue_total_budget=0)
+    crash(f)
+    with on_disk(tmp_path) as f:
+        assert (f.summary().succeeded, f.summary().expenditure, f.queue("b.test")) == (1, 1, None)
+        assert record(f, "A").total_budget == -1
+        assert crawl(f) == "AA"
+
+
+def test_a_lease_of_a_crashed_process_counts_as_a_delivery_if_committed(tmp_path: Path) -> None:
+    f = on_disk(tmp_path)
+    f.schedule_many(pages("AB", 2))
+    committed = one(f)
+    f.commit()
+    lost = one(f)
+    crash(f)
+    with on_disk(tmp_path) as f:
+        for stale in committed, lost:
+            with pytest.raises(LeaseExpired):
+                f.finish(stale, Outcome.SUCCESS)
+        leases = f.lease(2)
+        assert [(lease.queue[0], lease.delivery) for lease in leases] == [("a", 2), ("b", 1)]
+        assert min(lease.id for lease in leases) > lost.id
+
+
+def test_leases_can_be_kept_across_a_crash(tmp_path: Path) -> None:
+    f = on_disk(tmp_path)
+    f.schedule_many(pages("A", 2))
+    lease = one(f)
+    f.commit()
+    crash(f)
+    with on_disk(tmp_path, keep_leases=True) as f:
+        assert (state(f, "A"), f.summary().in_process, f.lease(1)) == ("IN_PROCESS", 1, [])
+        f.finish(lease, Outcome.SUCCESS)
+        assert f.summary().succeeded == 1
+
+
+def test_a_lease_that_finds_nothing_commits(tmp_path: Path) -> None:
+    f = on_disk(tmp_path)
+    f.schedule_many(pages("A", 1))
+    f.retire("a.test")
+    assert f.lease(1) == []
+    crash(f)
+    with on_disk(tmp_path) as f:
+        assert state(f, "A") == "RETIRED"
+
+
+def test_many_operations_commit(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, commit_operations=10)
+    for url in pages("A", 25):
+        f.schedule(url)
+    crash(f)
+    with on_disk(tmp_path) as f:
+        assert record(f, "A").queued >= 15
+
+
+def test_crashes_count_towards_the_deliveries(tmp_path: Path) -> None:
+    for delivery in 1, 2:
+        f = on_disk(tmp_path, max_deliveries=2)
+        f.schedule_many(pages("A", 1))
+        assert one(f).delivery == delivery
+        f.commit()
+        crash(f)
+    with on_disk(tmp_path) as f:
+        assert (f.lease(1), f.summary().dead, f.state) == ([], 1, CrawlState.FINISHED)
+
+
+def test_only_a_difference_of_settings_counts_as_a_change(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        f.schedule_many(pages("A", 3))
+        assert crawl(f) == "A"
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        assert state(f, "A") == "RETIRED"
+    with on_disk(tmp_path) as f:
+        assert state(f, "A") == "RETIRED"
+    with on_disk(tmp_path, queue_total_budget=5) as f:
+        assert state(f, "A") == "INACTIVE"
+        assert crawl(f) == "AA"
+
+
+def test_adjustments_stay_on_top_of_new_settings(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.adjust(match="queue:a.test", queue_total_budget=1)
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        f.schedule_many(pages("AB", 5))
+        assert crawl(f) == "AAB"
+
+
+def test_an_operators_block_survives_a_crash(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    f = on_disk(tmp_path, clock)
+    f.schedule_many(pages("A", 1))
+    f.snooze("a.test", until=START + 200)
+    f.commit()
+    crash(f)
+    with on_disk(tmp_path, clock) as f:
+        assert f.lease(1) == []
+        assert f.next_ready_in() == pytest.approx(200)
+
+
+def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START + 10_000_000), polite=True) as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f, 1) == "A"
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        assert f.lease(1) == []
+        wait = f.next_ready_in()
+        assert wait is not None and wait <= 900.0
+
+
+def test_time_never_goes_backwards() -> None:
+    clock = ManualClock(START)
+    with memory(clock) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), Outcome.SUCCESS)
+        clock.set(START - 1000)
+        assert one(f).expires >= START + 300
+
+
+def test_a_wrong_argument_changes_nothing_and_leaves_the_frontier_open() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        lease = one(f)
+        wrongs: list[dict[str, Any]] = [{"fetch_seconds": "soon"}, {"discovered": 7}, {"crawl_delay": "x"}]
+        for wrong in wrongs:
+            with pytest.raises((TypeError, ValueError, FrontierError)):
+                f.finish(lease, Outcome.SUCCESS, **wrong)
+        with pytest.raises((TypeError, ValueError, FrontierError)):
+            f.finish(lease, "MAYBE")  # type: ignore[arg-type]
+        assert f.summary().in_process == 1
+        f.finish(lease, Outcome.SUCCESS)
+        f.check()
+
+
+def test_an_interrupt_in_mid_operation_aborts_to_the_commit_and_closes(tmp_path: Path) -> None:
+    f = on_disk(tmp_path)
+    f.schedule_many(pages("A", 2))
+    f.commit()
+
+    def interrupted() -> Iterator[str]:
+        yield "https://b.test/"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        f.schedule_many(interrupted())
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert (f.summary().queued, f.queue("b.test")) == (2, None)
+        f.check()
+
+
+class Faulty:
+    """A hook with an error."""
+
+    def on_finish(self, frontier: Frontier, lease: object, outcome: Outcome) -> None:
+        raise RuntimeError("a hook's own trouble")
+
+
+def test_the_errors_of_hooks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with memory(hooks=[Faulty()]) as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f) == "AA"
+    assert "a hook's own trouble" in caplog.text
+
+
+def test_a_frontier_belongs_to_its_thread() -> None:
+    with memory() as f:
+        errors: list[BaseException] = []
+
+        def elsewhere() -> None:
+            try:
+                f.schedule("https://a.test/")
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert [type(error) for error in errors] == [WrongThread]
+        assert crawl_state(f) == "NEW"
+
+
+def test_a_frontier_has_one_writer(tmp_path: Path) -> None:
+    with on_disk(tmp_path), pytest.raises(FrontierError) as caught:
+        on_disk(tmp_path)
+    assert isinstance(caught.value, FrontierLocked)
+    on_disk(tmp_path).close()
+
+
+def test_a_closed_frontier_says_so() -> None:
+    f = memory()
+    f.close()
+    for call in f.lease, f.commit, f.summary:
+        with pytest.raises(FrontierClosed):
+            call(*([1] if call == f.lease else []))
+    f.close()
+
+
+def test_settings_given_to_open_are_stored(tmp_path: Path) -> None:
+    Frontier.open(tmp_path / "frontier", make_settings(hold_queues=False), clock=ManualClock(START)).close()
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 1))
+        assert state(f, "A") == "READY"
