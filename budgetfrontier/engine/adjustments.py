@@ -135,9 +135,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     if effect["dry_run"]:
         return effect | _foresee(kernel, after)
     retired = kernel.counters.retired
-    kernel.change_settings(kernel.settings, adjustments)
-    if "precedence" in override.set:
-        kernel.refresh_inactive()
+    kernel.change_settings(kernel.settings, adjustments, precedence="precedence" in override.set)
     effect["revived_count"] = retired - kernel.counters.retired
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.settings, adjustments)
     return effect

@@ -400,7 +400,7 @@ class Frontier:
             now = self._session.now()
             if not self._keep_leases:
                 for lease in reversed(list(self._kernel.leases.out.values())):
-                    self._kernel.lose(lease, now, front=True, counted=False)
+                    self._kernel.release(lease, now, front=True)
                 self._session.settle()
             self._kernel.flush()
             self._kernel.env.commit()

@@ -98,10 +98,17 @@ class Kernel:
                 rules.take(queue, self.base)
             self.queues.dirty.add(queue.id)
 
-    def change_settings(self, settings: Settings, adjustments: list[Override]) -> None:
-        """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again."""
+    def change_settings(self, settings: Settings, adjustments: list[Override], *, precedence: bool = True) -> None:
+        """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
+
+        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired), and
+        then O(inactive).
+        """
         self.apply_settings(settings, adjustments)
         self.counters.settings_revision += 1
+        if precedence:
+            for queue_id in self.rotation.inactive():
+                self.refresh(self.queues.get(queue_id))
         self.revive_retired()
 
     def revive_retired(self) -> int:
@@ -113,11 +120,6 @@ class Kernel:
                 self.unretire(queue)
                 revived += 1
         return revived
-
-    def refresh_inactive(self) -> None:
-        """After a change of precedences: put the INACTIVE queues in the right FIFOs. O(inactive)."""
-        for queue_id in self.rotation.inactive():
-            self.refresh(self.queues.get(queue_id))
 
     # -- the URIs of a queue
 
@@ -376,31 +378,33 @@ class Kernel:
         else:
             self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
 
-    def lose(self, lease: Lease, now: float, *, front: bool = False, counted: bool = True) -> None:
-        """End a lease that nobody finished: its URI is delivered again, or dead after too many deliveries."""
-        key = lease.key
+    def count_delivery(self, lease: Lease, now: float) -> None:
+        """A lease ended and nobody finished it: count that, and give up on its URI when it is once too often."""
+        value = self._value(lease.key)
+        attempts, deliveries = _DELIVERY.unpack_from(value)
+        value = _DELIVERY.pack(attempts, min(deliveries + 1, 0xFFFF)) + value[4:]
+        if deliveries + 1 >= self.settings.frontier.max_deliveries:
+            self.bury(self.queues.get(lease.queue_id), lease.key, value, "max deliveries", now)
+        else:
+            self.env.txn.put(lease.key, value, db=self._pending)
+
+    def release(self, lease: Lease, now: float, *, front: bool = False) -> None:
+        """End a lease that nobody finished; its queue joins the ring, at its front or its back."""
         queue = self.queues.get(lease.queue_id)
         self.leases.remove(lease)
         queue.out -= 1
         queue.reserved -= lease.cost
-        if counted:
-            value = self._value(key)
-            attempts, deliveries = _DELIVERY.unpack_from(value)
-            value = _DELIVERY.pack(attempts, min(deliveries + 1, 0xFFFF)) + value[4:]
-            if deliveries + 1 >= self.settings.frontier.max_deliveries:
-                self.bury(queue, key, value, "max deliveries", now)
-            else:
-                self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
+        self.queues.dirty.add(queue.id)
         after = rules.after_lease_lost(queue, now)
         if after is not queue.state or (after is READY and front):
             self.rotation.move(queue, after, front=front)
-        self.queues.dirty.add(queue.id)
 
     def expire(self, now: float) -> None:
         """End the leases whose deadline has come."""
         if now >= self.leases.next_expiry:
             for lease in self.leases.due(now):
-                self.lose(lease, now)
+                self.count_delivery(lease, now)
+                self.release(lease, now)
 
     # -- later
 

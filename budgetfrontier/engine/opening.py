@@ -41,7 +41,6 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         _take_leases(kernel, now, keep_leases=keep_leases)
         if stored is not None and _differ(stored, in_force):
             kernel.change_settings(in_force, adjustments)
-            kernel.refresh_inactive()
             _audit_change(kernel, stored, in_force, now)
         else:
             kernel.apply_settings(in_force, adjustments)
@@ -88,8 +87,10 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     for lease in leases:
         kernel.leases.keep(lease)
     if not keep_leases:
+        for lease in leases:
+            kernel.count_delivery(lease, now)
         for lease in reversed(leases):
-            kernel.lose(lease, now, front=True)
+            kernel.release(lease, now, front=True)
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:

@@ -223,10 +223,7 @@ def _queue(txn: lmdb.Transaction, db: Tables, key: str) -> QueueRecord | None:
     found = txn.get(name, db=db[keys.QUEUE_IDS]) if 0 < len(name) <= keys.MAX_QUEUE_KEY else None
     if found is None:
         return None
-    queue = decode_queue(txn.get(found, db=db[keys.QUEUES]))
-    settings, adjustments = _settings(txn, db)
-    _refresh(txn, db, queue, Effective(settings.frontier, [*settings.overrides, *adjustments]))
-    return queue
+    return decode_queue(txn.get(found, db=db[keys.QUEUES]))
 
 
 def audit(txn: lmdb.Transaction, db: Tables, limit: int | None = None) -> list[AuditEntry]:
@@ -277,13 +274,16 @@ class Reader:
             if time.monotonic() - self._began < MAX_AGE and self._env.info()["last_txnid"] == self._txn.id():
                 return self._txn
             self._txn.abort()
-        try:
-            self._txn = self._env.begin()
-        except lmdb.MapResizedError:  # the writer's map has grown
-            self._env.set_mapsize(0)
-            self._txn = self._env.begin()
+        self._txn = self._begin()
         self._began = time.monotonic()
         return self._txn
+
+    def _begin(self) -> lmdb.Transaction:
+        try:
+            return self._env.begin()
+        except lmdb.MapResizedError:  # the writer's map has grown
+            self._env.set_mapsize(0)
+            return self._env.begin()
 
     def close(self) -> None:
         """Let go of the files."""
@@ -326,12 +326,17 @@ class Reader:
 
     def queues(self) -> Iterator[QueueRecord]:
         """Every queue, oldest first. Holds one snapshot until it is done."""
-        with self._env.begin() as txn:
+        with self._begin() as txn:
             yield from queues(txn, self._db)
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue by its key, None if there is none."""
-        return _queue(self._now_txn(), self._db, key)
+        txn = self._now_txn()
+        queue = _queue(txn, self._db, key)
+        if queue is not None:
+            settings, adjustments = _settings(txn, self._db)
+            _refresh(txn, self._db, queue, Effective(settings.frontier, [*settings.overrides, *adjustments]))
+        return queue
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
         """The first URIs of a queue, in the order in which they would go out."""
@@ -360,7 +365,7 @@ class Reader:
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier. O(everything)."""
-        with self._env.begin() as txn:
+        with self._begin() as txn:
             check(txn, self._db)
 
     def answer(self, number: int) -> AuditEntry | None:
