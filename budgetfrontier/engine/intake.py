@@ -123,7 +123,7 @@ class Intake:
         return url, fingerprint, queue
 
     def _queue_key(self, uri: CrawlUri) -> str:
-        key = self._assign(uri)
+        key: object = self._assign(uri)
         if not isinstance(key, str) or not 0 < len(key.encode("utf-8", "replace")) <= keys.MAX_QUEUE_KEY:
             raise InvalidUrl("queue", "the queue assignment policy gave no key of 1 to 255 bytes")
         return key
@@ -157,7 +157,7 @@ class Intake:
         candidates: list[Candidate] = []
         settings = self._kernel.base
         known = self._known.get
-        plain, digest, query = _PLAIN, xxhash.xxh3_128_digest, getattr(self._canonical, "query", None)
+        plain, digest, query = _PLAIN, xxhash.xxh3_128_digest, getattr(self._canonical, "query", str)
         longest = uris.MAX_LENGTH
         cost = None
         if via is None and self._kernel.trivial and self._by_authority:
@@ -192,10 +192,11 @@ class Intake:
             tally.full += not known
             return
         # Each form is stored once, in key order; the first of a form in the batch is the one that counts.
+        first: dict[Any, int]
         first = {c[0]: i for i, c in zip(range(len(candidates) - 1, -1, -1), reversed(candidates), strict=True)}
         forced = [i for i, c in enumerate(candidates) if c[0] is None] if first.pop(None, None) is not None else []
         put = txn.cursor(seen).put
-        admitted = [first[key] for key in sorted(first) if put(key, b"", True, False)]  # type: ignore[type-var]
+        admitted = [first[key] for key in sorted(first) if put(key, b"", True, False)]
         admitted += forced
         tally.added += len(admitted)
         tally.duplicate += len(candidates) - len(admitted)
@@ -271,11 +272,11 @@ def _renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 def _checked(uri: CrawlUri, url: str) -> bytes:
     """The record of a CrawlUri; what cannot be stored is INVALID, for one URI must not poison its batch."""
-    if (uri.via is not None and type(uri.via) is not str) or type(uri.hops) is not str:
-        raise InvalidUrl("type", "via and hops are text")
-    if not all(isinstance(n, int) for n in (uri.priority, uri.directive, uri.cost or 0)) or not 0 <= uri.directive <= 3:
+    numbers: list[object] = [uri.priority, uri.directive, uri.cost or 0]
+    if not all(isinstance(n, int) for n in numbers) or not 0 <= uri.directive <= 3:
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
-    if uri.not_before is not None and not (isinstance(uri.not_before, int | float) and isfinite(uri.not_before)):
+    when: object = uri.not_before
+    if when is not None and not (isinstance(when, int | float) and isfinite(when)):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
     try:
         value = encode_uri(uri, url)

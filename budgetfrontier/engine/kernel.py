@@ -101,8 +101,8 @@ class Kernel:
     def change_settings(self, settings: Settings, adjustments: list[Override], *, precedence: bool = True) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
 
-        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired), and
-        then O(inactive).
+        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired),
+        and then O(inactive).
         """
         self.apply_settings(settings, adjustments)
         self.counters.settings_revision += 1
@@ -358,7 +358,8 @@ class Kernel:
             self.rotation.move(queue, after)
 
     def _value(self, key: bytes) -> bytes:
-        value: bytes = self.env.txn.get(key, db=self.env.db[keys.PENDING])
+        value = self.env.txn.get(key, db=self._pending)
+        assert value is not None, key
         return value
 
     def _retry(

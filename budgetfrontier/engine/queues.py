@@ -30,6 +30,7 @@ class Queues:
         queue = self.cache.get(queue_id)
         if queue is None:
             value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
+            assert value is not None, queue_id
             queue = self.cache[queue_id] = decode_queue(value)
         return queue
 

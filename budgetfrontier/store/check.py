@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-import lmdb
-
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.store import keys, meta
@@ -19,7 +17,7 @@ from budgetfrontier.store.records import Counters, decode_dead, decode_future, d
 _TOLD = 20  # problems in one message
 
 
-def check(txn: lmdb.Transaction, db: dict[str, Any]) -> None:
+def check(txn: keys.Txn, db: dict[str, Any]) -> None:
     """Raise CorruptFrontier with every invariant that does not hold."""
     problems = _Checker(txn, db).problems()
     if problems:
@@ -28,7 +26,7 @@ def check(txn: lmdb.Transaction, db: dict[str, Any]) -> None:
 
 
 class _Checker:
-    def __init__(self, txn: lmdb.Transaction, db: dict[str, Any]) -> None:
+    def __init__(self, txn: keys.Txn, db: dict[str, Any]) -> None:
         self._txn = txn
         self._db = db
         self._found: list[str] = []

@@ -200,7 +200,7 @@ class Environment:
             room += info["map_size"]
         self.operations = min(room // OPERATION_ROOM, 1 << 30)
         """How many operations the map has room for before the next commit."""
-        self.txn: lmdb.Transaction = self.env.begin(write=True)
+        self.txn: keys.Txn = self.env.begin(write=True)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
 
     def entries(self, table: str) -> int:

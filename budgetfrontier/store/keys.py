@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import TypeAlias
+
+import lmdb
+
+Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
 SCHEMA = 1  # of all that is below
 

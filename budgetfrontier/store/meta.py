@@ -5,39 +5,39 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-import lmdb
 import msgspec
 
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, decode_counters
 
 
-def read_counters(txn: lmdb.Transaction, db: Any) -> Counters:
+def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """The totals as of the last commit, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
     return Counters() if value is None else decode_counters(value)
 
 
-def read_settings(txn: lmdb.Transaction, db: Any) -> tuple[Settings | None, list[Override]]:
+def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Override]]:
     """The stored settings, None in a new frontier, and the adjustments made on top of them."""
     value = txn.get(b"settings", db=db)
     adjustments = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"[]", type=list[Override])
     return None if value is None else Settings.from_dict(msgspec.json.decode(value)), adjustments
 
 
-def write_settings(txn: lmdb.Transaction, db: Any, settings: Settings, adjustments: list[Override]) -> None:
+def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
     """Store settings and adjustments with the current transaction."""
     txn.put(b"settings", msgspec.json.encode(settings.to_dict()), db=db)
     txn.put(b"adjustments", msgspec.json.encode(adjustments), db=db)
 
 
-def read_suffixes(txn: lmdb.Transaction, db: Any) -> str | None:
+def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
     """The public suffix list that was stored when it was first needed, so that an upgrade moves no queue."""
     value = txn.get(b"suffixes", db=db)
     return None if value is None else zlib.decompress(value).decode()
 
 
-def write_suffixes(txn: lmdb.Transaction, db: Any, text: str) -> None:
+def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
     """Store the public suffix list."""
     txn.put(b"suffixes", zlib.compress(text.encode()), db=db)

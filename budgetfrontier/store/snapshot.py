@@ -93,7 +93,7 @@ def row(queue: QueueRecord) -> dict[str, Any]:
     return values
 
 
-def summary(txn: lmdb.Transaction, db: Tables, counters: Counters) -> Summary:
+def summary(txn: keys.Txn, db: Tables, counters: Counters) -> Summary:
     """The cheap counters. O(1)."""
     c = counters
     states = {
@@ -135,7 +135,7 @@ def summary_line(totals: Summary) -> str:
     )
 
 
-def _items(txn: lmdb.Transaction, db: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+def _items(txn: keys.Txn, db: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
     cursor = txn.cursor(db)
     if cursor.set_range(start) if start else cursor.first():
         for key, value in cursor.iternext():
@@ -144,7 +144,7 @@ def _items(txn: lmdb.Transaction, db: Any, start: bytes = b"") -> Iterator[tuple
             yield key, value
 
 
-def queues(txn: lmdb.Transaction, db: Tables) -> Iterator[QueueRecord]:
+def queues(txn: keys.Txn, db: Tables) -> Iterator[QueueRecord]:
     """Every queue, in the order in which they were first seen, with the budgets now in force. O(queues)."""
     counters = meta.read_counters(txn, db[keys.META])
     settings, adjustments = _settings(txn, db)
@@ -156,7 +156,7 @@ def queues(txn: lmdb.Transaction, db: Tables) -> Iterator[QueueRecord]:
         yield queue
 
 
-def _refresh(txn: lmdb.Transaction, db: Tables, queue: QueueRecord, effective: Effective) -> None:
+def _refresh(txn: keys.Txn, db: Tables, queue: QueueRecord, effective: Effective) -> None:
     """Show the budgets that the engine will take at the queue's next turn."""
     url = next((p.uri.url for p in pending(txn, db, queue, 1)), None)
     if url is not None or effective.trivial:
@@ -165,7 +165,7 @@ def _refresh(txn: lmdb.Transaction, db: Tables, queue: QueueRecord, effective: E
         queue.total_budget = settings.queue_total_budget
 
 
-def report(txn: lmdb.Transaction, db: Tables, *, generated: float) -> Report:
+def report(txn: keys.Txn, db: Tables, *, generated: float) -> Report:
     """The whole frontier as of the transaction. O(queues)."""
     counters = meta.read_counters(txn, db[keys.META])
     settings, _ = meta.read_settings(txn, db[keys.META])
@@ -181,7 +181,7 @@ def report(txn: lmdb.Transaction, db: Tables, *, generated: float) -> Report:
 
 
 def pending(
-    txn: lmdb.Transaction, db: Tables, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()
+    txn: keys.Txn, db: Tables, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()
 ) -> Iterator[PendingUri]:
     """The URIs of a queue in the order in which they would go out."""
     prefix = keys.u32.pack(queue.id)
@@ -199,40 +199,46 @@ def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -
     )
 
 
-def _future(txn: lmdb.Transaction, db: Tables) -> Iterator[PendingUri]:
+def _future(txn: keys.Txn, db: Tables) -> Iterator[PendingUri]:
     for key, value in _items(txn, db[keys.FUTURE]):
         row = decode_future(value)
-        queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=db[keys.QUEUES]))
+        queue = _queue_by_id(txn, db, keys.u32.pack(row.queue))
         yield _pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
 
 
-def _leases(txn: lmdb.Transaction, db: Tables) -> Iterator[Lease]:
+def _leases(txn: keys.Txn, db: Tables) -> Iterator[Lease]:
     for key, value in _items(txn, db[keys.LEASES]):
         row = decode_lease(value)
-        queue = decode_queue(txn.get(keys.u32.pack(row.queue), db=db[keys.QUEUES]))
-        yield restore_lease(keys.u64.unpack(key)[0], row, queue, txn.get(row.key, db=db[keys.PENDING]))
+        queue = _queue_by_id(txn, db, keys.u32.pack(row.queue))
+        record = txn.get(row.key, db=db[keys.PENDING])
+        assert record is not None, row
+        yield restore_lease(keys.u64.unpack(key)[0], row, queue, record)
 
 
-def _settings(txn: lmdb.Transaction, db: Tables) -> tuple[Settings, list[Override]]:
+def _settings(txn: keys.Txn, db: Tables) -> tuple[Settings, list[Override]]:
     settings, adjustments = meta.read_settings(txn, db[keys.META])
     return settings or Settings(), adjustments
 
 
-def _queue(txn: lmdb.Transaction, db: Tables, key: str) -> QueueRecord | None:
+def _queue(txn: keys.Txn, db: Tables, key: str) -> QueueRecord | None:
     name = key.encode("utf-8", "replace")
     found = txn.get(name, db=db[keys.QUEUE_IDS]) if 0 < len(name) <= keys.MAX_QUEUE_KEY else None
-    if found is None:
-        return None
-    return decode_queue(txn.get(found, db=db[keys.QUEUES]))
+    return None if found is None else _queue_by_id(txn, db, found)
 
 
-def audit(txn: lmdb.Transaction, db: Tables, limit: int | None = None) -> list[AuditEntry]:
+def _queue_by_id(txn: keys.Txn, db: Tables, key: bytes) -> QueueRecord:
+    value = txn.get(key, db=db[keys.QUEUES])
+    assert value is not None, key
+    return decode_queue(value)
+
+
+def audit(txn: keys.Txn, db: Tables, limit: int | None = None) -> list[AuditEntry]:
     """The last `limit` commands that were applied, newest last."""
     entries = [decode_audit(value) for _, value in _items(txn, db[keys.AUDIT])]
     return entries if limit is None else entries[-limit:] if limit else []
 
 
-def dead_letters(txn: lmdb.Transaction, db: Tables, limit: int | None = None) -> list[DeadLetter]:
+def dead_letters(txn: keys.Txn, db: Tables, limit: int | None = None) -> list[DeadLetter]:
     """The dead letters, oldest first."""
     letters: list[DeadLetter] = []
     for key, value in _items(txn, db[keys.DEAD]):
@@ -265,10 +271,10 @@ class Reader:
             except BaseException:
                 self._env.close()
                 raise
-        self._txn: lmdb.Transaction | None = None
+        self._txn: keys.Txn | None = None
         self._began = 0.0
 
-    def _now_txn(self) -> lmdb.Transaction:
+    def _now_txn(self) -> keys.Txn:
         """The snapshot to read from: that of the last call, unless it has become old or a commit has come since."""
         if self._txn is not None:
             if time.monotonic() - self._began < MAX_AGE and self._env.info()["last_txnid"] == self._txn.id():
@@ -278,7 +284,7 @@ class Reader:
         self._began = time.monotonic()
         return self._txn
 
-    def _begin(self) -> lmdb.Transaction:
+    def _begin(self) -> keys.Txn:
         try:
             return self._env.begin()
         except lmdb.MapResizedError:  # the writer's map has grown
