@@ -1,0 +1,67 @@
+"""What the figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+
+def describe(folder: Path, core: int) -> dict[str, str]:
+    """Processor, memory, disk, kernel and versions, for the head of a result."""
+    return {
+        "processor": processor(),
+        "cores": f"{os.cpu_count()}, measured on number {core}",
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / (1 << 30):.1f} GiB",
+        "file system": file_system(folder),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "lmdb": f"{version('lmdb')} with LMDB {lmdb_version()}",
+        "msgspec, xxhash, can_ada": ", ".join(map(version, ("msgspec", "xxhash", "can_ada"))),
+        "scrapy": version("scrapy"),
+        "commit": commit(),
+        "load before": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def processor() -> str:
+    """The processor's name as the kernel gives it."""
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
+def slug() -> str:
+    """The processor's name for a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)", "", processor()).lower()).strip("-")
+
+
+def file_system(folder: Path) -> str:
+    """The type of the file system that holds `folder`."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    above = [(len(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
+    return max(above)[1]
+
+
+def version(package: str) -> str:
+    """The installed version of a package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def lmdb_version() -> str:
+    """The version of the C library, with which py-lmdb was built."""
+    import lmdb
+
+    return ".".join(map(str, lmdb.version()))
+
+
+def commit() -> str:
+    """The commit that was measured; "+" when files were changed since."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
