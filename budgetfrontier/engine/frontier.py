@@ -368,17 +368,17 @@ class Frontier:
         return int(self._steer("delete", args, who, reason).effect["deleted"])
 
     def replay(
-        self, ids: Iterable[int] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self, letters: Iterable[int | DeadLetter] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
-        """Put dead letters back on their queues, by id or by queue; all of them when neither is given."""
-        args = {"ids": None if ids is None else list(ids), "queue": queue}
+        """Put dead letters back on their queues: these (or their ids), those of a queue, or all."""
+        args = {"ids": _ids(letters), "queue": queue}
         return int(self._steer("replay", args, who, reason).effect["replayed"])
 
     def drop_dead_letters(
-        self, ids: Iterable[int] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self, letters: Iterable[int | DeadLetter] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
-        """Drop dead letters for good, by id or by queue; all of them when neither is given."""
-        args = {"ids": None if ids is None else list(ids), "queue": queue}
+        """Drop dead letters for good: these (or their ids), those of a queue, or all."""
+        args = {"ids": _ids(letters), "queue": queue}
         return int(self._steer("drop", args, who, reason).effect["dropped"])
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
@@ -462,6 +462,12 @@ class Frontier:
             queue = self._kernel.queues.get(lease.queue_id)
             queue.block = max(queue.block, now + delay)
         return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
+
+
+def _ids(letters: Iterable[int | DeadLetter] | None) -> list[int] | None:
+    if letters is None:
+        return None
+    return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
 
 
 def _seconds(value: float, name: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,14 +22,14 @@ _ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
 
 class Hooks:
-    """The hooks of one frontier: objects, or modules, with any of the functions in `NAMES`.
+    """The hooks of one frontier: objects or modules with any of the functions in `NAMES`, or functions of those names.
 
     Each is called with the frontier first. A queue is given as a copy of its record.
     """
 
     def __init__(self, frontier: Any, hooks: Sequence[object]) -> None:
         self._frontier = frontier
-        self._hooks = {name: [getattr(h, name) for h in hooks if hasattr(h, name)] for name in NAMES}
+        self._hooks = {name: [hook for h in hooks if (hook := _find(h, name)) is not None] for name in NAMES}
         self.on_finish = bool(self._hooks["on_finish"])
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
         self._running = False
@@ -83,3 +83,9 @@ class Hooks:
                         log.exception("the hook %s of %r failed; the crawl goes on", name, hook)
         finally:
             self._running = False
+
+
+def _find(hook: object, name: str) -> Callable[..., object] | None:
+    if getattr(hook, "__name__", None) == name and callable(hook):
+        return hook
+    return getattr(hook, name, None)
