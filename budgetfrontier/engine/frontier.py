@@ -368,14 +368,24 @@ class Frontier:
         return int(self._steer("delete", args, who, reason).effect["deleted"])
 
     def replay(
-        self, letters: Iterable[int | DeadLetter] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self,
+        letters: Iterable[int | DeadLetter] | None = None,
+        *,
+        queue: str | None = None,
+        reason: str = "",
+        who: str | None = None,
     ) -> int:
         """Put dead letters back on their queues: these (or their ids), those of a queue, or all."""
         args = {"ids": _ids(letters), "queue": queue}
         return int(self._steer("replay", args, who, reason).effect["replayed"])
 
     def drop_dead_letters(
-        self, letters: Iterable[int | DeadLetter] | None = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self,
+        letters: Iterable[int | DeadLetter] | None = None,
+        *,
+        queue: str | None = None,
+        reason: str = "",
+        who: str | None = None,
     ) -> int:
         """Drop dead letters for good: these (or their ids), those of a queue, or all."""
         args = {"ids": _ids(letters), "queue": queue}
