@@ -117,6 +117,7 @@ class Frontier:
             try:
                 self._intake.take(batch, tally, self._session.now())
                 self._session.settle()
+                self._kernel.queues.trim()
             except BaseException as e:
                 self._session.abandon(e)
             self._session.leave(len(batch))
@@ -143,6 +144,7 @@ class Frontier:
             if kernel.counters.state is CrawlState.RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
+                kernel.queues.trim()
                 leases = kernel.lease(count, ttl, now)
             if not leases:
                 session.settle()
