@@ -94,10 +94,12 @@ def adjust(args: argparse.Namespace) -> None:
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
     override = validate_override(args.match, settings)  # before asking: what is wrong is our answer, not the engine's
-    details = {"match": override.match, "set": override.set, "dry_run": args.dry_run}
+    details: dict[str, Any] = {"match": override.match, "set": override.set}
+    if args.dry_run:
+        details["dry_run"] = True
     effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
-        json.dump(effect, sys.stdout, indent=1)
+        json.dump(details | effect, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
     changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)

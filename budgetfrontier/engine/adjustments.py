@@ -38,7 +38,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     """What `adjust` did, or with `dry_run` would do.
 
     `before` and `after` are the values in force for what `match` names. A dry run lists the queues that would retire
-    and revive, and what the revived could then spend; a real one only counts the queues that get another look.
+    and revive (the first 1,000; it counts them all), and what the revived could then spend; a real one only counts the
+    queues that get another look. `id` is that of its audit entry.
     """
 
     id: int
@@ -47,11 +48,11 @@ class Adjustment(msgspec.Struct, kw_only=True):
     dry_run: bool
     before: dict[str, Any]
     after: dict[str, Any]
-    retired: list[str]
-    revived: list[str]
-    retired_count: int
-    revived_count: int
-    spend: int
+    retired: list[str] = []
+    revived: list[str] = []
+    retired_count: int = 0
+    revived_count: int = 0
+    spend: int = 0
 
 
 # -- the commands: each changes the kernel and returns the effect that the audit keeps
@@ -121,18 +122,10 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     after = Effective(kernel.settings.frontier, [*kernel.settings.overrides, *adjustments])
     sample = _sample(kernel, override.match)
     effect: dict[str, Any] = {
-        "match": override.match,
-        "set": override.set,
         "before": _values(kernel.effective.for_uri(*sample), override),
         "after": _values(after.for_uri(*sample), override),
-        "dry_run": bool(args.get("dry_run")),
-        "retired": [],
-        "revived": [],
-        "retired_count": 0,
-        "revived_count": 0,
-        "spend": 0,
     }
-    if effect["dry_run"]:
+    if args.get("dry_run"):
         return effect | _foresee(kernel, after)
     retired = kernel.counters.retired
     kernel.change_settings(kernel.settings, adjustments, precedence="precedence" in override.set)

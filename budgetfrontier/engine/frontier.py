@@ -323,9 +323,11 @@ class Frontier:
         O(queues).
         """
         self._session.enter()
-        args = {"match": match, "set": dict(validate_override(match, settings).set), "dry_run": dry_run}
+        args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
+        if dry_run:
+            args["dry_run"] = True
         effect = self._steer("adjust", args, who, reason).effect
-        return Adjustment(id=self._kernel.counters.audit, **effect)
+        return Adjustment(id=self._kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
