@@ -1,13 +1,63 @@
-"""For tests, ours and those of users: a clock that is moved by hand, and a crash without a process to kill."""
+"""For tests, ours and those of users: a clock moved by hand, crashes and full disks on demand, URIs for Hypothesis."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.model import CrawlUri, Directive
 
-__all__ = ["ManualClock", "crash"]
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["ManualClock", "crash", "crawl_uris", "fail_commit", "urls"]
 
 
 def crash(frontier: Frontier) -> None:
     """End a frontier as SIGKILL would: nothing since the last commit is kept, no lease is given back."""
     frontier._session.shut("this frontier was crashed by a test; open it again")
+
+
+def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None = None) -> None:
+    """Let the `nth` commit from now fail with `error`, by default as on a full disk."""
+    env = frontier._session.kernel.env
+    commit, left = env.commit, nth
+
+    def failing() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise error or StorageFull()
+        commit()
+
+    env.commit = failing  # type: ignore[method-assign]
+
+
+def urls(*, hosts: int = 5, pages: int = 20) -> SearchStrategy[str]:
+    """A Hypothesis strategy of valid URLs on a few hosts, so that queues fill and duplicates happen."""
+    from hypothesis import strategies as st
+
+    return st.builds(
+        "{}://host{}.example/{}{}".format,
+        st.sampled_from(("http", "https")),
+        st.integers(0, hosts - 1),
+        st.integers(0, pages - 1),
+        st.sampled_from(("", "?a=1", "?b=2&a=1", "?utm_source=x")),
+    )
+
+
+def crawl_uris(*, hosts: int = 5, pages: int = 20) -> SearchStrategy[CrawlUri]:
+    """A Hypothesis strategy of CrawlUris with directives, priorities and costs."""
+    from hypothesis import strategies as st
+
+    return st.builds(
+        CrawlUri,
+        urls(hosts=hosts, pages=pages),
+        directive=st.sampled_from(Directive),
+        priority=st.integers(-3, 3),
+        cost=st.none() | st.integers(0, 5),
+        via=st.none() | urls(hosts=hosts, pages=pages),
+        force=st.booleans(),
+    )
