@@ -373,7 +373,7 @@ class Frontier:
 
     def replay(
         self,
-        letters: Iterable[int | DeadLetter] | None = None,
+        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
         *,
         queue: str | None = None,
         reason: str = "",
@@ -385,7 +385,7 @@ class Frontier:
 
     def drop_dead_letters(
         self,
-        letters: Iterable[int | DeadLetter] | None = None,
+        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
         *,
         queue: str | None = None,
         reason: str = "",
@@ -478,9 +478,11 @@ class Frontier:
         return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
 
 
-def _ids(letters: Iterable[int | DeadLetter] | None) -> list[int] | None:
+def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[int] | None:
     if letters is None:
         return None
+    if isinstance(letters, DeadLetter | int):
+        letters = [letters]
     return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
 
 
