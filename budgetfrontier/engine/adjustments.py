@@ -128,7 +128,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     if args.get("dry_run"):
         return effect | _foresee(kernel, after)
     retired = kernel.counters.retired
-    kernel.change_settings(kernel.settings, adjustments, precedence="precedence" in override.set)
+    kernel.change_settings(kernel.settings, adjustments, now, precedence="precedence" in override.set)
     effect["revived_count"] = retired - kernel.counters.retired
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.settings, adjustments)
     return effect

@@ -98,11 +98,13 @@ class Kernel:
                 rules.take(queue, self.base)
             self.queues.dirty.add(queue.id)
 
-    def change_settings(self, settings: Settings, adjustments: list[Override], *, precedence: bool = True) -> None:
+    def change_settings(
+        self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True
+    ) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
 
-        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired),
-        and then O(inactive).
+        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired
+        + leases out), and then O(inactive).
         """
         self.apply_settings(settings, adjustments)
         self.counters.settings_revision += 1
@@ -110,6 +112,19 @@ class Kernel:
             for queue_id in self.rotation.inactive():
                 self.refresh(self.queues.get(queue_id))
         self.revive_retired()
+        for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
+            queue = self.queues.get(queue_id)
+            if queue.state is IN_PROCESS:  # a budget that was raised may let more of its URIs out
+                self.refresh(queue)
+                self._move_on(queue, now)
+
+    def _move_on(self, queue: QueueRecord, now: float) -> None:
+        """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
+        head = self.head(queue)
+        assert head is not None, queue
+        after = rules.after_turn(queue, self.settings_for(decode_uri(head[1][4:]).url, queue.queue), now)
+        if after is not IN_PROCESS:
+            self.rotation.move(queue, after)
 
     def revive_retired(self) -> int:
         """Every RETIRED queue that its operator did not retire by name: to the back of its FIFO. O(retired)."""

@@ -40,7 +40,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.apply_settings(stored or in_force, adjustments)
         _take_leases(kernel, now, keep_leases=keep_leases)
         if stored is not None and _differ(stored, in_force):
-            kernel.change_settings(in_force, adjustments)
+            kernel.change_settings(in_force, adjustments, now)
             _audit_change(kernel, stored, in_force, now)
         else:
             kernel.apply_settings(in_force, adjustments)
