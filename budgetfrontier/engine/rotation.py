@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from sortedcontainers import SortedDict
+
 from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.model import QueueRecord, QueueState
@@ -30,7 +32,7 @@ class Rotation:
         self.ring: deque[int] = deque()
         self.next_wake = NEVER
         """A lower bound of the wake times of the snoozed."""
-        self.waiting: dict[int, int] = {}
+        self.waiting: SortedDict[int, int] = SortedDict()
         """INACTIVE queues, by precedence."""
         self.best_waiting = NONE_WAITING
         self.on_move: Callable[[QueueRecord, QueueState], None] | None = None
@@ -50,12 +52,12 @@ class Rotation:
                 break
             precedence += 1
         if len(self.waiting) == 1:
-            self.waiting = {next(iter(self.waiting)): self._counters.inactive}
+            self.waiting[self.waiting.peekitem(0)[0]] = self._counters.inactive
         elif self.waiting:
             for key in cursor.iternext(keys=True, values=False) if cursor.first() else ():
                 if key != keys.SENTINEL:
                     self.waiting[keys.fifo.unpack(key)[0]] += 1
-        self.best_waiting = min(self.waiting, default=NONE_WAITING)
+        self.best_waiting = self.waiting.peekitem(0)[0] if self.waiting else NONE_WAITING
         self.next_wake = self.first_wake()
 
     def first_wake(self) -> float:
@@ -146,7 +148,7 @@ class Rotation:
         self.waiting[precedence] -= 1
         if not self.waiting[precedence]:
             del self.waiting[precedence]
-            self.best_waiting = min(self.waiting, default=NONE_WAITING)
+            self.best_waiting = self.waiting.peekitem(0)[0] if self.waiting else NONE_WAITING
 
     def set_precedence(self, queue: QueueRecord, precedence: int) -> None:
         """Give a queue another precedence; an INACTIVE one goes to the back of that FIFO."""
