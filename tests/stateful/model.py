@@ -220,7 +220,7 @@ class Model:
     def lease(self, number: int, ttl: float) -> list[int]:
         self.expire()
         given: list[int] = []
-        if self.state in ("NEW", "RUNNING", "FINISHED"):
+        if self.state == "RUNNING":
             self.bring_due()
             while len(given) < number and (self.ring or self.waiting()):
                 if not self.ring:
@@ -229,6 +229,9 @@ class Model:
                 queue = self.ring[0]
                 if queue.replenish <= 0 or self.over(queue):
                     self.move(queue, RETIRED)
+                    continue
+                if not self.may_hand_out(queue):  # its means were cut while leases are out
+                    self.move(queue, IN_PROCESS)
                     continue
                 uri = self.head(queue)
                 uri.out = True
@@ -284,16 +287,15 @@ class Model:
             uri.retries += 1
             outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
         retry_delay = self.options["retry_delay"] if options["delay"] is None else options["delay"]
-        polite = self.politeness(options["fetch_seconds"], options["crawl_delay"])
-        longer = max(polite, retry_delay)
+        pause = self.politeness(options["fetch_seconds"], options["crawl_delay"])
         if outcome == "RETRY" and self.options["retry_scope"] == "queue":
-            queue.wake = max(queue.wake, self.now + longer)
-        elif outcome not in ("DEFERRED", "DISREGARDED"):
-            queue.wake = max(queue.wake, self.now + polite)
+            pause = max(pause, retry_delay)
+        if outcome not in ("DEFERRED", "DISREGARDED"):
+            queue.wake = max(queue.wake, self.now + pause)
         self.schedule(*discovered, within=True)
         del self.leases[number]
         uri.out = False
-        self.charge(queue, uri, outcome, longer)
+        self.charge(queue, uri, outcome, retry_delay)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -329,13 +331,13 @@ class Model:
             self.move(queue, EXHAUSTED)
         elif queue.state == INACTIVE:
             pass
-        elif queue.balance <= 0 and not queue.out:
-            self.move(queue, INACTIVE)
+        elif queue.balance <= 0:
+            self.move(queue, IN_PROCESS if queue.out else INACTIVE)
         elif any(fifo for precedence, fifo in self.fifos.items() if precedence < queue.precedence):
             queue.balance = 0
             self.move(queue, INACTIVE)
-        else:
-            self.move(queue, SNOOZED if queue.wake > self.now else READY)
+        elif queue.state != READY or queue.wake > self.now or not self.may_hand_out(queue):
+            self.move(queue, SNOOZED if queue.wake > self.now else READY)  # one that is READY keeps its place
 
     def renew(self, number: int, ttl: float) -> bool:
         self.expire()
@@ -362,7 +364,8 @@ class Model:
             if not queue.by_name:
                 self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
         for queue in self.queues.values():
-            self.reconsider(queue)
+            if queue.state == IN_PROCESS:
+                self.reconsider(queue)
         self.settle()
 
     def pause(self) -> None:

@@ -71,6 +71,8 @@ option_sets = st.fixed_dictionaries(
         "retry_scope": st.sampled_from(("queue", "uri")),
     }
 )
+PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
 
 
@@ -101,8 +103,8 @@ def same(what: str, told: object, expected: object) -> None:
 class FrontierMachine(RuleBasedStateMachine):
     """Rules are the operations of both; `agree` compares."""
 
-    @initialize(options=option_sets)
-    def begin(self, options: dict[str, Any]) -> None:
+    @initialize(options=option_sets, pages=st.sampled_from((0, 1, 2, 4, 8)))
+    def begin(self, options: dict[str, Any], pages: int) -> None:
         self.options = options
         self.folder = tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
         self.clock = ManualClock(1_000_000.0)
@@ -111,6 +113,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self.handed: list[tuple[Any, int]] = []
         self.model = Model(dict(options), self.clock.time())
         self.frontier = self.open(settings_of(options))
+        self.schedule_many([SEED | {"url": f"https://{host}/seed/{page}"} for page in range(pages) for host in HOSTS])
 
     def open(self, settings: Settings | None, *, keep_leases: bool = False) -> Frontier:
         self.kept = keep_leases
@@ -157,6 +160,16 @@ class FrontierMachine(RuleBasedStateMachine):
         for lease in given:
             assert all(lease.id > older.id for older, _ in self.handed)
         self.handed += zip(given, expected, strict=True)
+
+    @rule(number=st.integers(1, 6))
+    def work(self, number: int) -> None:
+        """One worker, whose every fetch succeeds."""
+        for _ in range(number):
+            before = len(self.handed)
+            self.lease(1, 300.0)
+            for lease, mine in self.handed[before:]:
+                assert self.model.finish(mine, "SUCCESS", PLAIN, [])
+                self.frontier.finish(lease, Outcome.SUCCESS)
 
     def pick(self, which: int) -> tuple[Any, int]:
         """A lease: nearly always one that is out."""
@@ -205,49 +218,39 @@ class FrontierMachine(RuleBasedStateMachine):
         self.model.adjust(match, chosen)
         self.frontier.adjust(match=match, reason="test", **chosen)
 
-    @precondition(lambda self: self.model.state in ("RUNNING", "FINISHED"))
-    @rule()
-    def pause(self) -> None:
-        self.model.pause()
-        self.frontier.pause()
+    @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
+    @rule(really=rarely)
+    def pause_or_resume(self, really: bool) -> None:
+        if self.model.state in ("PAUSING", "PAUSED"):
+            self.model.resume()
+            self.frontier.resume()
+        elif really:
+            self.model.pause()
+            self.frontier.pause()
 
-    @precondition(lambda self: self.model.state in ("PAUSING", "PAUSED"))
-    @rule()
-    def resume(self) -> None:
-        self.model.resume()
-        self.frontier.resume()
-
-    @rule(key=keys)
-    def retire(self, key: str) -> None:
-        known = key in self.model.queues
-        if known:
-            self.model.retire(key)
-        assert self.frontier.retire(key, reason="test") is known
-
-    @rule(key=keys)
-    def unretire(self, key: str) -> None:
-        if key in self.model.queues:
-            self.model.unretire(key)
-        self.frontier.unretire(key)
-
-    @rule(key=keys, seconds=st.sampled_from((5.0, 100.0, 290.0)))
-    def snooze(self, key: str, seconds: float) -> None:
+    @rule(
+        key=keys,
+        seconds=st.sampled_from((5.0, 100.0, 290.0)),
+        operation=st.sampled_from(("retire", "unretire", "snooze", "wake")),
+    )
+    def operate(self, key: str, operation: str, seconds: float) -> None:
         queue = self.model.queues.get(key)
-        until = max(self.clock.time() + seconds, queue.wake if queue else 0.0)
-        if queue:
-            self.model.snooze(key, until)
-        assert self.frontier.snooze(key, until=until) is bool(queue)
+        if operation == "snooze":
+            until = max(self.clock.time() + seconds, queue.wake if queue else 0.0)
+            if queue:
+                self.model.snooze(key, until)
+            done = self.frontier.snooze(key, until=until)
+        else:
+            if queue:
+                getattr(self.model, operation)(key)
+            done = getattr(self.frontier, operation)(key)
+        assert done is bool(queue)
 
-    @rule(key=keys)
-    def wake(self, key: str) -> None:
-        if key in self.model.queues:
-            self.model.wake(key)
-        self.frontier.wake(key)
-
-    @rule(key=keys)
-    def delete(self, key: str) -> None:
-        expected = self.model.delete(key) if key in self.model.queues else 0
-        assert self.frontier.delete(queue=key) == expected
+    @rule(key=keys, really=rarely)
+    def delete(self, key: str, really: bool) -> None:
+        if really:
+            expected = self.model.delete(key) if key in self.model.queues else 0
+            same("deleted", self.frontier.delete(queue=key), expected)
 
     @precondition(lambda self: self.model.dead)
     @rule()
@@ -354,8 +357,7 @@ class FrontierMachine(RuleBasedStateMachine):
         """Crawl to the end, so that the order of everything still waiting is compared too."""
         if not really:
             return
-        if self.model.state in ("PAUSING", "PAUSED"):
-            self.resume()
+        self.pause_or_resume(False)
         for _ in range(300):
             for lease, number in self.handed:
                 if number in self.model.leases and self.model.finish(number, "SUCCESS", PLAIN, []):
@@ -373,7 +375,5 @@ class FrontierMachine(RuleBasedStateMachine):
                     same("next_ready_in", self.frontier.next_ready_in(), pytest.approx(wait))
                 self.time_passes(wait)
 
-
-PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
 
 TestFrontierMachine = FrontierMachine.TestCase
