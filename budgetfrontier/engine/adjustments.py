@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -315,13 +316,16 @@ def check_command(op: str, args: dict[str, Any]) -> None:
     """Raise for arguments that could not be applied, before anything is changed."""
     if op == "adjust":
         validate_override(args["match"], args["set"])
-    elif op == "delete" and args.get("pattern"):
+    elif op == "delete":
+        fnmatch.translate(args.get("queue") or "")
         try:
-            re.compile(args["pattern"])
+            re.compile(args.get("pattern") or "")
         except re.error as e:
             raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
-    elif op == "snooze":
-        float(args["until"])
+    elif op in ("retire", "unretire", "snooze", "wake"):
+        str(args["queue"])
+        if op == "snooze" and not isfinite(float(args["until"])):
+            raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
     elif op == "schedule":
         list(map(uri_from, args["uris"]))
     elif op in ("replay", "drop") and args.get("ids") is not None:

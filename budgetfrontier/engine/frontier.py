@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -16,11 +17,11 @@ from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.mailbox import Command
+from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.session import Session
-from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.errors import FrontierError, LeaseExpired, SettingsError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -184,8 +185,12 @@ class Frontier:
                 fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
             if crawl_delay is not None:
                 crawl_delay = float(crawl_delay)
+                if isnan(crawl_delay):
+                    raise ValueError("crawl_delay is a number of seconds")
             if delay is not None:
                 delay = _seconds(delay, "delay")
+            if reason.__class__ is not str:
+                reason = str(reason or "")
             found = session.given(discovered) if discovered else ()
             now = session.now()
             mine = kernel.leases.out.get(lease.id)
@@ -213,7 +218,7 @@ class Frontier:
                     kernel.rotation.set_wake(queue, now + wait)
             if found:
                 self._intake.take(found, Tally(), now, mine.uri)
-            kernel.finish(mine, outcome, settings, str(reason), retire_queue, retry_delay, now)
+            kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
             if not kernel.counters.queued or kernel.counters.state is not CrawlState.RUNNING:
                 session.settle()
         except BaseException as e:
@@ -276,6 +281,8 @@ class Frontier:
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue as it stands now, None if no URI was ever placed there. O(1)."""
+        if not isinstance(key, str):
+            raise TypeError(f"a queue key is a str, not {type(key).__name__}")
 
         def look() -> QueueRecord | None:
             queue = self._kernel.queues.find(key)
@@ -323,6 +330,8 @@ class Frontier:
         O(queues).
         """
         self._session.enter()
+        if not settings:
+            raise SettingsError("adjust needs at least one setting to change")
         args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
         if dry_run:
             args["dry_run"] = True
@@ -368,7 +377,6 @@ class Frontier:
         URIs that are out stay. Deleted URIs stay seen. O(URIs of the queues that match).
         """
         args = {"queue": queue, "pattern": pattern}
-        adjustments.check_command("delete", args)
         return int(self._steer("delete", args, who, reason).effect["deleted"])
 
     def replay(
@@ -397,6 +405,8 @@ class Frontier:
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command as it came from outside, and audit it. A command that is refused changes nothing."""
+        self._session.enter()
+        command = checked(command)
         return self._session.operate(lambda: self._session.apply(number, command))
 
     # -- durability
@@ -439,6 +449,8 @@ class Frontier:
     # -- inside
 
     def _steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
+        self._session.enter()
+        adjustments.check_command(op, args)
         entry = self.apply(Command(op, args, who or "api", reason))
         if entry.error:
             raise FrontierError(entry.error)

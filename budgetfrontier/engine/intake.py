@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from budgetfrontier.store.records import encode, encode_uri
 
 AUTHORITIES = 1 << 16  # kept in memory at the most
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
+MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 # What the URL parser and the canonical form leave as it is, unless a segment starts with a dot.
 _PLAIN = re.compile(r"(/[A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
@@ -272,11 +272,11 @@ def _renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 def _checked(uri: CrawlUri, url: str) -> bytes:
     """The record of a CrawlUri; what cannot be stored is INVALID, for one URI must not poison its batch."""
-    numbers: list[object] = [uri.priority, uri.directive, uri.cost or 0]
+    numbers: list[object] = [uri.priority, uri.directive, 0 if uri.cost is None else uri.cost]
     if not all(isinstance(n, int) for n in numbers) or not 0 <= uri.directive <= 3:
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
     when: object = uri.not_before
-    if when is not None and not (isinstance(when, int | float) and isfinite(when)):
+    if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
     try:
         value = encode_uri(uri, url)

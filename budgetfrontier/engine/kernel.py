@@ -166,6 +166,7 @@ class Kernel:
         """Move one URI to the dead letters."""
         self.remove(queue, key)
         ordinal = self.next_ordinal()
+        reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers quote bytes that are no text
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
         self.env.txn.put(keys.u64.pack(ordinal), encode(row), db=self.env.db[keys.DEAD])
         if self.on_dead is not None:

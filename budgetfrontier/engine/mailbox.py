@@ -13,6 +13,7 @@ from typing import Any
 import lmdb
 import msgspec
 
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode
 
@@ -29,6 +30,14 @@ class Command(msgspec.Struct, array_like=True):
 _MAILBOX = "mailbox"
 _decode = msgspec.msgpack.Decoder(Command).decode
 _open_mailboxes: dict[str, lmdb.Environment] = {}
+
+
+def checked(command: Command) -> Command:
+    """The command as a mailbox would deliver it. Raises FrontierError for what could not be told to anybody."""
+    try:
+        return _decode(encode(command))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
+        raise FrontierError(f"{command.op}: {e}; names and reasons are text, numbers have 64 bits") from None
 
 
 class Mailbox:

@@ -148,7 +148,7 @@ class Session:
         entry = AuditEntry(number, command.op, command.args, command.who, self.now(), command.reason, {})
         try:
             adjustments.check_command(command.op, command.args)
-        except (KeyError, TypeError, ValueError, FrontierError) as e:
+        except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine
             entry.error = f"{command.op}: {e if str(e) else type(e).__name__}"
         try:
             if entry.error:
@@ -171,6 +171,8 @@ class Session:
 
     def given(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
         """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
+        if isinstance(uris, str | bytes):
+            raise TypeError("this takes an iterable of URIs; one alone goes into a list")
         try:
             return list(uris)
         except Exception:

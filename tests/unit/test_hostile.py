@@ -1,0 +1,290 @@
+"""Hostile input: whatever is given, a named error or an Admission, and a frontier that is whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Admission, CrawlUri, Frontier, Outcome
+from tests.support import START, crawl, memory, one, pages
+
+URL = "https://c.test/"
+
+
+@pytest.fixture
+def f() -> Iterator[Frontier]:
+    with memory() as frontier:
+        frontier.schedule_many(pages("AB", 3))
+        yield frontier
+
+
+def whole(frontier: Frontier) -> None:
+    """The frontier is open, its invariants hold, and all that it remembers can be read and committed."""
+    frontier.check()
+    frontier.audit()
+    frontier.dead_letters()
+    frontier.report()
+    frontier.commit()
+
+
+# -- URIs
+
+NOT_URIS: list[Any] = [
+    None,
+    5,
+    b"https://c.test/",
+    ["https://c.test/"],
+    object(),
+    "",
+    "no url",
+    "ftp://c.test/",
+    "javascript:alert(1)",
+    "https://c.test:99999/",
+    "https://c.test:0/",
+    "https://[::1/",
+    "https://" + "a" * 100_000,
+    "https://c.test/" + "a" * 100_000,
+    "https://c\0.test/",
+    "https://c.test/\ud800",
+    CrawlUri(None),  # type: ignore[arg-type]
+    CrawlUri("\udfff"),
+]
+
+
+@pytest.mark.parametrize("given", NOT_URIS, ids=lambda given: repr(given)[:30])
+def test_what_is_no_uri_is_invalid_and_poisons_no_batch(f: Frontier, given: Any) -> None:
+    assert f.schedule(given) is Admission.INVALID
+    tally = f.schedule_many([given, URL, given])
+    assert (tally.added, tally.invalid, sum(tally.reasons.values())) == (1, 2, 2)
+    f.finish(one(f), Outcome.SUCCESS, discovered=[given, "https://d.test/"])
+    assert f.queue("d.test") is not None
+    whole(f)
+
+
+CORRECT = {
+    "HTTPS://EXAMPLE.ORG:443/a#fragment": "https://example.org/a",
+    "http://user:word@example.org": "http://user:word@example.org/",
+    "https://[2001:DB8::1]:8080/": "https://[2001:db8::1]:8080/",
+    "https://bücher.example/ü": "https://xn--bcher-kva.example/%C3%BC",
+    "https://example.org/a\0b": "https://example.org/a%00b",
+    "  https://example.org/b\n": "https://example.org/b",
+}
+
+
+@pytest.mark.parametrize("given", CORRECT)
+def test_what_is_odd_but_a_url_has_the_correct_form(given: str) -> None:
+    with memory() as f:
+        assert f.schedule(given) is Admission.ADDED
+        assert one(f).uri.url == CORRECT[given]
+        whole(f)
+
+
+BAD_FIELDS: list[dict[str, Any]] = [
+    {"cost": 0.0},
+    {"cost": 1.5},
+    {"cost": ""},
+    {"cost": []},
+    {"not_before": 10**400},
+    {"not_before": math.nan},
+    {"not_before": math.inf},
+    {"not_before": "soon"},
+    {"priority": "high"},
+    {"priority": 1.0},
+    {"directive": 7},
+    {"directive": None},
+    {"queue": 5},
+    {"queue": ""},
+    {"queue": "x" * 256},
+    {"queue": "a\0b"},
+    {"queue": "\ud800"},
+    {"via": 5},
+    {"hops": 5},
+    {"method": 5},
+    {"method": "\ud800"},
+    {"headers": {1: 2}},
+    {"body": "text"},
+    {"payload": "text"},
+    {"meta": object()},
+    {"meta": 10**30},
+    {"meta": {"key": "\ud800"}},
+    {"payload": bytes(2 << 20)},
+    {"force": "yes"},
+]
+
+
+@pytest.mark.parametrize("fields", BAD_FIELDS, ids=lambda fields: repr(fields)[:30])
+def test_a_field_that_cannot_be_stored_is_invalid(f: Frontier, fields: dict[str, Any]) -> None:
+    bad = CrawlUri(URL, **fields)
+    assert f.schedule(bad) is Admission.INVALID
+    tally = f.schedule_many([bad, "https://d.test/"])
+    assert (tally.added, tally.invalid) == (1, 1)
+    f.finish(one(f), Outcome.SUCCESS, discovered=[bad, "https://e.test/"])
+    assert (f.queue("c.test"), f.summary().seen) == (None, 8)
+    whole(f)
+
+
+def test_meta_without_end_is_invalid(f: Frontier) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert f.schedule_many([CrawlUri(URL, meta=endless), CrawlUri(URL, meta=deep)]).invalid == 2
+    whole(f)
+
+
+def test_numbers_out_of_range_are_clamped(f: Frontier) -> None:
+    numbers: list[dict[str, int]] = [{"cost": 10**40}, {"cost": -3}, {"priority": 10**40}, {"priority": -(10**40)}]
+    for number, fields in enumerate(numbers):
+        assert f.schedule(CrawlUri(f"{URL}{number}", **fields)) is Admission.ADDED  # type: ignore[arg-type]
+    crawl(f)
+    whole(f)
+
+
+# -- arguments
+
+WRONG: dict[str, Callable[[Frontier], object]] = {
+    "queue(5)": lambda f: f.queue(5),  # type: ignore[arg-type]
+    "queue(None)": lambda f: f.queue(None),  # type: ignore[arg-type]
+    "retire(5)": lambda f: f.retire(5),  # type: ignore[arg-type]
+    "retire(reason=object)": lambda f: f.retire("a.test", reason=object()),  # type: ignore[arg-type]
+    "retire(reason=None)": lambda f: f.retire("a.test", reason=None),  # type: ignore[arg-type]
+    "retire(who=surrogate)": lambda f: f.retire("a.test", who="\ud800"),
+    "pause(reason=5)": lambda f: f.pause(reason=5),  # type: ignore[arg-type]
+    "pause(reason=surrogate)": lambda f: f.pause(reason="\ud800"),
+    "resume(reason=5)": lambda f: f.resume(reason=5),  # type: ignore[arg-type]
+    "snooze(nan)": lambda f: f.snooze("a.test", until=math.nan),
+    "snooze(inf)": lambda f: f.snooze("a.test", until=math.inf),
+    "snooze(text)": lambda f: f.snooze("a.test", until="later"),  # type: ignore[arg-type]
+    "snooze(huge)": lambda f: f.snooze("a.test", until=10**400),
+    "delete(queue=5)": lambda f: f.delete(queue=5),  # type: ignore[arg-type]
+    "delete(pattern=5)": lambda f: f.delete(pattern=5),  # type: ignore[arg-type]
+    "delete(pattern=open)": lambda f: f.delete(pattern="("),
+    "delete(pattern=surrogate)": lambda f: f.delete(pattern="\ud800"),
+    "replay(huge)": lambda f: f.replay([10**30]),
+    "replay(text)": lambda f: f.replay(["x"]),  # type: ignore[list-item]
+    "drop_dead_letters(None)": lambda f: f.drop_dead_letters([None]),  # type: ignore[list-item]
+    "adjust()": lambda f: f.adjust(),
+    "adjust(match=5)": lambda f: f.adjust(match=5, queue_total_budget=1),  # type: ignore[arg-type]
+    "adjust(match=surrogate)": lambda f: f.adjust(match="queue:\ud800", queue_total_budget=1),
+    "adjust(match=regex)": lambda f: f.adjust(match="regex:(", queue_total_budget=1),
+    "adjust(huge)": lambda f: f.adjust(queue_total_budget=10**30),
+    "adjust(nan)": lambda f: f.adjust(min_delay=math.nan),
+    "adjust(unknown)": lambda f: f.adjust(budget=1),
+    "adjust(policy)": lambda f: f.adjust(cost_policy="nope"),
+    "adjust(reason=None)": lambda f: f.adjust(queue_total_budget=1, reason=None),  # type: ignore[arg-type]
+    "adjust(who=5)": lambda f: f.adjust(queue_total_budget=1, who=5),  # type: ignore[arg-type]
+    "lease(text)": lambda f: f.lease("x"),  # type: ignore[arg-type]
+    "lease(ttl=nan)": lambda f: f.lease(1, ttl=math.nan),
+    "lease(ttl=-1)": lambda f: f.lease(1, ttl=-1),
+    "renew(None)": lambda f: f.renew(None),  # type: ignore[arg-type]
+    "finish(None)": lambda f: f.finish(None),  # type: ignore[arg-type]
+    "schedule_many(text)": lambda f: f.schedule_many("https://c.test/"),
+    "schedule_many(5)": lambda f: f.schedule_many(5),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_argument_changes_nothing_and_leaves_the_frontier_open(f: Frontier, wrong: str) -> None:
+    before, audit = f.summary(), f.audit()
+    with pytest.raises(Exception):  # noqa: B017 - of whatever kind: what matters is what it leaves
+        WRONG[wrong](f)
+    assert (f.summary(), f.audit()) == (before, audit)
+    whole(f)
+    assert crawl(f) == "AAABBB"
+
+
+WRONG_FINISHES: list[dict[str, Any]] = [
+    {"outcome": "MAYBE"},
+    {"outcome": None},
+    {"fetch_seconds": "soon"},
+    {"fetch_seconds": -1},
+    {"fetch_seconds": math.nan},
+    {"fetch_seconds": 10**400},
+    {"crawl_delay": "soon"},
+    {"crawl_delay": math.nan},
+    {"crawl_delay": 10**400},
+    {"delay": -1},
+    {"delay": math.inf},
+    {"delay": 10**400},
+    {"discovered": 7},
+    {"discovered": "https://d.test/"},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_FINISHES, ids=str)
+def test_a_finish_with_a_wrong_argument_changes_nothing(f: Frontier, wrong: dict[str, Any]) -> None:
+    lease, before = one(f), f.summary()
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        f.finish(lease, **wrong)
+    assert f.summary() == before
+    f.finish(lease, Outcome.SUCCESS)
+    whole(f)
+
+
+class Unspeakable:
+    """It cannot be told."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not even its name")
+
+
+@pytest.mark.parametrize("reason", ["\ud800", None, 5, "x" * 1_000_000], ids=lambda reason: repr(reason)[:10])
+def test_any_reason_buries_a_uri(f: Frontier, reason: Any) -> None:
+    f.finish(one(f), Outcome.DEAD, reason=reason)
+    assert isinstance(f.dead_letters()[0].reason, str)
+    whole(f)
+
+
+def test_a_reason_that_cannot_be_told_changes_nothing(f: Frontier) -> None:
+    lease = one(f)
+    with pytest.raises(RuntimeError):
+        f.finish(lease, Outcome.DEAD, reason=Unspeakable())  # type: ignore[arg-type]
+    f.finish(lease, Outcome.SUCCESS)
+    whole(f)
+
+
+def test_odd_delays_keep_politeness() -> None:
+    for odd, wait in (-5.0, 3.0), (math.inf, 300.0), (1e308, 300.0):
+        with memory(polite=True) as f:
+            f.schedule_many(pages("A", 2))
+            f.finish(one(f), Outcome.SUCCESS, fetch_seconds=0.1, crawl_delay=odd)
+            assert f.next_ready_in() == pytest.approx(wait)
+            whole(f)
+
+
+def test_an_iterable_with_an_error_of_its_own_changes_nothing(f: Frontier) -> None:
+    def faulty() -> Iterator[str]:
+        yield "https://d.test/"
+        raise LookupError
+
+    lease, before = one(f), f.summary()
+    with pytest.raises(LookupError):
+        f.finish(lease, Outcome.SUCCESS, discovered=faulty())
+    with pytest.raises(LookupError):
+        f.schedule_many(faulty())
+    assert f.summary() == before
+    f.finish(lease, Outcome.SUCCESS)
+    whole(f)
+
+
+def test_an_iterable_may_use_the_frontier(f: Frontier) -> None:
+    def curious() -> Iterator[str]:
+        for number in range(5):
+            f.schedule(f"https://d.test/{number}")
+            yield f"https://e.test/{number}"
+
+    assert f.schedule_many(curious()).added == 5
+    f.finish(one(f), Outcome.SUCCESS, discovered=curious())
+    assert f.summary().seen == 16
+    whole(f)
+
+
+def test_start_is_in_the_past_of_no_block(f: Frontier) -> None:
+    assert f.snooze("a.test", until=START - 5)
+    assert f.snooze("b.test", until=-START)
+    assert crawl(f) == "AAABBB"
+    whole(f)
