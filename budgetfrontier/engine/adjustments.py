@@ -119,19 +119,19 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    adjustments = [*kernel.adjustments, override]
-    after = Effective(kernel.settings.frontier, [*kernel.settings.overrides, *adjustments])
+    adjustments = [*kernel.force.adjustments, override]
+    after = Effective(kernel.force.frontier, [*kernel.force.settings.overrides, *adjustments])
     sample = _sample(kernel, override.match)
     effect: dict[str, Any] = {
-        "before": _values(kernel.effective.for_uri(*sample), override),
+        "before": _values(kernel.force.effective.for_uri(*sample), override),
         "after": _values(after.for_uri(*sample), override),
     }
     if args.get("dry_run"):
         return effect | _foresee(kernel, after)
     retired = kernel.counters.retired
-    kernel.change_settings(kernel.settings, adjustments, now, precedence="precedence" in override.set)
+    kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
     effect["revived_count"] = retired - kernel.counters.retired
-    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.settings, adjustments)
+    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.force.settings, adjustments)
     return effect
 
 
@@ -255,7 +255,7 @@ def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: re.Pattern[str] 
             if row.queue == queue.id and (pattern is None or pattern.search(decode_uri(row.value[4:]).url)):
                 doomed.append(key)
     for key in doomed:
-        kernel.not_later(queue, key)
+        kernel.later.remove(queue, key)
     return len(doomed)
 
 

@@ -79,7 +79,7 @@ class Frontier:
         folder = None if str(path) == ":memory:" else Path(path)
         parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases)
         try:
-            every_hook = [*hooks, *opening.load_hooks(parts.kernel.settings.hooks)]
+            every_hook = [*hooks, *opening.load_hooks(parts.kernel.force.settings.hooks)]
             frontier = cls(parts, clock=clock, hooks=every_hook, keep_leases=keep_leases)
         except BaseException:
             parts.kernel.env.close()
@@ -135,7 +135,7 @@ class Frontier:
         session = self._session
         if get_ident() != session.owner:
             session.refuse()
-        ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        ttl = self._kernel.force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         count = int(count)
         try:
             now = session.now()
@@ -201,15 +201,10 @@ class Frontier:
         except BaseException as e:
             session.abandon(e)
         try:
-            settings = kernel.base if kernel.trivial else kernel.effective.for_uri(mine.uri.url, mine.queue)
-            wait = retry_delay = 0.0
-            if outcome in CHARGED:
-                if fetch_seconds is None and crawl_delay is None and not settings.jitter and kernel.standard_politeness:
-                    wait = settings.min_delay
-                else:
-                    wait = kernel.politeness(
-                        settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=kernel.random
-                    )
+            force = kernel.force
+            settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
+            wait = force.rest(settings, fetch_seconds, crawl_delay) if outcome in CHARGED else 0.0
+            retry_delay = 0.0
             if outcome is Outcome.RETRY or delay:
                 wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
             if wait > 0.0:
@@ -230,7 +225,7 @@ class Frontier:
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
         self._session.enter()
-        ttl = self._kernel.settings.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        ttl = self._kernel.force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         now = self._session.now()
         mine = self._still_out(lease, now)
         try:
@@ -250,12 +245,12 @@ class Frontier:
         kernel = self._kernel
         state = kernel.counters.state
         if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            return float(kernel.settings.frontier.commit_interval)
+            return float(kernel.force.frontier.commit_interval)
         if state is not CrawlState.RUNNING:
             return None
         if kernel.rotation.ring or kernel.counters.inactive:
             return 0.0
-        first = min(kernel.rotation.first_wake(), kernel.first_due(), kernel.leases.first_expiry())
+        first = min(kernel.rotation.first_wake(), kernel.later.first_due(), kernel.leases.first_expiry())
         return None if first == NEVER else max(first - self._session.now(), 0.0)
 
     # -- looking
@@ -269,7 +264,7 @@ class Frontier:
     @property
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
-        return self._kernel.settings
+        return self._kernel.force.settings
 
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""

@@ -48,7 +48,7 @@ class Intake:
     """Admits URIs to the queues of a kernel. Cost per URI: one look-up and, when new, three puts."""
 
     def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
-        frontier = kernel.settings.frontier
+        frontier = kernel.force.frontier
         self._kernel = kernel
         self._assign = policies.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
@@ -87,14 +87,14 @@ class Intake:
                 queue.encode()
             except UnicodeEncodeError:
                 raise InvalidUrl("queue", "a queue key is text") from None
-        settings = kernel.settings_for(url, queue)
+        settings = kernel.force.for_uri(url, queue)
         return fingerprint, queue, url, uri, self._cost(url, uri, settings), value, settings
 
     def _cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         if uri is not None and uri.cost is not None:
             cost = uri.cost
         else:
-            policy = self._kernel.cost_policy(settings)
+            policy = self._kernel.force.cost_policy(settings)
             constant = getattr(policy, "constant", None)
             if constant is not None:
                 return int(constant)
@@ -133,8 +133,8 @@ class Intake:
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch, in order; count what became of each into `tally`."""
         duplicates = tally.duplicate
-        frontier = self._kernel.settings.frontier
-        if frontier.max_queued or frontier.max_queue_size or not self._kernel.trivial:
+        frontier = self._kernel.force.frontier
+        if frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial:
             for given in batch:  # each URI may change what the next one meets
                 self._admit(self._candidates((given,), tally, via), tally, now)
         else:
@@ -155,13 +155,13 @@ class Intake:
 
     def _candidates(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None) -> list[Candidate]:
         candidates: list[Candidate] = []
-        settings = self._kernel.base
+        settings = self._kernel.force.base
         known = self._known.get
         plain, digest, query = _PLAIN, xxhash.xxh3_128_digest, getattr(self._canonical, "query", str)
         longest = uris.MAX_LENGTH
         cost = None
-        if via is None and self._kernel.trivial and self._by_authority:
-            cost = getattr(self._kernel.cost_policy(settings), "constant", None)
+        if via is None and self._kernel.force.trivial and self._by_authority:
+            cost = getattr(self._kernel.force.cost_policy(settings), "constant", None)
         for given in batch:
             # The common case of `prepare`, without its questions: a string with a known authority and a plain path.
             if cost is not None and type(given) is str and len(given) < longest:
@@ -207,7 +207,7 @@ class Intake:
 
     def _is_full(self, candidate: Candidate) -> bool:
         kernel = self._kernel
-        most, longest = kernel.settings.frontier.max_queued, candidate[6].max_queue_size
+        most, longest = kernel.force.frontier.max_queued, candidate[6].max_queue_size
         if most and kernel.counters.queued >= most:
             return True
         if longest:
@@ -231,7 +231,7 @@ class Intake:
                 if uri.not_before is not None and uri.not_before > now:
                     counters.ordinal = ordinal
                     place = keys.place.pack(directive, priority, cost, 0)
-                    kernel.later(find(name), place, value, uri.not_before)
+                    kernel.later.add(find(name), place, value, uri.not_before, kernel.next_ordinal())
                     ordinal = counters.ordinal
                     continue
             entry = touched.get(name)
@@ -250,7 +250,7 @@ class Intake:
     def _arrive(self, touched: list[Any], now: float) -> None:
         """Tell each queue once what was placed on it."""
         kernel = self._kernel
-        revision, fixed = kernel.counters.settings_revision, kernel.fixed_precedence
+        revision, fixed = kernel.counters.settings_revision, kernel.force.fixed_precedence
         dirty = kernel.queues.dirty
         for queue, count, last in touched:
             url, uri = last[2], last[3]

@@ -5,21 +5,21 @@ One Kernel is one open frontier inside; `frontier` is its face. Nothing here loo
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
-from budgetfrontier import plugins
 from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.force import InForce
+from budgetfrontier.engine.later import Later
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
-from budgetfrontier.engine.rotation import NEVER, Rotation
+from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, DeadRow, FutureRow, decode_future, decode_uri, encode
+from budgetfrontier.store.records import Counters, DeadRow, decode_uri, encode
 
 MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
 
@@ -36,55 +36,23 @@ class Kernel:
         self.queues = Queues(env, counters)
         self.rotation = Rotation(env, counters, self.queues)
         self.leases = Leases(env)
-        self.next_due = self.first_due()
-        """A lower bound of the due times of what is scheduled for later."""
+        self.later = Later(env, counters, self.queues)
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
-        self.random: Callable[[], float] = random.random
         self.on_dead: Callable[[int, DeadRow], None] | None = None
 
     # -- settings
 
-    def apply_settings(self, settings: Settings, adjustments: list[Override]) -> None:
+    def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows lazily, by revision."""
-        frontier = settings.frontier
-        self.settings = settings
-        self.adjustments = adjustments
-        self.effective = Effective(frontier, [*settings.overrides, *adjustments])
-        self.base = self.effective.base
-        self.trivial = self.effective.trivial
-        self.politeness = plugins.resolve("politeness", frontier.politeness_policy)
-        self.standard_politeness = frontier.politeness_policy == "standard"
-        precedence = plugins.resolve("precedence", frontier.precedence_policy)
-        self.precedence_policy = None if frontier.precedence_policy == "base" else precedence
-        self._costs: dict[str, Callable[[CrawlUri], int]] = {}
-        self.fixed_precedence = self.trivial and self.precedence_policy is None
-        self.longest_delay = max(self.longest_delay, *map(longest_delay, self.effective.variants()))
-
-    def settings_for(self, url: str, queue: str) -> QueueSettings:
-        """The settings in force for a URI on a queue."""
-        return self.base if self.trivial else self.effective.for_uri(url, queue)
-
-    def cost_policy(self, settings: QueueSettings) -> Callable[[CrawlUri], int]:
-        """The cost policy that settings name, made once."""
-        spec = settings.cost_policy
-        name = spec if isinstance(spec, str) else repr(spec)
-        policy = self._costs.get(name)
-        if policy is None:
-            policy = self._costs[name] = plugins.resolve("cost", spec)
-        return policy
-
-    def precedence_for(self, uri: CrawlUri, settings: QueueSettings) -> int:
-        """The precedence that a queue takes from a URI, 0 to 65535."""
-        if self.precedence_policy is None:
-            return settings.precedence
-        return min(max(int(self.precedence_policy(uri, precedence=settings.precedence)), 0), 0xFFFF)
+        self.force = InForce(settings, adjustments)
+        self.longest_delay = max(self.longest_delay, self.force.longest_delay)
 
     def take_budgets(self, queue: QueueRecord, uri: CrawlUri) -> QueueSettings:
         """Take replenish amount, total budget and precedence from those in force for `uri`."""
-        settings = self.settings_for(uri.url, queue.queue)
+        settings = self.force.for_uri(uri.url, queue.queue)
         rules.take(queue, settings)
-        self.rotation.set_precedence(queue, self.precedence_for(uri, settings))
+        self.rotation.set_precedence(queue, self.force.precedence(uri, settings))
         queue.revision = self.counters.settings_revision
         return settings
 
@@ -94,8 +62,8 @@ class Kernel:
             head = self.head(queue)
             if head is not None:
                 self.take_budgets(queue, decode_uri(head[1][4:]))
-            elif self.trivial:
-                rules.take(queue, self.base)
+            elif self.force.trivial:
+                rules.take(queue, self.force.base)
             self.queues.dirty.add(queue.id)
 
     def change_settings(
@@ -106,7 +74,7 @@ class Kernel:
         If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired
         + leases out), and then O(inactive).
         """
-        self.apply_settings(settings, adjustments)
+        self.put_in_force(settings, adjustments)
         self.counters.settings_revision += 1
         if precedence:
             for queue_id in self.rotation.inactive():
@@ -122,7 +90,7 @@ class Kernel:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
         head = self.head(queue)
         assert head is not None, queue
-        after = rules.after_turn(queue, self.settings_for(decode_uri(head[1][4:]).url, queue.queue), now)
+        after = rules.after_turn(queue, self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue), now)
         if after is not IN_PROCESS:
             self.rotation.move(queue, after)
 
@@ -203,7 +171,7 @@ class Kernel:
                 self.rotation.move(queue, RETIRED)
                 return
             self.rotation.move(queue, INACTIVE)
-            if not self.settings.frontier.hold_queues:
+            if not self.force.frontier.hold_queues:
                 self.activate(queue, now)
         elif state is IN_PROCESS:
             after = rules.after_turn(queue, settings, now)
@@ -217,7 +185,7 @@ class Kernel:
         head = self.head(queue)
         assert head is not None, queue
         uri = decode_uri(head[1][4:])
-        settings = self.settings_for(uri.url, queue.queue)
+        settings = self.force.for_uri(uri.url, queue.queue)
         rules.take(queue, settings)
         queue.revision = self.counters.settings_revision
         if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
@@ -226,7 +194,7 @@ class Kernel:
         if state is READY:
             state = rules.after_turn(queue, settings, now)
         self.rotation.move(queue, state)
-        queue.precedence = self.precedence_for(uri, settings)
+        queue.precedence = self.force.precedence(uri, settings)
 
     def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
         """Hand out up to `count` URIs, each queue in its turn."""
@@ -234,7 +202,7 @@ class Kernel:
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
         pack, unpack_place, fresh = keys.u32.pack, keys.place.unpack_from, keys.FRESH
-        trivial, settings = self.trivial, self.base
+        trivial, settings = self.force.trivial, self.force.base
         revision = counters.settings_revision
         activations = 0
         deadline = now + ttl
@@ -256,7 +224,7 @@ class Kernel:
                 key, value = cursor.item()
             uri = decode_uri(value[4:])
             if not trivial:
-                settings = self.effective.for_uri(uri.url, queue.queue)
+                settings = self.force.effective.for_uri(uri.url, queue.queue)
             if queue.revision != revision:
                 self.take_budgets(queue, uri)
             if queue.balance_replenish_amount <= 0 or (
@@ -312,7 +280,7 @@ class Kernel:
         if queue.out:
             head = self.head(queue)
             assert head is not None, queue
-            settings = self.settings_for(decode_uri(head[1][4:]).url, queue.queue)
+            settings = self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue)
             if not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
                 state = IN_PROCESS
         self.rotation.move(queue, state)
@@ -391,7 +359,7 @@ class Kernel:
         self.counters.retried += 1
         if settings.retry_uri and delay > 0:
             self.remove(queue, key)
-            self.later(queue, key[4:], value, now + delay)
+            self.later.add(queue, key[4:], value, now + delay, self.next_ordinal())
         else:
             self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
 
@@ -400,7 +368,7 @@ class Kernel:
         value = self._value(lease.key)
         attempts, deliveries = _DELIVERY.unpack_from(value)
         value = _DELIVERY.pack(attempts, min(deliveries + 1, 0xFFFF)) + value[4:]
-        if deliveries + 1 >= self.settings.frontier.max_deliveries:
+        if deliveries + 1 >= self.force.frontier.max_deliveries:
             self.bury(self.queues.get(lease.queue_id), lease.key, value, "max deliveries", now)
         else:
             self.env.txn.put(lease.key, value, db=self._pending)
@@ -425,45 +393,12 @@ class Kernel:
 
     # -- later
 
-    def later(self, queue: QueueRecord, place: bytes, value: bytes, when: float) -> None:
-        """Set a URI aside until `when`."""
-        key = keys.due.pack(max(when, 0.0), self.next_ordinal())
-        self.env.txn.put(key, encode(FutureRow(queue.id, place, value)), db=self.env.db[keys.FUTURE])
-        self.counters.future += 1
-        queue.future += 1
-        self.queues.dirty.add(queue.id)
-        if queue.state is RETIRED:
-            self.counters.future_retired += 1
-        self.next_due = min(self.next_due, when)
-
-    def not_later(self, queue: QueueRecord, key: bytes) -> None:
-        """Take out of the future what `later` put there."""
-        self.env.txn.delete(key, db=self.env.db[keys.FUTURE])
-        self.counters.future -= 1
-        queue.future -= 1
-        self.queues.dirty.add(queue.id)
-        if queue.state is RETIRED:
-            self.counters.future_retired -= 1
-
-    def first_due(self) -> float:
-        """The earliest time that something is scheduled for, NEVER if nothing is."""
-        cursor = self.env.txn.cursor(self.env.db[keys.FUTURE])
-        cursor.first()
-        key = cursor.key()
-        return NEVER if key == keys.SENTINEL else float(keys.due.unpack(key)[0])
-
     def place_due(self, now: float) -> None:
         """What was scheduled for later and is due now goes to its queues, by due time."""
-        while now >= self.next_due:
-            cursor = self.env.txn.cursor(self.env.db[keys.FUTURE])
-            cursor.first()
-            key, value = cursor.item()
-            if key != keys.SENTINEL and keys.due.unpack(key)[0] <= now:
-                row = decode_future(value)
-                queue = self.queues.get(row.queue)
-                self.not_later(queue, key)
-                self.place(queue, row.place, row.value, now)
-            self.next_due = self.first_due()
+        while now >= self.later.next_due:
+            row = self.later.take_due(now)
+            if row is not None:
+                self.place(self.queues.get(row.queue), row.place, row.value, now)
 
     # -- what operators do to queues
 
@@ -519,7 +454,7 @@ class Kernel:
         if state is CrawlState.RUNNING:
             if counters.queued or self.leases.out or counters.future > counters.future_retired:
                 return False
-            if self.settings.frontier.pause_at_finish:
+            if self.force.frontier.pause_at_finish:
                 counters.state, counters.pause_reason = CrawlState.PAUSED, "finish"
                 return True
             counters.state = CrawlState.FINISHED
@@ -538,9 +473,3 @@ class Kernel:
         counters.ready = len(self.rotation.ring)
         counters.leases = len(self.leases.out)
         self.env.txn.put(b"counters", encode(counters), db=self.env.db[keys.META])
-
-
-def longest_delay(settings: QueueSettings) -> float:
-    """The longest wait that settings can give a queue, in seconds."""
-    politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
-    return max(politeness + settings.jitter, settings.retry_delay)

@@ -15,6 +15,7 @@ import msgspec
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
+from budgetfrontier.store.environment import open_lmdb
 from budgetfrontier.store.records import encode
 
 
@@ -50,7 +51,7 @@ class Mailbox:
             self._env = _open_mailboxes[self._key]
         else:
             os.makedirs(self._key, exist_ok=True)
-            self._env = lmdb.open(self._key, map_size=1 << 28, max_dbs=2, lib_version=0)
+            self._env = open_lmdb(Path(self._key), map_size=1 << 28)
             _open_mailboxes[self._key] = self._env
 
     def post(self, command: Command) -> int:

@@ -37,13 +37,13 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.leases.start(kernel.counters.epoch)
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
-        kernel.apply_settings(stored or in_force, adjustments)
+        kernel.put_in_force(stored or in_force, adjustments)
         _take_leases(kernel, now, keep_leases=keep_leases)
         if stored is not None and _differ(stored, in_force):
             kernel.change_settings(in_force, adjustments, now)
             _audit_change(kernel, stored, in_force, now)
         else:
-            kernel.apply_settings(in_force, adjustments)
+            kernel.put_in_force(in_force, adjustments)
         if in_force != stored:
             meta.write_settings(env.txn, db, in_force, adjustments)
         intake = Intake(kernel, _suffix_list(env, in_force))

@@ -60,7 +60,7 @@ class Session:
         self.changes = 0
         """Operations since the last commit."""
         self._begin()
-        self._next_tick = time.monotonic() + parts.kernel.settings.frontier.commit_interval
+        self._next_tick = time.monotonic() + parts.kernel.force.frontier.commit_interval
         _open.add(self)
 
     def enter(self) -> None:
@@ -113,7 +113,7 @@ class Session:
         """Look at the mailbox, and commit what has changed: once every commit interval."""
         self.read_mailbox()
         self.commit()
-        self._next_tick = time.monotonic() + self.kernel.settings.frontier.commit_interval
+        self._next_tick = time.monotonic() + self.kernel.force.frontier.commit_interval
 
     def commit(self) -> None:
         """Make what has changed durable."""
@@ -127,7 +127,7 @@ class Session:
     def _begin(self) -> None:
         room = self.kernel.env.operations
         self.changes = 0
-        self._most = min(self.kernel.settings.frontier.commit_operations or room, room)
+        self._most = min(self.kernel.force.frontier.commit_operations or room, room)
 
     def read_mailbox(self) -> None:
         """Apply the commands that have come since the last look."""
@@ -190,7 +190,14 @@ class Session:
 
     def shut(self, why: str) -> None:
         """Let go of the files; what was not committed is dropped."""
-        self.closed = why
+        try:
+            self._release(why)
+        except BaseException:  # Ctrl-C in the middle of closing: what is closed already takes it twice
+            self._release(why)
+            raise
+
+    def _release(self, why: str) -> None:
+        self.closed = self.closed or why
         self.owner = 0
         _open.discard(self)
         with contextlib.suppress(lmdb.Error):

@@ -1,0 +1,60 @@
+"""What is scheduled for later: URIs with a time before which they do not go to their queues, and retries set aside."""
+
+from __future__ import annotations
+
+from budgetfrontier.engine.queue import RETIRED
+from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.rotation import NEVER
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode
+
+
+class Later:
+    """The table of what is scheduled for later, by due time; counted as *future*, not as queued."""
+
+    def __init__(self, env: Environment, counters: Counters, queues: Queues) -> None:
+        self._env = env
+        self._counters = counters
+        self._queues = queues
+        self.next_due = self.first_due()
+        """A lower bound of the due times."""
+
+    def first_due(self) -> float:
+        """The earliest due time, NEVER if nothing is scheduled."""
+        cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
+        cursor.first()
+        key = cursor.key()
+        return NEVER if key == keys.SENTINEL else float(keys.due.unpack(key)[0])
+
+    def add(self, queue: QueueRecord, place: bytes, value: bytes, when: float, ordinal: int) -> None:
+        """Set a URI of `queue` aside until `when`."""
+        key = keys.due.pack(max(when, 0.0), ordinal)
+        self._env.txn.put(key, encode(FutureRow(queue.id, place, value)), db=self._env.db[keys.FUTURE])
+        self._count(queue, 1)
+        self.next_due = min(self.next_due, when)
+
+    def remove(self, queue: QueueRecord, key: bytes) -> None:
+        """Take out what waits under `key`."""
+        self._env.txn.delete(key, db=self._env.db[keys.FUTURE])
+        self._count(queue, -1)
+
+    def take_due(self, now: float) -> FutureRow | None:
+        """Take out the first that is due, None if nothing is."""
+        cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
+        cursor.first()
+        key, value = cursor.item()
+        row = None
+        if key != keys.SENTINEL and keys.due.unpack(key)[0] <= now:
+            row = decode_future(value)
+            self.remove(self._queues.get(row.queue), key)
+        self.next_due = self.first_due()
+        return row
+
+    def _count(self, queue: QueueRecord, change: int) -> None:
+        queue.future += change
+        self._queues.dirty.add(queue.id)
+        self._counters.future += change
+        if queue.state is RETIRED:
+            self._counters.future_retired += change
