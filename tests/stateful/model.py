@@ -70,7 +70,7 @@ class Model:
         self.fifos: dict[int, list[Queue]] = {}
         self.retired: list[Queue] = []
         self.leases: dict[int, Lease] = {}
-        self.future: list[tuple[float, int, Uri]] = []
+        self.future: list[tuple[float, Uri]] = []
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
         self.counts: Counter[str] = Counter()
@@ -120,12 +120,12 @@ class Model:
             and not self.over(queue, reserved)
         )
 
-    def move(self, queue: Queue, state: str) -> None:
-        """To the back of wherever queues of that state wait."""
+    def move(self, queue: Queue, state: str, *, surely: bool = False) -> None:
+        """To the back of wherever queues of that state wait; READY only if it may hand out something, or `surely`."""
         for place in (self.ring, self.retired, *self.fifos.values()):
             if queue in place:
                 place.remove(queue)
-        if state == READY and not self.may_hand_out(queue):
+        if state == READY and not surely and not self.may_hand_out(queue):
             state = IN_PROCESS
         elif state == READY and queue.wake > self.now:
             state = SNOOZED
@@ -148,7 +148,7 @@ class Model:
             self.move(queue, RETIRED)
         else:
             queue.balance = queue.replenish
-            self.move(queue, READY)
+            self.move(queue, SNOOZED if queue.wake > self.now else READY)
 
     def place(self, uri: Uri) -> None:
         """A URI arrives."""
@@ -164,7 +164,7 @@ class Model:
             self.activate(queue)
         elif queue.state == INACTIVE and queue.precedence != before:
             self.move(queue, INACTIVE)
-        else:
+        elif queue.state == IN_PROCESS:
             self.reconsider(queue)
 
     def waiting(self) -> list[Queue]:
@@ -175,7 +175,7 @@ class Model:
         return not (
             self.leases
             or any(queue.uris for queue in self.queues.values() if queue.state != RETIRED)
-            or any(self.queues[uri.queue].state != RETIRED for _, _, uri in self.future)
+            or any(self.queues[uri.queue].state != RETIRED for _, uri in self.future)
         )
 
     def settle(self) -> None:
@@ -208,7 +208,7 @@ class Model:
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
             if due is not None and due > self.now:
-                self.future.append((due, uri.arrival, uri))
+                self.future.append((due, uri))
             else:
                 self.place(uri)
             tally["ADDED"] += 1
@@ -245,13 +245,13 @@ class Model:
         return given
 
     def bring_due(self) -> None:
-        for entry in sorted(self.future, key=lambda entry: entry[:2]):
+        for entry in sorted(self.future, key=lambda entry: entry[0]):
             if entry[0] <= self.now:
                 self.future.remove(entry)
-                if not entry[2].retries:  # a RETRY keeps its place, any other arrives now
+                if not entry[1].retries:  # a RETRY keeps its place, any other arrives now
                     self.arrivals += 1
-                    entry[2].arrival = self.arrivals
-                self.place(entry[2])
+                    entry[1].arrival = self.arrivals
+                self.place(entry[1])
         for queue in sorted(self.queues.values(), key=lambda queue: (queue.wake, queue.id)):
             if queue.state == SNOOZED and queue.wake <= self.now:
                 self.move(queue, READY)
@@ -261,8 +261,8 @@ class Model:
             if lease.expires <= self.now:
                 queue = lease.queue
                 self.give_back(number, counted=True)
-                if queue.state == SNOOZED and queue.wake <= self.now:
-                    self.move(queue, READY)
+                if queue.state == IN_PROCESS or (queue.state == SNOOZED and queue.wake <= self.now):
+                    self.move(queue, READY, surely=True)
 
     def give_back(self, number: int, *, counted: bool) -> None:
         lease = self.leases.pop(number)
@@ -274,7 +274,6 @@ class Model:
             self.dead.append(uri)
             if not queue.uris and queue.state != RETIRED:
                 self.move(queue, EXHAUSTED)
-        self.reconsider(queue)
 
     def finish(self, number: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> bool:
         """False: the lease has expired."""
@@ -322,7 +321,7 @@ class Model:
             self.dead.append(uri)
         if outcome == "RETRY" and self.options["retry_scope"] == "uri" and aside > 0:
             queue.uris.remove(uri)
-            self.future.append((self.now + aside, uri.arrival, uri))
+            self.future.append((self.now + aside, uri))
 
     def after_finish(self, queue: Queue, retire_queue: bool) -> None:
         if self.over(queue) or retire_queue:
@@ -404,7 +403,7 @@ class Model:
     def delete(self, key: str) -> int:
         """What is out stays."""
         queue = self.queues[key]
-        later = [entry for entry in self.future if entry[2].queue == key]
+        later = [entry for entry in self.future if entry[1].queue == key]
         number = len(queue.uris) - len(queue.out)
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
@@ -445,7 +444,8 @@ class Model:
         for number in sorted(self.leases):
             self.give_back(number, counted=counted)
         for queue in reversed(queues):
-            if queue.state == READY or (queue.state == SNOOZED and queue.wake <= self.now):
+            if queue.state in (READY, IN_PROCESS) or (queue.state == SNOOZED and queue.wake <= self.now):
                 self.move(queue, READY)
-                self.ring.insert(0, self.ring.pop())
+                if queue.state == READY:
+                    self.ring.insert(0, self.ring.pop())
         self.settle()

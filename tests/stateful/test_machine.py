@@ -45,6 +45,9 @@ values = st.fixed_dictionaries(
         "precedence": st.sampled_from((1, 3, 5)),
     },
 ).filter(bool)
+outcomes = st.sampled_from(
+    ("SUCCESS", "RETRY", "FAILURE", "SUCCESS", "DEFERRED", "SUCCESS", "DEAD", "DISREGARDED", "SUCCESS")
+)
 ways_to_finish = st.fixed_dictionaries(
     {
         "fetch_seconds": st.sampled_from((None, 0.1, 0.8, 10.0)),
@@ -161,32 +164,36 @@ class FrontierMachine(RuleBasedStateMachine):
             assert all(lease.id > older.id for older, _ in self.handed)
         self.handed += zip(given, expected, strict=True)
 
-    @rule(number=st.integers(1, 6))
-    def work(self, number: int) -> None:
-        """One worker, whose every fetch succeeds."""
-        for _ in range(number):
+    @rule(workers=st.integers(1, 4), ends=st.lists(outcomes, min_size=1, max_size=8), options=ways_to_finish)
+    def work(self, workers: int, ends: list[str], options: dict[str, Any]) -> None:
+        """Workers that fetch until they have seen all these ends."""
+        left = iter(ends)
+        for _ in ends:
             before = len(self.handed)
-            self.lease(1, 300.0)
-            for lease, mine in self.handed[before:]:
-                assert self.model.finish(mine, "SUCCESS", PLAIN, [])
-                self.frontier.finish(lease, Outcome.SUCCESS)
+            self.lease(workers, 300.0)
+            for pair in self.handed[before:]:
+                if end := next(left, None):
+                    self.end(*pair, end, options, [])
 
     def pick(self, which: int) -> tuple[Any, int]:
         """A lease: nearly always one that is out."""
         out = [pair for pair in self.handed if pair[1] in self.model.leases]
-        candidates = out if out and which % 10 else self.handed
+        candidates = self.handed if which == 99 else out
         return candidates[which % len(candidates)]
 
-    @precondition(lambda self: self.handed)
+    @precondition(lambda self: self.model.leases)
     @rule(
         which=st.integers(0, 99),
-        outcome=st.sampled_from((*["SUCCESS"] * 4, "FAILURE", "RETRY", "RETRY", "DEFERRED", "DISREGARDED", "DEAD")),
+        outcome=outcomes,
         options=ways_to_finish,
         discovered=st.one_of(st.just([]), st.lists(uris, max_size=4)),
     )
     def finish(self, which: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> None:
-        lease, number = self.pick(which)
-        discovered = [self.dated(spec) for spec in discovered]
+        self.end(*self.pick(which), outcome, options, [self.dated(spec) for spec in discovered])
+
+    def end(
+        self, lease: Any, number: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]
+    ) -> None:
         if outcome != "RETRY":
             options = {**options, "delay": None}
         if self.model.finish(number, outcome, options, discovered):
@@ -195,7 +202,7 @@ class FrontierMachine(RuleBasedStateMachine):
             with pytest.raises(LeaseExpired):
                 self.frontier.finish(lease, Outcome(outcome), discovered=list(map(crawl_uri, discovered)), **options)
 
-    @precondition(lambda self: self.handed)
+    @precondition(lambda self: self.model.leases)
     @rule(which=st.integers(0, 99), ttl=st.sampled_from((15.0, 300.0)))
     def renew(self, which: int, ttl: float) -> None:
         lease, number = self.pick(which)
@@ -262,14 +269,17 @@ class FrontierMachine(RuleBasedStateMachine):
 
     # ---- durability
 
-    @rule()
-    def commit(self) -> None:
-        self.model.commit()
-        self.frontier.commit()
+    @rule(really=rarely)
+    def commit(self, really: bool) -> None:
+        if really:
+            self.model.commit()
+            self.frontier.commit()
 
     @precondition(lambda self: not self.kept)
-    @rule(changed=st.one_of(st.none(), values))
-    def close_and_reopen(self, changed: dict[str, int] | None) -> None:
+    @rule(changed=st.one_of(st.none(), values), really=rarely)
+    def close_and_reopen(self, changed: dict[str, int] | None, really: bool) -> None:
+        if not really:
+            return
         self.model.close()
         self.frontier.close()
         if changed and any(self.options[name] != value for name, value in changed.items()):
@@ -280,8 +290,10 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontier = self.open(settings_of(self.options) if changed else None)
         self.finishes = self.model.counts["finishes"]
 
-    @rule(keep_leases=booleans)
-    def crash_and_reopen(self, keep_leases: bool) -> None:
+    @rule(keep_leases=booleans, really=rarely)
+    def crash_and_reopen(self, keep_leases: bool, really: bool) -> None:
+        if not really:
+            return
         crash(self.frontier)
         self.model.crash(keep_leases=keep_leases)
         self.frontier = self.open(None, keep_leases=keep_leases)
@@ -366,7 +378,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.lease(3, 300.0)
             if len(self.handed) == before:
                 soonest = [queue.wake for queue in self.model.queues.values() if queue.state == "SNOOZED"]
-                later = [(due, self.model.queues[uri.queue].state) for due, _, uri in self.model.future]
+                later = [(due, self.model.queues[uri.queue].state) for due, uri in self.model.future]
                 soonest += [due for due, _ in later]
                 if not soonest or self.model.state in ("PAUSED", "FINISHED"):
                     break
