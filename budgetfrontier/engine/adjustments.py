@@ -166,7 +166,7 @@ def _foresee(kernel: Kernel, after: Effective) -> dict[str, Any]:
     cursor.first()
     for key, value in cursor.iternext():
         if key == keys.SENTINEL:
-            break
+            continue
         queue = decode_queue(value)
         head = kernel.head(queue)
         if queue.state is EXHAUSTED or queue.by_name or head is None:
@@ -267,7 +267,7 @@ def _dead(kernel: Kernel, args: dict[str, Any]) -> list[tuple[int, bytes]]:
     found = []
     for key, value in cursor.iternext():
         if key == keys.SENTINEL:
-            break
+            continue
         ordinal = keys.u64.unpack(key)[0]
         if ids is not None and ordinal not in ids:
             continue

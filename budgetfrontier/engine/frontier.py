@@ -41,6 +41,9 @@ from budgetfrontier.store.records import AuditEntry
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
 
+# Looking a member up in its Enum costs 0.1 us in CPython 3.11: the hot path uses names of its own.
+_RUNNING, _RETRY = CrawlState.RUNNING, Outcome.RETRY
+
 
 class Frontier:
     """A crawl frontier in one LMDB environment: made by `Frontier.open`, owned by one thread of one process.
@@ -142,7 +145,7 @@ class Frontier:
             kernel = self._kernel
             kernel.expire(now)
             leases: list[Lease] = []
-            if kernel.counters.state is CrawlState.RUNNING:
+            if kernel.counters.state is _RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
                 kernel.queues.trim()
@@ -205,7 +208,7 @@ class Frontier:
             settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
             wait = force.rest(settings, fetch_seconds, crawl_delay) if outcome in CHARGED else 0.0
             retry_delay = 0.0
-            if outcome is Outcome.RETRY or delay:
+            if outcome is _RETRY or delay:
                 wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
             if wait > 0.0:
                 queue = kernel.queues.get(mine.queue_id)
@@ -214,7 +217,7 @@ class Frontier:
             if found:
                 self._intake.take(found, Tally(), now, mine.uri)
             kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
-            if not kernel.counters.queued or kernel.counters.state is not CrawlState.RUNNING:
+            if not kernel.counters.queued or kernel.counters.state is not _RUNNING:
                 session.settle()
         except BaseException as e:
             session.abandon(e)

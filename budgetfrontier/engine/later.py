@@ -24,9 +24,7 @@ class Later:
     def first_due(self) -> float:
         """The earliest due time, NEVER if nothing is scheduled."""
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
-        cursor.first()
-        key = cursor.key()
-        return NEVER if key == keys.SENTINEL else float(keys.due.unpack(key)[0])
+        return float(keys.due.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
     def add(self, queue: QueueRecord, place: bytes, value: bytes, when: float, ordinal: int) -> None:
         """Set a URI of `queue` aside until `when`."""
@@ -43,10 +41,10 @@ class Later:
     def take_due(self, now: float) -> FutureRow | None:
         """Take out the first that is due, None if nothing is."""
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
-        cursor.first()
+        found = cursor.set_range(keys.FIRST)
         key, value = cursor.item()
         row = None
-        if key != keys.SENTINEL and keys.due.unpack(key)[0] <= now:
+        if found and keys.due.unpack(key)[0] <= now:
             row = decode_future(value)
             self.remove(self._queues.get(row.queue), key)
         self.next_due = self.first_due()

@@ -41,6 +41,12 @@ def checked(command: Command) -> Command:
         raise FrontierError(f"{command.op}: {e}; names and reasons are text, numbers have 64 bits") from None
 
 
+def _drop_unfinished(data: Path) -> None:
+    """Delete a data file that a full disk left cut short as it was made: no command ever was in it."""
+    if data.exists() and 0 < data.stat().st_size < 8192:
+        data.unlink()
+
+
 class Mailbox:
     """Commands on their way to a running engine. Any process may post; the engine takes them out once applied."""
 
@@ -51,6 +57,7 @@ class Mailbox:
             self._env = _open_mailboxes[self._key]
         else:
             os.makedirs(self._key, exist_ok=True)
+            _drop_unfinished(Path(self._key, "data.mdb"))
             self._env = open_lmdb(Path(self._key), map_size=1 << 28)
             _open_mailboxes[self._key] = self._env
 
@@ -61,6 +68,13 @@ class Mailbox:
             txn.put(b"next", str(number + 1).encode())
             txn.put(b"\xff" + keys.u64.pack(number), encode(command))
         return number
+
+    def begin_after(self, last: int) -> None:
+        """Never give out the numbers up to `last` again, even if this mailbox was lost and made anew."""
+        with self._env.begin() as txn:
+            known = int(txn.get(b"next") or 1)
+        if known <= last:
+            self.done(last)
 
     def waiting(self, after: int) -> list[tuple[int, Command]]:
         """The commands with numbers above `after`, in order. Takes no lock."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import lmdb
 import msgspec
 
 from budgetfrontier.engine.intake import Intake
@@ -14,7 +16,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.environment import Environment, explain
 from budgetfrontier.store.records import AuditEntry, restore_lease
 
 
@@ -52,8 +54,10 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.settle()
         kernel.flush()
         env.commit()
-    except BaseException:
+    except BaseException as e:
         env.close()
+        if isinstance(e, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
+            raise explain(e, env.path) from e
         raise
     return Parts(kernel, intake, env.path, now)
 
@@ -121,8 +125,9 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
     """A wake time further ahead than any delay comes from a clock that was wrong; blocks by operators stay."""
     latest = now + kernel.longest_delay
     cursor = kernel.env.txn.cursor(kernel.env.db[keys.SNOOZED])
-    cursor.set_range(keys.timed.pack(latest, 0))
-    ahead = [keys.timed.unpack(key) for key in cursor.iternext(keys=True, values=False) if key != keys.SENTINEL]
+    if not cursor.set_range(keys.timed.pack(latest, 0)):
+        return
+    ahead = [keys.timed.unpack(key) for key in cursor.iternext(keys=True, values=False)]
     for wake_time, queue_id in ahead:
         queue = kernel.queues.get(queue_id)
         if wake_time > max(latest, queue.block):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.engine.queue import READY
+from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, decode_queue, encode
@@ -68,7 +69,7 @@ class Queues:
         arrived = []
         for queue_id in sorted(self.dirty):
             queue = cache[queue_id]
-            row = queue.position if queue.state is QueueState.READY else 0
+            row = queue.position if queue.state is READY else 0
             if row != queue.row:
                 if queue.row:
                     txn.delete(pack_position(queue.row), db=active)

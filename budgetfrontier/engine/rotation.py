@@ -45,7 +45,7 @@ class Rotation:
         self.ring.extend(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
         cursor = txn.cursor(db[keys.INACTIVE])
         precedence = 0
-        while cursor.set_range(keys.fifo.pack(precedence, 0)) and cursor.key() != keys.SENTINEL:
+        while cursor.set_range(keys.fifo.pack(precedence, 0)):
             precedence = keys.fifo.unpack(cursor.key())[0]
             self.waiting[precedence] = 0
             if precedence == 0xFFFF:
@@ -63,9 +63,7 @@ class Rotation:
     def first_wake(self) -> float:
         """The earliest wake time of the snoozed, NEVER if there are none."""
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
-        cursor.first()
-        key = cursor.key()
-        return NEVER if key == keys.SENTINEL else float(keys.timed.unpack(key)[0])
+        return float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
     def move(self, queue: QueueRecord, state: QueueState, *, front: bool = False) -> None:
         """Take a queue out of its place and put it where `state` says: at the back there, or the ring's front.
@@ -174,7 +172,7 @@ class Rotation:
     def front_inactive(self) -> QueueRecord:
         """The front queue of the best precedence; there must be one."""
         cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
-        cursor.first()
+        cursor.set_range(keys.FIRST)
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 
     def due(self, now: float) -> list[int]:
@@ -184,7 +182,7 @@ class Rotation:
         cursor.first()
         for key in cursor.iternext(keys=True, values=False):
             if key == keys.SENTINEL:
-                break
+                continue
             wake_time, queue_id = keys.timed.unpack(key)
             if wake_time > now:
                 break

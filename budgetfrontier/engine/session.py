@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import NoReturn, TypeVar
 
 import lmdb
+import msgspec
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine import adjustments
@@ -57,6 +58,8 @@ class Session:
         self._clock = clock
         self._last_time = parts.now
         self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
+        if self._mailbox is not None:
+            self._mailbox.begin_after(parts.kernel.counters.command)
         self.changes = 0
         """Operations since the last commit."""
         self._begin()
@@ -184,7 +187,7 @@ class Session:
         """Drop everything since the last commit and close: never half an operation."""
         path = self.kernel.env.path
         self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
-        if isinstance(error, lmdb.Error):
+        if isinstance(error, lmdb.Error | msgspec.DecodeError):
             raise explain(error, path) from error
         raise error
 

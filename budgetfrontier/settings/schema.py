@@ -168,7 +168,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         float, About("a URI handed out comes back after this long without an answer", POSITIVE_DURATION)
     ] = 300.0
     commit_interval: Annotated[float, About("sync to disk at least this often", DURATION)] = 0.5
-    commit_operations: Annotated[int, About("sync to disk after this many operations", integer(1))] = 100_000
+    commit_operations: Annotated[int, About("sync to disk after this many operations", integer(1))] = 500_000
     suffix_list: Annotated[
         str | None, About("a public suffix list file instead of the bundled one, for registered-domain", "file")
     ] = None

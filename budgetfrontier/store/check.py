@@ -6,8 +6,12 @@ Costs a pass over everything, and memory for the pending counts of queues. Used 
 
 from __future__ import annotations
 
+import struct
 from collections import Counter, defaultdict
 from typing import Any
+
+import lmdb
+import msgspec
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
@@ -19,7 +23,11 @@ _TOLD = 20  # problems in one message
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:
     """Raise CorruptFrontier with every invariant that does not hold."""
-    problems = _Checker(txn, db).problems()
+    checker = _Checker(txn, db)
+    try:
+        problems = checker.problems()
+    except (lmdb.Error, msgspec.DecodeError, struct.error) as e:
+        problems = [*checker.found, f"a record cannot be read ({type(e).__name__}: {e}): restore a backup"]
     if problems:
         more = f"\n...and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
         raise CorruptFrontier("\n".join(problems[:_TOLD]) + more)
@@ -29,7 +37,7 @@ class _Checker:
     def __init__(self, txn: keys.Txn, db: dict[str, Any]) -> None:
         self._txn = txn
         self._db = db
-        self._found: list[str] = []
+        self.found: list[str] = []
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
 
@@ -43,10 +51,10 @@ class _Checker:
         self._check_leases()
         self._check_future_and_dead()
         self._check_totals()
-        return self._found
+        return self.found
 
     def _say(self, problem: str) -> None:
-        self._found.append(problem)
+        self.found.append(problem)
 
     def _items(self, table: str) -> Any:
         return (item for item in self._txn.cursor(self._db[table]) if item[0] != keys.SENTINEL)

@@ -6,17 +6,20 @@ import errno
 import fcntl
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import lmdb
+import msgspec
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
 
 GIB = 1 << 30
-MIN_ROOM = 2 * GIB  # of free map after each commit: more than the operations between two commits can dirty
+READERS = 256  # that may look at once
+MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until the next; it costs address space only
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
@@ -47,7 +50,9 @@ class WriterLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:  # a number may be closed only once: it may be somebody else's by now
+            os.close(fd)
 
 
 def lock_holder(path: Path) -> int | None:
@@ -88,18 +93,19 @@ def check_files(path: Path) -> bool:
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
     """Open the environment at `path`; LMDB's own errors come out as ours."""
     try:
+        _reserve_lock_table(path / "lock.mdb")
         env = lmdb.open(
             str(path),
             map_size=map_size or 2 * MIN_ROOM,
             max_dbs=len(keys.TABLES) + 2,
-            max_readers=256,
+            max_readers=READERS,
             readonly=readonly,
             sync=sync,
             meminit=False,
             lib_version=0,
             create=not readonly,
         )
-    except lmdb.Error as e:
+    except (lmdb.Error, OSError) as e:
         raise explain(e, path) from e
     info = env.info()
     size = (path / "data.mdb").stat().st_size
@@ -109,6 +115,25 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             f"{path / 'data.mdb'} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; restore a backup"
         )
     return env
+
+
+def _reserve_lock_table(path: Path) -> None:
+    """Take the blocks of LMDB's lock file first: on a full disk it would be killed when it touches them (SIGBUS)."""
+    if path.exists() and path.stat().st_blocks * 512 >= READERS * 64:
+        return  # opening it would do harm: closing it lets go of the locks that this process may have on it
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as e:
+        if e.errno in (errno.EROFS, errno.EACCES, errno.ENOENT):
+            return  # LMDB does without where it may only read, or says what is wrong
+        raise
+    try:
+        os.posix_fallocate(fd, 0, READERS * 64 + 128)
+    except OSError as e:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+    finally:
+        os.close(fd)
 
 
 def _create(path: Path) -> None:
@@ -133,19 +158,21 @@ def explain(error: BaseException, path: Path) -> Exception:
     """The error of ours that an error of LMDB's or the system's stands for."""
     if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.CorruptedError | lmdb.PageNotFoundError):
         return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); restore a backup")
+    if isinstance(error, msgspec.DecodeError | struct.error | AssertionError):
+        return CorruptFrontier(f"{path} holds a record that cannot be read ({error}); restore a backup")
     code = getattr(error, "errno", None) or getattr(error, "code", None)
+    if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
+        return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
     if isinstance(error, lmdb.MapFullError):
         return StorageFull(f"{path}: the memory map is full; open the frontier again, it is as of the last commit")
     if code in (errno.ENOSPC, errno.EDQUOT) or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
         return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
-    if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
-        return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
     return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
 
 
 def _disk_is_full(path: Path) -> bool:
     try:
-        stat = os.statvfs(path)
+        stat = os.statvfs(path if path.exists() else path.parent)
     except OSError:
         return False
     return stat.f_bavail * stat.f_frsize < _LOW_DISK
@@ -174,7 +201,7 @@ class Environment:
         except BaseException as e:
             if self._lock is not None:
                 self._lock.release()
-            if isinstance(e, OSError) and not isinstance(e, FrontierError):
+            if isinstance(e, OSError | lmdb.Error):
                 raise explain(e, self.path) from e
             raise
         _open_here[self._key] = self
@@ -221,12 +248,16 @@ class Environment:
 
     def close(self) -> None:
         """Close the files and let the next writer in. What was not committed is dropped."""
-        _open_here.pop(self._key, None)
-        if hasattr(self, "txn"):
-            self.txn.abort()
-        self.env.close()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            if hasattr(self, "txn"):
+                self.txn.abort()
+        finally:
+            try:
+                self.env.close()
+            finally:
+                _open_here.pop(self._key, None)
+                if self._lock is not None:
+                    self._lock.release()
 
     def disown(self) -> None:
         """In a forked child: forget the environment without touching its files."""
@@ -243,6 +274,8 @@ def check_schema(env: lmdb.Environment, path: Path) -> None:
         stored = txn.get(b"schema", db=meta)
     if stored is None:
         raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder")
+    if not stored.isdigit():
+        raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; restore a backup")
     if int(stored) > keys.SCHEMA:
         raise NewerSchema(
             f"{path} was written with schema {int(stored)}, this budgetfrontier knows {keys.SCHEMA}: upgrade it"

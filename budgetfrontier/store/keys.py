@@ -28,8 +28,10 @@ AUDIT = "audit"  # ordinal -> AuditEntry
 TABLES = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
 
 # A table that becomes empty and fills again within one transaction gets a new root page each time, and commits then
-# take hundreds of milliseconds: one record that sorts last stays in every table.
-SENTINEL = b"\xff" * 32
+# take hundreds of milliseconds: one record stays in every table. It sorts first: LMDB fills its pages when keys are
+# put at the end, and leaves them half empty when there is always one more behind.
+SENTINEL = b"\0"
+FIRST = b"\0\0"  # not above any other key
 
 u32 = Struct(">I")
 u64 = Struct(">Q")

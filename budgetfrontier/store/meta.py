@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
@@ -16,14 +17,21 @@ from budgetfrontier.store.records import Counters, decode_counters
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """The totals as of the last commit, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
-    return Counters() if value is None else decode_counters(value)
+    try:
+        return Counters() if value is None else decode_counters(value)
+    except msgspec.DecodeError as e:
+        raise CorruptFrontier(f"the totals cannot be read ({e}); restore a backup") from None
 
 
 def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Override]]:
     """The stored settings, None in a new frontier, and the adjustments made on top of them."""
     value = txn.get(b"settings", db=db)
-    adjustments = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"[]", type=list[Override])
-    return None if value is None else Settings.from_dict(msgspec.json.decode(value)), adjustments
+    try:
+        adjustments = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"[]", type=list[Override])
+        plain = None if value is None else msgspec.json.decode(value)
+    except msgspec.DecodeError as e:
+        raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
+    return None if plain is None else Settings.from_dict(plain), adjustments
 
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:

@@ -137,11 +137,8 @@ def summary_line(totals: Summary) -> str:
 
 def _items(txn: keys.Txn, db: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
     cursor = txn.cursor(db)
-    if cursor.set_range(start) if start else cursor.first():
-        for key, value in cursor.iternext():
-            if key == keys.SENTINEL:
-                return
-            yield key, value
+    if cursor.set_range(start or keys.FIRST):
+        yield from cursor.iternext()
 
 
 def queues(txn: keys.Txn, db: Tables) -> Iterator[QueueRecord]:
