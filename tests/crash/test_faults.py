@@ -1,0 +1,309 @@
+"""Disks full, damaged or read-only, processes that die or come twice: a named error, and the last commit whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.errors import (
+    CorruptFrontier,
+    FrontierError,
+    FrontierLocked,
+    NewerSchema,
+    NotAFrontier,
+    StorageFull,
+    WrongThread,
+)
+from budgetfrontier.store.environment import open_lmdb
+from tests.support import crawl, make_settings, on_disk, pages
+
+PAGE = 4096
+WHOLE = "whole"
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """What `work` returns in a process of its own, or the name of its error; fails if a signal ends it."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answer = str(work())
+        except BaseException as e:
+            answer = type(e).__name__
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with os.fdopen(read) as pipe:
+        answer = pipe.read()
+    assert status == 0, f"the process died of {signal.Signals(-status).name if status < 0 else status}"
+    return answer
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Do `work` in a process that then dies without another word."""
+
+    def once() -> None:
+        work()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(AssertionError, match="SIGKILL"):
+        in_child(once)
+
+
+def made(path: Path, count: int = 3) -> Path:
+    """A frontier in a folder, with pages of two hosts."""
+    with Frontier.open(path, make_settings(hold_queues=False)) as f:
+        f.schedule_many(pages("AB", count))
+    return path
+
+
+def opened(path: Path) -> str:
+    with Frontier.open(path) as f:
+        f.check()
+        return WHOLE
+
+
+def looked_at(path: Path) -> str:
+    with Reader(path) as reader:
+        reader.check()
+        return WHOLE
+
+
+# -- disks
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk, and not in every container")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path, *, free: int) -> Path:
+    """Fill the disk but for some pages; deleting the file that is returned makes room."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(PAGE))
+    os.truncate(filler, max(filler.stat().st_size // PAGE - free, 0) * PAGE)
+    return filler
+
+
+def test_a_disk_that_fills_up_costs_what_was_not_committed(small_disk: Path) -> None:
+    f = Frontier.open(small_disk / "f", make_settings(hold_queues=False))
+    f.schedule_many(pages("A", 5))
+    f.commit()
+    filler = fill(small_disk, free=2)
+    f.schedule_many(pages("BCDEFGH", 1000))
+    with pytest.raises(StorageFull):
+        f.commit()
+    with pytest.raises(FrontierError, match="StorageFull"):
+        f.lease(1)
+    assert in_child(lambda: looked_at(small_disk / "f")) == WHOLE
+    filler.unlink()
+    with Frontier.open(small_disk / "f") as f:
+        assert (f.summary().seen, f.summary().scheduled) == (5, 5)
+        f.check()
+        assert crawl(f) == "AAAAA"
+
+
+@pytest.mark.parametrize("lock_table", [True, False])
+@pytest.mark.parametrize("free", [0, 1, 2, 4, 5, 6, 8, 12])
+def test_a_full_disk_kills_nobody_at_open(small_disk: Path, free: int, lock_table: bool) -> None:
+    path = made(small_disk / "f")
+    if not lock_table:  # a copy that left it out
+        (path / "lock.mdb").unlink()
+        shutil.rmtree(path / "mailbox")
+    filler = fill(small_disk, free=free)
+    assert in_child(lambda: Frontier.open(small_disk / "new").close()) == "StorageFull"
+    shutil.rmtree(small_disk / "new", ignore_errors=True)
+    filler.unlink()
+    filler = fill(small_disk, free=free)
+    assert in_child(lambda: looked_at(path)) in (WHOLE, "StorageFull")
+    assert in_child(lambda: opened(path)) in (WHOLE, "StorageFull")
+    filler.unlink()
+    assert in_child(lambda: opened(path)) == WHOLE
+    assert in_child(lambda: opened(made(small_disk / "new"))) == WHOLE
+
+
+def test_a_folder_that_may_only_be_read(small_disk: Path) -> None:
+    path = made(small_disk / "f")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(PermissionError, match="cannot write"):
+        Frontier.open(path)
+    with pytest.raises(PermissionError, match="cannot write"):
+        Frontier.open(small_disk / "new")
+    assert looked_at(path) == WHOLE
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    assert opened(path) == WHOLE
+
+
+# -- files
+
+
+def test_a_data_file_cut_short_is_named_and_left_alone(tmp_path: Path) -> None:
+    path = made(tmp_path / "f", 2000)
+    data = path / "data.mdb"
+    whole = data.read_bytes()
+    for size in 0, 1, 100, PAGE, 2 * PAGE - 1, 2 * PAGE, 3 * PAGE, len(whole) // 2, len(whole) - PAGE, len(whole) - 1:
+        data.write_bytes(whole[:size])
+        for use in opened, looked_at:
+            assert in_child(lambda use=use: use(path)) == "CorruptFrontier", size  # type: ignore[misc]
+        assert data.read_bytes() == whole[:size]
+    data.write_bytes(whole)
+    assert opened(path) == WHOLE
+
+
+def test_a_damaged_data_file_is_named(tmp_path: Path) -> None:
+    path = made(tmp_path / "f", 50)
+    data = path / "data.mdb"
+    whole = data.read_bytes()
+    chance = random.Random(7)
+    damages = [range(PAGE), range(2 * PAGE), range(2 * PAGE, len(whole) - PAGE)]
+    for damage in damages:
+        data.write_bytes(bytes(chance.randrange(256) if place in damage else byte for place, byte in enumerate(whole)))
+        before = data.read_bytes()
+        answer = in_child(lambda: Frontier.open(path).close())
+        assert answer in ("CorruptFrontier", "NotAFrontier") or damage == damages[0], answer
+        if answer != "None":
+            assert data.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["counters", "settings", "adjustments", "schema"])
+def test_a_damaged_record_is_named(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path / "f")
+    env = open_lmdb(path)
+    with env.begin(write=True) as txn:
+        txn.put(name.encode(), b"\xc1 damaged", db=env.open_db(b"meta", txn=txn))
+    env.close()
+    with pytest.raises(CorruptFrontier):
+        Frontier.open(path)
+    with pytest.raises(CorruptFrontier), Reader(path) as reader:
+        reader.report()
+
+
+def test_a_damaged_queue_record_is_named(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    env = open_lmdb(path)
+    with env.begin(write=True) as txn:
+        txn.put(bytes((0, 0, 0, 1)), b"\xc1", db=env.open_db(b"queues", txn=txn))
+    env.close()
+    with pytest.raises(CorruptFrontier), Reader(path) as reader:
+        reader.check()
+    f = Frontier.open(path)
+    with pytest.raises(CorruptFrontier):
+        f.lease(1)
+    with pytest.raises(FrontierError, match="closed"):
+        f.lease(1)
+
+
+def test_what_is_no_frontier_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("dear reader")
+    (tmp_path / "file").write_text("")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    open_lmdb(foreign).close()
+    for path in tmp_path / "letters", tmp_path / "file", foreign:
+        before = sorted(p.name for p in path.iterdir()) if path.is_dir() else None
+        with pytest.raises(NotAFrontier):
+            Frontier.open(path)
+        with pytest.raises(NotAFrontier):
+            Reader(path)
+        if path != foreign:
+            assert (sorted(p.name for p in path.iterdir()) if path.is_dir() else None) == before
+    with pytest.raises(NotAFrontier):
+        Reader(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    env = open_lmdb(path)
+    with env.begin(write=True) as txn:
+        txn.put(b"schema", b"99", db=env.open_db(b"meta", txn=txn))
+    env.close()
+    before = (path / "data.mdb").read_bytes()
+    with pytest.raises(NewerSchema, match="99"):
+        Frontier.open(path)
+    with pytest.raises(NewerSchema):
+        Reader(path)
+    assert (path / "data.mdb").read_bytes() == before
+
+
+# -- processes
+
+
+def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
+    def second() -> str:
+        try:
+            Frontier.open(tmp_path / "frontier")
+        except FrontierLocked as e:
+            return f"{e.pid} {str(e.pid) in str(e)}"
+        return "opened"
+
+    with on_disk(tmp_path, hold_queues=False):
+        assert in_child(second) == f"{os.getpid()} True"
+        with pytest.raises(FrontierLocked) as caught:
+            on_disk(tmp_path)
+        assert caught.value.pid == os.getpid()
+        assert in_child(second) == f"{os.getpid()} True", "our own failed attempt dropped our lock"
+    assert in_child(lambda: opened(tmp_path / "frontier")) == WHOLE
+
+
+def test_a_forked_child_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("A", 3))
+        lease = f.lease(1)[0]
+        calls: list[Callable[[], object]] = [
+            lambda: f.schedule("https://b.test/"),
+            lambda: f.schedule_many(pages("B", 3)),
+            lambda: f.lease(1),
+            lambda: f.finish(lease),
+            lambda: f.renew(lease),
+            f.summary,
+            lambda: f.state,
+            lambda: f.queue("a.test"),
+            lambda: f.adjust(queue_total_budget=1),
+            lambda: f.retire("a.test"),
+            f.commit,
+            f.close,
+            f.check,
+        ]
+        for call in calls:
+            assert in_child(call) == WrongThread.__name__
+        f.finish(lease)
+        assert crawl(f) == "AA"
+        f.check()
+
+
+def test_lease_ids_are_new_after_each_crash(tmp_path: Path) -> None:
+    ids: list[int] = []
+    for life in range(4):
+        with on_disk(tmp_path, hold_queues=False, concurrency=5) as f:
+            f.schedule_many(pages("A", 5))
+            ids += [lease.id for lease in f.lease(3)]
+            f.commit() if life % 2 else None
+
+        def crashing() -> None:
+            f = on_disk(tmp_path)
+            f.lease(3)
+
+        killed(crashing)
+    assert ids == sorted(set(ids))
+    assert opened(tmp_path / "frontier") == WHOLE
