@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from budgetfrontier.model import Summary as Summary
     from budgetfrontier.model import Tally as Tally
     from budgetfrontier.settings import Settings as Settings
-    from budgetfrontier.store.snapshot import Reader as Reader
+    from budgetfrontier.store.reader import Reader as Reader
     from budgetfrontier.store.snapshot import Report as Report
 
 __version__ = "0.1.0"
@@ -66,7 +66,8 @@ _HOMES = {
         "Tally",
     ),
     "settings": ("Settings",),
-    "store.snapshot": ("Reader", "Report"),
+    "store.reader": ("Reader",),
+    "store.snapshot": ("Report",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -98,10 +98,11 @@ def queues(args: argparse.Namespace) -> None:
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.figures import duration
     from budgetfrontier.store import snapshot
+    from budgetfrontier.store.reader import Reader
 
     now = datetime.now(UTC).timestamp()
     test = common.queue_filter(args)
-    with snapshot.Reader(common.frontier_path(args.job)) as reader:
+    with Reader(common.frontier_path(args.job)) as reader:
         chosen = common.page(filter(test, reader.queues()), args, key=attrgetter(args.sort))
         rows: Iterator[dict[str, Any]] = (
             snapshot.row(q) | {"wake_in": duration(q.wake_time - now) if q.wake_time > now else None} for q in chosen
@@ -114,8 +115,9 @@ def queue(args: argparse.Namespace) -> None:
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.figures import clean
     from budgetfrontier.store import snapshot
+    from budgetfrontier.store.reader import Reader
 
-    with snapshot.Reader(common.frontier_path(args.job)) as reader:
+    with Reader(common.frontier_path(args.job)) as reader:
         record = reader.queue(args.key)
         if record is None:
             raise FrontierError(f"there is no queue {args.key!a}; `budgetfrontier queues {args.job}` lists them")
@@ -153,7 +155,7 @@ def queue(args: argparse.Namespace) -> None:
 def explain(args: argparse.Namespace) -> None:
     """The chain of reasons."""
     from budgetfrontier.reports.explain import explain as explained
-    from budgetfrontier.store.snapshot import Reader
+    from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
         answer = explained(reader, args.target, job=str(args.job))
@@ -167,7 +169,7 @@ def explain(args: argparse.Namespace) -> None:
 def audit(args: argparse.Namespace) -> None:
     """The commands that were applied; --limit and --offset count from the newest."""
     from budgetfrontier.reports import tables
-    from budgetfrontier.store.snapshot import Reader
+    from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
         entries = reader.audit(None if args.limit is None else args.limit + args.offset)

@@ -172,7 +172,7 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 def export(args: argparse.Namespace) -> None:
     """Write what is pending, queue by queue, each in its order."""
-    from budgetfrontier.store.snapshot import Reader
+    from budgetfrontier.store.reader import Reader
 
     as_json = args.format == "jsonl" or (args.format is None and args.file.endswith((".jsonl", ".ndjson", ".json")))
     test = common.queue_filter(args)
@@ -218,7 +218,7 @@ def _replaced(name: str) -> Iterator[TextIO]:
 def dead_letters(args: argparse.Namespace) -> None:
     """List, replay or drop."""
     from budgetfrontier.reports import tables
-    from budgetfrontier.store.snapshot import Reader
+    from budgetfrontier.store.reader import Reader
 
     if args.replay or args.drop:
         ids = args.replay or args.drop

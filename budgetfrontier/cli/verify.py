@@ -27,7 +27,7 @@ def verify(args: argparse.Namespace) -> None:
     import msgspec
 
     from budgetfrontier.errors import CorruptFrontier
-    from budgetfrontier.store.snapshot import Reader
+    from budgetfrontier.store.reader import Reader
 
     path = common.frontier_path(args.job)
     try:

@@ -12,8 +12,8 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.store.environment import check_files, lock_holder
+from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.snapshot import Reader
 
 
 def whoami() -> str:

@@ -17,7 +17,8 @@ from budgetfrontier.reports.figures import clean, duration
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.snapshot import PendingUri, Reader
+    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.snapshot import PendingUri
 
 
 class Verdict(StrEnum):

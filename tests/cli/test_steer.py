@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.model import CrawlState, QueueRecord
-from budgetfrontier.store.snapshot import Reader
+from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier
-from budgetfrontier.store.snapshot import Reader
+from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
 
 
