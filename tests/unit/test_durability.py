@@ -167,6 +167,18 @@ def test_an_operators_block_survives_a_crash(tmp_path: Path) -> None:
         assert f.next_ready_in() == pytest.approx(200)
 
 
+def test_a_queue_unretired_while_empty_stays_so(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 1))
+        f.retire("a.test")
+        f.delete(queue="a.test")
+        f.commit()
+        f.unretire("a.test")
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 1, first=1))
+        assert state(f, "A") == "INACTIVE"
+
+
 def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
     with on_disk(tmp_path, ManualClock(START + 10_000_000), polite=True) as f:
         f.schedule_many(pages("A", 2))
