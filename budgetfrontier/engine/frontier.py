@@ -56,7 +56,7 @@ class Frontier:
         self._path = parts.path
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
-        self._hooks.attach(parts.kernel)
+        self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._session = Session(parts, clock, self._hooks)
         self._kernel = parts.kernel
         self._intake = parts.intake
@@ -80,9 +80,11 @@ class Frontier:
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
+        given = None if settings is None else opening.load_hooks(settings.hooks)  # bad ones must not be stored
         parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases)
         try:
-            every_hook = [*hooks, *opening.load_hooks(parts.kernel.force.settings.hooks)]
+            loaded = opening.load_hooks(parts.kernel.force.settings.hooks) if given is None else given
+            every_hook = [*hooks, *loaded]
             frontier = cls(parts, clock=clock, hooks=every_hook, keep_leases=keep_leases)
         except BaseException:
             parts.kernel.env.close()

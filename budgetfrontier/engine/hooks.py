@@ -34,12 +34,16 @@ class Hooks:
         self.waiting: deque[tuple[str, tuple[Any, ...]]] = deque()
         self._running = False
 
-    def attach(self, kernel: Kernel) -> None:
-        """Listen to what the kernel does, as far as some hook wants to know."""
+    def attach(self, kernel: Kernel, buried: Sequence[tuple[int, DeadRow]] = (), *, paused: bool = False) -> None:
+        """Listen to what the kernel does, as far as some hook wants to know; what opening did comes first."""
         if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
             kernel.rotation.on_move = self._moved
         if self._hooks["on_dead_letter"]:
             kernel.on_dead = self._died
+            for ordinal, row in buried:
+                self._died(ordinal, row)
+        if paused:
+            self.paused_at_finish()
 
     def _moved(self, queue: QueueRecord, before: QueueState) -> None:
         state = queue.state

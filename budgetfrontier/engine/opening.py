@@ -17,7 +17,7 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment, explain
-from budgetfrontier.store.records import AuditEntry, restore_lease
+from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
 
 
 class Parts(NamedTuple):
@@ -27,6 +27,10 @@ class Parts(NamedTuple):
     intake: Intake
     path: Path
     now: float
+    paused: bool
+    """What opening did left the crawl empty: it has paused at its finish."""
+    buried: list[tuple[int, DeadRow]]
+    """URIs that were given up on, for their process died once too often."""
 
 
 def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool) -> Parts:
@@ -40,6 +44,8 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
         kernel.put_in_force(stored or in_force, adjustments)
+        buried: list[tuple[int, DeadRow]] = []
+        kernel.on_dead = lambda ordinal, row: buried.append((ordinal, row))
         _take_leases(kernel, now, keep_leases=keep_leases)
         if stored is not None and _differ(stored, in_force):
             kernel.change_settings(in_force, adjustments, now)
@@ -51,7 +57,8 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         intake = Intake(kernel, _suffix_list(env, in_force))
         _check_canonicalizer(env, intake.canonicalizer_id)
         _clip_wake_times(kernel, now)
-        kernel.settle()
+        kernel.on_dead = None
+        paused = kernel.settle()
         kernel.flush()
         env.commit()
     except BaseException as e:
@@ -59,7 +66,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         if isinstance(e, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
             raise explain(e, env.path) from e
         raise
-    return Parts(kernel, intake, env.path, now)
+    return Parts(kernel, intake, env.path, now, paused, buried)
 
 
 def _differ(stored: Settings, given: Settings) -> bool:

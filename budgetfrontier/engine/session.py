@@ -99,7 +99,10 @@ class Session:
             except BaseException as e:
                 self.abandon(e)
         if self.hooks.waiting:
-            self.hooks.run()
+            try:
+                self.hooks.run()
+            except BaseException as e:
+                self.abandon(e)
 
     def operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
         """Run one operation that is not on the hot path."""
@@ -203,6 +206,7 @@ class Session:
         self.closed = self.closed or why
         self.owner = 0
         _open.discard(self)
+        self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
             self.kernel.env.close()
         if self._mailbox is not None:

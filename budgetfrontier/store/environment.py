@@ -160,6 +160,12 @@ def explain(error: BaseException, path: Path) -> Exception:
         return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); restore a backup")
     if isinstance(error, msgspec.DecodeError | struct.error | AssertionError):
         return CorruptFrontier(f"{path} holds a record that cannot be read ({error}); restore a backup")
+    if "already open in this process" in str(error):
+        return FrontierLocked(
+            f"{path} is open already in this process ({os.getpid()}), by a reader, or in the one that it was forked "
+            "from; close that first, or use another process",
+            pid=os.getpid(),
+        )
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
@@ -215,6 +221,7 @@ class Environment:
 
     def _open_tables(self) -> None:
         check_schema(self.env, self.path)
+        self.env.reader_check()
         self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
         self._begin()
 
@@ -227,6 +234,8 @@ class Environment:
             room += info["map_size"]
         self.operations = min(room // OPERATION_ROOM, 1 << 30)
         """How many operations the map has room for before the next commit."""
+        if not info["last_txnid"] % 256:
+            self.env.reader_check()  # one that was killed would pin its snapshot, and the file would grow for ever
         self.txn: keys.Txn = self.env.begin(write=True)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
 

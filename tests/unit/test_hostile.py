@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Frontier, Outcome
-from tests.support import START, crawl, memory, one, pages
+from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import FrontierClosed, SettingsError
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, memory, on_disk, one, pages
 
 URL = "https://c.test/"
 
@@ -288,3 +294,165 @@ def test_start_is_in_the_past_of_no_block(f: Frontier) -> None:
     assert f.snooze("b.test", until=-START)
     assert crawl(f) == "AAABBB"
     whole(f)
+
+
+# -- hooks
+
+
+class Calls:
+    """Hooks that do what they are made with; `told` is what they were called for."""
+
+    def __init__(self, act: Callable[[Frontier], object] = lambda f: None) -> None:
+        self.told: list[str] = []
+        self._act = act
+
+    def _call(self, name: str, frontier: Frontier) -> None:
+        self.told.append(name)
+        self._act(frontier)
+
+    def on_retire(self, frontier: Frontier, queue: object) -> None:
+        self._call("retire", frontier)
+
+    def on_finish(self, frontier: Frontier, lease: object, outcome: object) -> None:
+        self._call("finish", frontier)
+
+    def on_pause_at_finish(self, frontier: Frontier, report: object) -> None:
+        self._call("pause", frontier)
+
+    def on_dead_letter(self, frontier: Frontier, letter: object) -> None:
+        self._call("dead", frontier)
+
+
+def test_a_hook_may_close_the_frontier() -> None:
+    calls = Calls(Frontier.close)
+    f = memory(hooks=[calls], pause_at_finish=True)
+    f.schedule_many(pages("A", 1))
+    f.finish(one(f), Outcome.DEAD)
+    assert len(calls.told) == 1
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+
+
+def test_a_hook_may_call_the_frontier_back() -> None:
+    rounds: list[int] = []
+
+    def act(f: Frontier) -> None:
+        rounds.append(1)
+        if len(rounds) < 20:
+            f.schedule(f"https://d.test/{len(rounds)}")
+            f.adjust(queue_total_budget=len(rounds))
+            f.check()
+            for lease in f.lease(1):
+                f.finish(lease)
+
+    with memory(hooks=[Calls(act)], hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f))
+        assert f.summary().succeeded == 20
+        whole(f)
+
+
+def test_an_interrupt_in_a_hook_closes_as_of_the_last_commit(tmp_path: Path) -> None:
+    def interrupt(f: Frontier) -> None:
+        raise KeyboardInterrupt
+
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+    f = Frontier.open(tmp_path / "frontier", clock=ManualClock(START), hooks=[Calls(interrupt)])
+    with pytest.raises(KeyboardInterrupt):
+        f.finish(one(f))
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert crawl(f) == "AA"
+
+
+def test_hooks_are_told_what_opening_did(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, pause_at_finish=True, max_deliveries=1)
+    f.schedule_many(pages("A", 1))
+    f.lease(1)
+    f.commit()
+    crash(f)
+    for expected in ["dead", "pause"], []:
+        calls = Calls()
+        with Frontier.open(tmp_path / "frontier", clock=ManualClock(START), hooks=[calls]) as f:
+            assert (str(f.state), calls.told) == ("PAUSED", expected)
+
+
+def test_hooks_that_cannot_be_loaded_are_not_stored(tmp_path: Path) -> None:
+    on_disk(tmp_path, hold_queues=False).close()
+    with pytest.raises(SettingsError, match="no_such_module"):
+        Frontier.open(tmp_path / "frontier", Settings.from_dict({"crawl": "test", "hooks": ["no_such_module:hook"]}))
+    on_disk(tmp_path).close()
+
+
+# -- an interrupt anywhere
+
+
+class Interrupt:
+    """Ctrl-C at the n-th line that the package runs."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self.came = False
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Interrupt | None:
+        if "budgetfrontier" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self._left -= 1
+            if not self._left:
+                self.came = True
+                raise KeyboardInterrupt
+        return self
+
+
+INTERRUPTED: dict[str, Callable[[Frontier, Lease], object]] = {
+    "schedule": lambda f, lease: f.schedule("https://z.test/"),
+    "schedule_many": lambda f, lease: f.schedule_many(pages("YZ", 2)),
+    "lease": lambda f, lease: f.lease(3),
+    "finish": lambda f, lease: f.finish(lease, Outcome.RETRY, discovered=pages("Y", 2)),
+    "bury": lambda f, lease: f.finish(lease, Outcome.DEAD),
+    "adjust": lambda f, lease: f.adjust(queue_total_budget=5),
+    "retire": lambda f, lease: f.retire("a.test"),
+    "delete": lambda f, lease: f.delete(queue="b*"),
+    "close": lambda f, lease: f.close(),
+}
+
+
+@pytest.mark.parametrize("call", INTERRUPTED)
+def test_an_interrupt_anywhere_leaves_no_half_operation(tmp_path: Path, call: str) -> None:
+    at = 0
+    came = True
+    while came:
+        at += 1 + at // 25  # each of the first lines, then ever fewer
+        f = on_disk(tmp_path / str(at), hold_queues=False, polite=True, overrides=[OVERRIDE])
+        f.schedule_many(pages("ABC", 3))
+        lease = one(f)
+        f.retire("c.test")
+        f.commit()
+        committed = f.summary()
+        interrupt = Interrupt(at)
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            INTERRUPTED[call](f, lease)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        came = interrupt.came
+        try:
+            f.check()  # it struck before or after the operation: the whole of it was done, or nothing
+            f.close()
+        except FrontierClosed:
+            pass
+        else:
+            continue
+        with on_disk(tmp_path / str(at), keep_leases=True) as f:
+            f.check()
+            if came and call != "close":
+                assert f.summary() == committed
+
+
+OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
