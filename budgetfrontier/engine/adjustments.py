@@ -84,6 +84,7 @@ def _unretire(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: flo
     if queue.state is RETIRED:
         kernel.unretire(queue)
     queue.by_name = False
+    kernel.queues.dirty.add(queue.id)
 
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
