@@ -83,7 +83,9 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
 def _unretire(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
     if queue.state is RETIRED:
         kernel.unretire(queue)
-    queue.by_name = False
+    elif queue.by_name:  # emptied since it was retired
+        queue.by_name = False
+        kernel.queues.dirty.add(queue.id)
     kernel.queues.dirty.add(queue.id)
 
 
