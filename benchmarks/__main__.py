@@ -59,6 +59,7 @@ def main() -> None:
         rounds = run(folder, options.runs, options.scale, peers)
     finally:
         shutil.rmtree(folder)
+    about["load after"] = machine.load()
     write(options.results, about, rounds)
 
 
@@ -94,7 +95,8 @@ def write(results: Path, about: dict[str, str], rounds: list[table.Round]) -> No
             "",
             "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a",
             "process of its own, medians of the runs. Ours syncs every commit to disk, and so do the puts; Scrapy's",
-            f"JOBDIR never syncs. Scrapy was given the first {measure.PEERS:,} discoveries of the stream.",
+            f"JOBDIR never syncs. Scrapy was given the first {measure.PEERS:,} discoveries of the stream; its default",
+            "queue looks at every host for each request, which makes `next request` slow with thousands of hosts.",
             "",
             *(f"- {name}: {value}" for name, value in about.items()),
             "",

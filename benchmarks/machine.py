@@ -23,7 +23,7 @@ def describe(folder: Path, core: int) -> dict[str, str]:
         "msgspec, xxhash, can_ada": ", ".join(map(version, ("msgspec", "xxhash", "can_ada"))),
         "scrapy": version("scrapy"),
         "commit": commit(),
-        "load before": f"{os.getloadavg()[0]:.2f}",
+        "load before": load(),
     }
 
 
@@ -43,6 +43,11 @@ def file_system(folder: Path) -> str:
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     above = [(len(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
     return max(above)[1]
+
+
+def load() -> str:
+    """How many processes have wanted a core in the last minute: above 1, others were at work besides."""
+    return f"{os.getloadavg()[0]:.2f}"
 
 
 def version(package: str) -> str:

@@ -15,8 +15,8 @@ from budgetfrontier import Frontier, plugins, uris
 from budgetfrontier.store import keys
 
 BATCH = 1000
-COMMIT = 100_000  # discoveries: the default of `commit_operations`, which a fast engine reaches before half a second
-DRAIN_SECONDS = 3.0  # Scrapy looks at every host for each request: its rate is measured for so long, not to the end
+COMMIT = 125_000  # discoveries: what an engine that reaches its target does in half a second, from commit to commit
+DRAIN_SECONDS = 2.0  # Scrapy looks at every host for each request: its rate is measured for so long, not to the end
 
 
 def prepare(urls: list[str], path: str, target: Path) -> dict[str, float]:

@@ -58,6 +58,8 @@ ROWS = (
     Row("schedule / puts of the same rows, nothing else", _ratio("schedule", "puts"), "x", at_least=0.3),
     Row("schedule / the same puts, each batch sorted", _ratio("schedule", "sorted puts"), "x"),
     Row("lease + finish, 10,000 hosts in rotation", _of("drain"), at_least=200_000),
+    Row("schedule, per second of processor time", _of("schedule", "per_cpu_second")),
+    Row("lease + finish, per second of processor time", _of("drain", "per_cpu_second")),
     Row("lease + finish, hosts one after the other", _of("drain held")),
     Row("anonymous memory, 1,000,000 hosts: peak", _of("many hosts", "peak"), "MiB", at_most=150),
     Row("anonymous memory, 1,000,000 hosts: at rest", _of("many hosts", "after"), "MiB"),
