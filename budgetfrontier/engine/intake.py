@@ -116,7 +116,7 @@ class Intake:
         fingerprint = uris.fingerprint(canonical)
         prefix = uris.split(url)[0]
         queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
-        if queue is not None and hasattr(self._canonical, "authority"):
+        if queue is not None and len(prefix) < 512 and hasattr(self._canonical, "authority"):
             if len(self._known) >= AUTHORITIES:
                 self._known.clear()
             self._known[prefix] = self._canonical.authority(prefix), fingerprint[:4], queue

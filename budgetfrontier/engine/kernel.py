@@ -79,6 +79,7 @@ class Kernel:
         if precedence:
             for queue_id in self.rotation.inactive():
                 self.refresh(self.queues.get(queue_id))
+                self.queues.trim()
         self.revive_retired()
         for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
             queue = self.queues.get(queue_id)
@@ -102,6 +103,7 @@ class Kernel:
             if not queue.by_name:
                 self.unretire(queue)
                 revived += 1
+            self.queues.trim()
         return revived
 
     # -- the URIs of a queue
@@ -273,6 +275,7 @@ class Kernel:
             return
         for queue_id in self.rotation.due(now):
             self._wake(self.queues.get(queue_id), now)
+            self.queues.trim()
         self.rotation.next_wake = self.rotation.first_wake()
 
     def _wake(self, queue: QueueRecord, now: float) -> None:
@@ -399,6 +402,7 @@ class Kernel:
             row = self.later.take_due(now)
             if row is not None:
                 self.place(self.queues.get(row.queue), row.place, row.value, now)
+            self.queues.trim()
 
     # -- what operators do to queues
 

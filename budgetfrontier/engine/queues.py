@@ -83,7 +83,7 @@ class Queues:
         self.dirty.clear()
 
     def trim(self) -> None:
-        """Keep the caches bounded. Call between operations only."""
+        """Keep the caches bounded. Call only where nobody holds a record that may still change."""
         if len(self.cache) > CACHE:
             self.flush()
             self.cache.clear()

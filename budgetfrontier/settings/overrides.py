@@ -92,7 +92,8 @@ class Effective:
         mask = self._masks.get(key)
         if mask is None:
             mask = self._mask_of_authority(href, queue)
-            _remember(self._masks, key, mask)
+            if len(key[0]) < 512:  # userinfo may be long, and made up
+                _remember(self._masks, key, mask)
         for bit, match in self._slow:
             if match.matches(href, queue):
                 mask |= bit

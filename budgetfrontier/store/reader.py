@@ -28,7 +28,15 @@ from budgetfrontier.store.snapshot import PendingUri, Report, Tables
 _shared: dict[str, tuple[lmdb.Environment, int]] = {}
 _sharing = threading.Lock()
 
-os.register_at_fork(after_in_child=_shared.clear)
+
+def _after_fork() -> None:
+    """A child must open for itself what its parent reads."""
+    for env, _ in _shared.values():
+        env.close()
+    _shared.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Reader:

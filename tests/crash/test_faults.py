@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -10,21 +11,25 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from budgetfrontier import Frontier, Reader
+from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
+    FrontierClosed,
     FrontierError,
     FrontierLocked,
     NewerSchema,
     NotAFrontier,
+    SettingsError,
     StorageFull,
     WrongThread,
 )
 from budgetfrontier.store.environment import open_lmdb
-from tests.support import crawl, make_settings, on_disk, pages
+from tests.support import crawl, make_settings, memory, on_disk, pages
 
 PAGE = 4096
 WHOLE = "whole"
@@ -307,3 +312,147 @@ def test_lease_ids_are_new_after_each_crash(tmp_path: Path) -> None:
         killed(crashing)
     assert ids == sorted(set(ids))
     assert opened(tmp_path / "frontier") == WHOLE
+
+
+def test_readers_of_one_process_share(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    with Reader(path) as first, Reader(path) as second:
+        assert first.summary() == second.summary()
+        first.close()
+        first.close()
+        assert second.report().totals.queued == 6
+        with pytest.raises(FrontierLocked, match="by a reader"):
+            Frontier.open(path)
+    f = Frontier.open(path)
+    with Reader(path) as reader:
+        f.close()
+        with pytest.raises(FrontierClosed):
+            reader.summary()
+    assert opened(path) == WHOLE
+
+
+def test_a_forked_child_may_read_what_its_parent_reads(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    with Reader(path) as reader:
+        assert in_child(lambda: looked_at(path)) == WHOLE
+        assert reader.summary().queued == 6
+
+
+def test_readers_pin_nothing(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+
+    def killed_in_mid_read() -> None:
+        next(Reader(path).queues())
+
+    with on_disk(tmp_path, hold_queues=False) as f, Reader(tmp_path / "frontier") as idle:
+        f.schedule_many(pages("AB", 3))
+        f.commit()
+        idle.summary()
+    killed(killed_in_mid_read)
+    with Frontier.open(path) as f, Reader(path) as idle:
+        idle.summary()
+        before = (path / "data.mdb").stat().st_size
+        for number in range(300):
+            f.schedule(f"https://a.test/more/{number}")
+            f.commit()
+        assert (path / "data.mdb").stat().st_size < before + 100 * PAGE
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    path = made(tmp_path / "f")
+    (tmp_path / "file").write_text("")
+    before = open_files()
+    for _ in range(5):
+        assert opened(path) == looked_at(path) == WHOLE
+        memory().close()
+        with Frontier.open(path), pytest.raises(FrontierLocked):
+            Frontier.open(path)
+        with pytest.raises(NotAFrontier):
+            Frontier.open(tmp_path / "file")
+        with pytest.raises(SettingsError):
+            Frontier.open(path, make_settings(canonicalization={"strip_www": False}))
+    assert open_files() == before
+
+
+# -- the mailbox
+
+
+def post(path: Path, op: str, **args: Any) -> int:
+    mailbox = Mailbox(path)
+    try:
+        return mailbox.post(Command(op, args, "somebody", ""))
+    finally:
+        mailbox.close()
+
+
+WRONG_COMMANDS: list[tuple[str, dict[str, Any]]] = [
+    ("retire", {}),
+    ("retire", {"queue": None}),
+    ("snooze", {"queue": "a.test"}),
+    ("snooze", {"queue": "a.test", "until": math.nan}),
+    ("adjust", {}),
+    ("adjust", {"match": 5, "set": 5}),
+    ("adjust", {"match": "*", "set": {}}),
+    ("delete", {"queue": 5}),
+    ("delete", {"pattern": [1]}),
+    ("replay", {"ids": 5}),
+    ("drop", {"ids": [[1]]}),
+    ("schedule", {}),
+    ("schedule", {"uris": 5}),
+    ("schedule", {"uris": [{"nope": 1}]}),
+    ("nonsense", {}),
+]
+
+
+def test_wrong_commands_are_answered_and_end_nothing(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    for op, args in WRONG_COMMANDS:
+        post(path, op, **args)
+    post(path, "schedule", uris=[None, {"url": 5}, {"url": "https://c.test/", "cost": 0.0}, "https://d.test/"])
+    with Frontier.open(path) as f:
+        entries = f.audit()
+        assert [bool(entry.error) for entry in entries] == [True] * len(WRONG_COMMANDS) + [False]
+        assert entries[-1].effect["added"] == 1
+        f.check()
+
+
+def test_a_command_is_applied_once_though_killed_before_it_is_taken_out(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+
+    def dies_after_applying() -> None:
+        f = Frontier.open(path)
+        f._session._mailbox.done = lambda upto: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[union-attr,method-assign]
+        post(path, "adjust", match="*", set={"queue_total_budget": 5})
+        post(path, "adjust", match="*", set={"queue_total_budget": 6})
+        f.commit()
+
+    killed(dies_after_applying)
+    for _ in range(2):
+        with Frontier.open(path) as f:
+            assert [entry.effect["after"]["queue_total_budget"] for entry in f.audit()] == [5, 6]
+    assert post(path, "pause") == 3
+
+
+def test_a_lost_mailbox_gives_out_no_number_twice(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    for _ in range(3):
+        post(path, "pause")
+    with Frontier.open(path) as f:
+        assert str(f.state) == "PAUSED"
+    shutil.rmtree(path / "mailbox")
+    with Frontier.open(path) as f:
+        assert post(path, "resume") == 4
+        f.commit()
+        assert str(f.state) == "RUNNING"
+
+
+def test_a_damaged_mailbox_is_named_and_may_be_deleted(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    (path / "mailbox" / "data.mdb").write_bytes(bytes(3 * PAGE))
+    with pytest.raises(CorruptFrontier, match="mailbox"):
+        Frontier.open(path)
+    shutil.rmtree(path / "mailbox")
+    assert opened(path) == WHOLE
