@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import inf
 
 from budgetfrontier import plugins
 from budgetfrontier.model import CrawlUri
@@ -31,6 +32,8 @@ class InForce:
         self.fixed_precedence = self.trivial and self._precedence is None
         self._costs: dict[str, Callable[[CrawlUri], int]] = {}
         self.longest_delay = max(map(_longest_delay, self.effective.variants()))
+        if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
+            self.longest_delay = inf
 
     def for_uri(self, url: str, queue: str) -> QueueSettings:
         """The settings for a URI on a queue."""

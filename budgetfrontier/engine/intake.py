@@ -81,12 +81,8 @@ class Intake:
         else:
             value = _checked(uri, url)
             queue = uri.queue if uri.queue is not None else queue or self._queue_key(_renamed(uri, url))
-            if not queue or len(queue.encode("utf-8", "replace")) > keys.MAX_QUEUE_KEY or "\0" in queue:
-                raise InvalidUrl("queue", "a queue key has 1 to 255 bytes")
-            try:
-                queue.encode()
-            except UnicodeEncodeError:
-                raise InvalidUrl("queue", "a queue key is text") from None
+            if uri.queue is not None:
+                _check_key(queue)
         settings = kernel.force.for_uri(url, queue)
         return fingerprint, queue, url, uri, self._cost(url, uri, settings), value, settings
 
@@ -124,9 +120,7 @@ class Intake:
 
     def _queue_key(self, uri: CrawlUri) -> str:
         key: object = self._assign(uri)
-        if not isinstance(key, str) or not 0 < len(key.encode("utf-8", "replace")) <= keys.MAX_QUEUE_KEY:
-            raise InvalidUrl("queue", "the queue assignment policy gave no key of 1 to 255 bytes")
-        return key
+        return _check_key(key)
 
     # -- a batch
 
@@ -264,6 +258,16 @@ class Intake:
                 dirty.add(queue.id)
             else:
                 kernel.arrived(queue, count, last[6], now)
+
+
+def _check_key(key: object) -> str:
+    """The key of a queue, from a caller or a policy. Raises InvalidUrl."""
+    try:
+        if isinstance(key, str) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
+            return key
+    except UnicodeEncodeError:
+        pass
+    raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
 
 
 def _renamed(uri: CrawlUri, url: str) -> CrawlUri:

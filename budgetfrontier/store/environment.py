@@ -38,7 +38,7 @@ class WriterLock:
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
-            pid = int(os.pread(self._fd, 20, 0).split(b"\n")[0] or 0) or None
+            pid = _read_pid(self._fd)
             os.close(self._fd)
             if e.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
@@ -55,6 +55,12 @@ class WriterLock:
             os.close(fd)
 
 
+def _read_pid(fd: int) -> int | None:
+    """The pid in a lock file; None when its holder has yet to write it."""
+    line = os.pread(fd, 20, 0).split(b"\n")[0]
+    return int(line) if line.isdigit() else None
+
+
 def lock_holder(path: Path) -> int | None:
     """The pid of the process that has the frontier at `path` open for writing, None if nobody has."""
     if os.path.realpath(path) in _open_here:
@@ -66,7 +72,7 @@ def lock_holder(path: Path) -> int | None:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return int(os.pread(fd, 20, 0).split(b"\n")[0] or 0) or None
+        return _read_pid(fd)
     finally:
         os.close(fd)
     return None

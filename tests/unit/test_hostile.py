@@ -14,7 +14,8 @@ import pytest
 from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import queues
-from budgetfrontier.errors import FrontierClosed, SettingsError
+from budgetfrontier.errors import FrontierClosed, LeaseExpired, SettingsError
+from budgetfrontier.policies import assignment
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
 from tests.support import START, crawl, memory, on_disk, one, pages
@@ -555,3 +556,92 @@ def test_the_map_grows_between_commits_and_readers_follow(tmp_path: Path, monkey
         assert f._kernel.env.env.info()["map_size"] > size
         assert reader.report().totals.queued == 15_000
         whole(f)
+
+
+# -- policies of one's own
+
+KEYS: list[Any] = [None, 5, "", "\ud800", "a\0b", "x" * 256]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: repr(key)[:10])
+def test_a_policy_that_gives_no_queue_key_makes_its_uris_invalid(monkeypatch: pytest.MonkeyPatch, key: Any) -> None:
+    monkeypatch.setitem(globals(), "assigned", lambda uri: key if "b.test" in uri.url else "queue")
+    with memory(queue_assignment_policy=f"{__name__}:assigned") as f:
+        tally = f.schedule_many(pages("AB", 2))
+        assert (tally.added, tally.reasons) == (2, {"queue": 2})
+        whole(f)
+
+
+def test_an_interrupt_in_a_policy_closes_as_of_the_last_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(uri: CrawlUri) -> int:
+        if "b.test" in uri.url:
+            raise KeyboardInterrupt
+        return 1
+
+    monkeypatch.setitem(globals(), "costly", interrupted)
+    f = on_disk(tmp_path, cost_policy=f"{__name__}:costly")
+    f.schedule_many(pages("A", 2))
+    f.commit()
+    with pytest.raises(KeyboardInterrupt):
+        f.schedule_many(pages("AB", 5))
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert f.summary().seen == 2
+        whole(f)
+
+
+def test_the_wait_of_a_policy_of_ones_own_is_never_clipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "patient", lambda settings, **fetched: 5000.0)
+    options = {"politeness_policy": f"{__name__}:patient", "balance_replenish_amount": 1}
+    with on_disk(tmp_path, **options) as f:  # type: ignore[arg-type]
+        f.schedule_many(pages("A", 3))
+        f.finish(one(f))
+        assert f.lease(1) == []
+        assert f.next_ready_in() == 5000.0
+    with on_disk(tmp_path) as f:
+        assert f.lease(1) == []
+        assert f.next_ready_in() == 5000.0
+
+
+# -- clocks
+
+
+@pytest.mark.parametrize("ahead", [3600.0, 365 * 86_400.0])
+def test_a_clock_that_was_ahead_holds_nobody_up_after_a_restart(tmp_path: Path, ahead: float) -> None:
+    clock = ManualClock(START + ahead)
+    f = on_disk(tmp_path, clock, polite=True, hold_queues=False)
+    f.schedule_many(pages("AB", 2))
+    f.finish(one(f))
+    f.lease(1)
+    f.commit()
+    crash(f)
+    clock.set(START)
+    with on_disk(tmp_path, clock) as f:
+        assert [lease.queue for lease in f.lease(5)] == ["b.test"]
+        clock.advance(901)
+        assert len(f.lease(5)) == 2
+        whole(f)
+
+
+def test_a_clock_that_jumps_ahead_lets_leases_expire_and_loses_nothing() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True) as f:
+        f.schedule_many(pages("AB", 2))
+        lease = one(f)
+        clock.advance(365 * 86_400)
+        with pytest.raises(LeaseExpired):
+            f.finish(lease)
+        assert [lease.delivery for lease in f.lease(5)] == [2, 1]
+        whole(f)
+
+
+def test_the_suffix_list_is_that_of_the_first_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_disk(tmp_path, queue_assignment_policy="registered-domain") as f:
+        f.schedule("https://www.a.co.uk/")
+        assert f.queue("a.co.uk") is not None
+    monkeypatch.setattr(assignment, "bundled_suffix_list", lambda: "uk\n")
+    with on_disk(tmp_path) as f:
+        f.schedule_many(["https://www.a.co.uk/2", "https://www.b.co.uk/"])
+        assert f.queue("b.co.uk") is not None
+        assert f.queue("co.uk") is None
