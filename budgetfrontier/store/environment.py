@@ -200,7 +200,7 @@ class Environment:
         self.memory = path is None
         self.path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
         self._key = os.path.realpath(self.path)
-        if self._key in _open_here:
+        if _open_here.setdefault(self._key, self) is not self:  # at once: threads may race for it
             raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
         self._lock: WriterLock | None = None
         try:
@@ -211,12 +211,12 @@ class Environment:
                 _create(self.path)
             self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
         except BaseException as e:
+            _open_here.pop(self._key)
             if self._lock is not None:
                 self._lock.release()
             if isinstance(e, OSError | lmdb.Error):
                 raise explain(e, self.path) from e
             raise
-        _open_here[self._key] = self
         try:
             self._open_tables()
         except BaseException:
@@ -233,7 +233,7 @@ class Environment:
 
     def _begin(self) -> None:
         info = self.env.info()
-        used = (info["last_pgno"] + 1) * 4096
+        used = (info["last_pgno"] + 1) * self.env.stat()["psize"]
         room = info["map_size"] - used
         if room < max(MIN_ROOM, used // 2):
             self.env.set_mapsize(info["map_size"] * 2)
@@ -299,4 +299,5 @@ def check_schema(env: lmdb.Environment, path: Path) -> None:
 
 def opened_here(path: Path) -> Environment | None:
     """The environment that this process has open at `path`, if any."""
-    return _open_here.get(os.path.realpath(path))
+    found = _open_here.get(os.path.realpath(path))
+    return found if hasattr(found, "txn") else None

@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -456,3 +457,28 @@ def test_a_damaged_mailbox_is_named_and_may_be_deleted(tmp_path: Path) -> None:
         Frontier.open(path)
     shutil.rmtree(path / "mailbox")
     assert opened(path) == WHOLE
+
+
+def test_threads_that_open_at_once_do_not_hang(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+
+    def race() -> str:
+        answers: list[str] = []
+        together = threading.Barrier(8)
+
+        def open_it() -> None:
+            together.wait()
+            try:
+                frontiers.append(Frontier.open(path))
+            except FrontierError as e:
+                answers.append(type(e).__name__)
+
+        frontiers: list[Frontier] = []
+        threads = [threading.Thread(target=open_it, daemon=True) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        return f"{len(frontiers)} {set(answers)}"
+
+    assert in_child(race) == "1 {'FrontierLocked'}"
