@@ -89,7 +89,7 @@ def scrapy(urls: list[str], jobdir: Path | None) -> dict[str, float]:
     crawler._apply_settings()
     crawler.spider = Spider.from_crawler(crawler, name="benchmark")
     idle = SimpleNamespace(get_slot_key=lambda request: urlparse_cached(request).hostname, slots={})
-    crawler.engine = SimpleNamespace(downloader=idle)  # type: ignore[assignment]
+    crawler.engine = SimpleNamespace(downloader=idle)
     scheduler = Scheduler.from_crawler(crawler)
     scheduler.open(crawler.spider)
     watch = Stopwatch()

@@ -53,6 +53,7 @@ class Intake:
         self._assign = policies.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical = policies.canonicalization(frontier)
+        self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
         self._known: dict[str, Known] = {}
         self.canonicalizer_id: str = self._canonical.id
 
@@ -108,15 +109,21 @@ class Intake:
 
     def _parse(self, given: str) -> tuple[str, bytes, str | None]:
         url = uris.parse(given)
-        canonical = self._canonical(url)
-        fingerprint = uris.fingerprint(canonical)
-        prefix = uris.split(url)[0]
-        queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
-        if queue is not None and len(prefix) < 512 and hasattr(self._canonical, "authority"):
-            if len(self._known) >= AUTHORITIES:
-                self._known.clear()
-            self._known[prefix] = self._canonical.authority(prefix), fingerprint[:4], queue
-        return url, fingerprint, queue
+        if not self._by_parts:
+            queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
+            return url, uris.fingerprint(self._canonical(url)), queue
+        prefix, path, query = uris.split(url)
+        known = self._known.get(prefix)
+        if known is None:
+            place = self._canonical.authority(prefix)
+            known = place, uris.authority_hash(place), self._queue_key(CrawlUri(url))
+            if len(prefix) < 512:
+                if len(self._known) >= AUTHORITIES:
+                    self._known.clear()
+                self._known[prefix] = known
+        place, start, queue = known
+        canonical = place + self._canonical.path(path) + self._canonical.query(query)
+        return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
 
     def _queue_key(self, uri: CrawlUri) -> str:
         key: object = self._assign(uri)

@@ -304,7 +304,8 @@ def test_lease_ids_are_new_after_each_crash(tmp_path: Path) -> None:
         with on_disk(tmp_path, hold_queues=False, concurrency=5) as f:
             f.schedule_many(pages("A", 5))
             ids += [lease.id for lease in f.lease(3)]
-            f.commit() if life % 2 else None
+            if life % 2:
+                f.commit()
 
         def crashing() -> None:
             f = on_disk(tmp_path)
