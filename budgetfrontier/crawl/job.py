@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 _REFUSALS = {
     Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
     Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
-    Verdict.UNREACHABLE: (Outcome.FAILURE, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
+    Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
 }
 
 

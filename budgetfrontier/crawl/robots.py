@@ -86,7 +86,7 @@ class Robots:
         """Note that the robots.txt of this URL's authority is on its way."""
         key = site_of(url)
         site = self._sites.get(key)
-        if site is None or site.expires <= self._now():
+        if site is None or site.given_up or site.expires <= self._now():
             while len(self._sites) >= self._limit:
                 self._drop(next(iter(self._sites)))
             self._sites[key] = _Site()
@@ -96,7 +96,8 @@ class Robots:
     def record(self, url: str, answer: Answer) -> Outcome:
         """Take in what the fetch of a robots.txt gave, and return how that fetch ends.
 
-        2xx: its rules; 4xx: no rules; 429, 5xx and hosts that do not answer: to be tried again, as any URI.
+        2xx: its rules; 4xx: no rules; 429, 5xx and hosts that do not answer: to be tried again, as any URI;
+        what cannot be understood: a dead letter, as are the pages that need it.
         """
         self.expect(url)
         site = self._sites[site_of(url)]
@@ -108,7 +109,7 @@ class Robots:
             return Outcome.SUCCESS
         if answer.outcome is Outcome.FAILURE:
             self.give_up(url)
-            return Outcome.FAILURE
+            return Outcome.DEAD
         site.failing = True
         site.settled.set()
         site.settled = asyncio.Event()

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState
 from budgetfrontier.crawl import links
+from budgetfrontier.engine.steering import steer
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
 HOME = "http://a.test/"
@@ -82,6 +83,32 @@ def test_without_a_robots_txt_that_answers_nothing_is_fetched(tmp_path: Path, sc
     with reopened(tmp_path) as opened:
         assert opened.state is CrawlState.FINISHED
         assert [letter.uri.url for letter in opened.dead_letters()][:1] == ["http://a.test/robots.txt"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_pages_that_an_unreachable_robots_txt_kept_out_come_back_with_a_replay(
+    tmp_path: Path, concurrency: int
+) -> None:
+    frontier = {"politeness": {"min_delay": 0.0, "delay_factor": 0.0, "per_queue_concurrency": concurrency}}
+    pages = {"a.test/1": "one", "a.test/2": "two"}
+    seeds = [f"http://{place}" for place in pages]
+    with Site(pages) as site:
+        with socket.socket() as deaf:
+            deaf.bind(("127.0.0.1", 0))
+            down = {"*.test": f"127.0.0.1:{deaf.getsockname()[1]}"}
+            run(site.settings(*seeds, frontier=frontier, fetch={"resolve": down}), tmp_path)
+        assert not site.hits
+        with reopened(tmp_path) as opened:
+            reasons = {letter.uri.url: letter.reason for letter in opened.dead_letters()}
+            assert opened.summary().failed == 0
+        late = {"robots.txt unreachable", "robots.txt did not answer yet"}  # retried until it was a retry too many
+        assert {reasons[url] for url in seeds} <= (late if concurrency > 1 else {"robots.txt unreachable"})
+        assert (tmp_path / "logs/crawl.log").read_text().count("  -61 ") >= 2
+        steer(tmp_path / "frontier", "replay", {"ids": None})
+        run(site.settings(*seeds, frontier=frontier), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/1": 1, "a.test/2": 1}
+    with reopened(tmp_path) as opened:
+        assert (opened.state, opened.summary().dead) == (CrawlState.FINISHED, 0)
 
 
 def test_a_robots_txt_that_has_no_room_in_its_queue_is_fetched_all_the_same(tmp_path: Path) -> None:

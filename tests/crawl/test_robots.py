@@ -90,8 +90,17 @@ def test_one_that_does_not_answer_is_retried_and_pages_wait(status: int) -> None
 
 def test_a_broken_one_is_given_up_at_once() -> None:
     made = Robots("ExampleBot")
-    assert made.record(ROBOTS, Answer(status=BROKEN)) is Outcome.FAILURE
+    assert made.record(ROBOTS, Answer(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
     assert verdict(made) is Verdict.UNREACHABLE
+
+
+def test_a_replayed_one_is_waited_for_again() -> None:
+    made = Robots("ExampleBot")
+    made.give_up(ROBOTS)
+    made.expect(ROBOTS)
+    assert verdict(made) is Verdict.LATER
+    made.record(ROBOTS, Answer(status=200))
+    assert verdict(made) is Verdict.ALLOWED
 
 
 def test_pages_wait_for_one_that_is_on_its_way() -> None:
