@@ -38,9 +38,9 @@ _PRICED = 100_000  # URIs of one queue that a dry run adds up
 class Adjustment(msgspec.Struct, kw_only=True):
     """What `adjust` did, or with `dry_run` would do.
 
-    `before` and `after` are the values in force for what `match` names. A dry run lists the queues that would retire
-    and revive (the first 1,000; it counts them all), and what the revived could then spend; a real one only counts the
-    queues that get another look. `id` is that of its audit entry.
+    `before` and `after` are the values in force for what `match` names. A dry run counts the queues that it matches,
+    and lists those that would retire and revive (the first 1,000; it counts them all), and what the revived could then
+    spend; a real one only counts the queues that get another look. `id` is that of its audit entry.
     """
 
     id: int
@@ -49,6 +49,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     dry_run: bool
     before: dict[str, Any]
     after: dict[str, Any]
+    matched: int = 0
     retired: list[str] = []
     revived: list[str] = []
     retired_count: int = 0
@@ -130,7 +131,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         "after": _values(after.for_uri(*sample), override),
     }
     if args.get("dry_run"):
-        return effect | _foresee(kernel, after)
+        return effect | _foresee(kernel, override, after)
     retired = kernel.counters.retired
     kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
     effect["revived_count"] = retired - kernel.counters.retired
@@ -158,13 +159,15 @@ def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
     return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
 
 
-def _foresee(kernel: Kernel, after: Effective) -> dict[str, Any]:
+def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, Any]:
     """Which queues would retire or revive, and what the revived could spend. O(queues), and their pending URIs."""
     kernel.queues.flush()
+    matched: int = 0
     retired: list[str] = []
     revived: list[str] = []
+    names = parse_match(override.match)
     counts = [0, 0]
-    spend = 0
+    spend = matched = 0
     cursor = kernel.env.txn.cursor(kernel.env.db[keys.QUEUES])
     cursor.first()
     for key, value in cursor.iternext():
@@ -172,9 +175,11 @@ def _foresee(kernel: Kernel, after: Effective) -> dict[str, Any]:
             continue
         queue = decode_queue(value)
         head = kernel.head(queue)
+        url = decode_uri(head[1][4:]).url if head is not None else queue.last_enqueued
+        matched += bool(url) and names.matches(url, queue.queue)
         if queue.state is EXHAUSTED or queue.by_name or head is None:
             continue
-        settings = after.for_uri(decode_uri(head[1][4:]).url, queue.queue)
+        settings = after.for_uri(url, queue.queue)
         rules.take(queue, settings)
         stays_out = rules.must_retire(queue, settings.reached)
         if queue.state is RETIRED and not stays_out:
@@ -187,6 +192,7 @@ def _foresee(kernel: Kernel, after: Effective) -> dict[str, Any]:
             if len(retired) < NAMED:
                 retired.append(queue.queue)
     return {
+        "matched": matched,
         "retired": retired,
         "revived": revived,
         "retired_count": counts[0],
@@ -349,4 +355,5 @@ def uri_from(item: Any) -> str | CrawlUri:
 def record(kernel: Kernel, entry: AuditEntry) -> None:
     """Add an entry to the audit, within the transaction of what it tells of."""
     kernel.counters.audit += 1
-    kernel.env.txn.put(keys.u64.pack(kernel.counters.audit), encode(entry), db=kernel.env.db[keys.AUDIT])
+    entry.id = kernel.counters.audit
+    kernel.env.txn.put(keys.u64.pack(entry.id), encode(entry), db=kernel.env.db[keys.AUDIT])

@@ -16,7 +16,7 @@ import xxhash
 from budgetfrontier import uris
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.overrides import QueueSettings
@@ -95,7 +95,11 @@ class Intake:
             constant = getattr(policy, "constant", None)
             if constant is not None:
                 return int(constant)
-            cost = int(policy(CrawlUri(url) if uri is None else _renamed(uri, url)))
+            found: object = policy(CrawlUri(url) if uri is None else _renamed(uri, url))
+            if not isinstance(found, int | float):
+                policy_name = settings.cost_policy
+                raise PolicyError(f"the cost policy {policy_name} gave {found!r} for {url}; a cost is a whole number")
+            cost = int(found)
         return min(max(cost, 0), keys.MAX_COST)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import lmdb
 import msgspec
 
+from budgetfrontier.engine.adjustments import record
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import SettingsError
@@ -82,11 +83,7 @@ def _audit_change(kernel: Kernel, stored: Settings, given: Settings, now: float)
         "after": {name: after.get(name) for name in changed},
         "overrides": len(given.overrides),
     }
-    kernel.counters.audit += 1
-    entry = AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect)
-    kernel.env.txn.put(
-        keys.u64.pack(kernel.counters.audit), msgspec.msgpack.encode(entry), db=kernel.env.db[keys.AUDIT]
-    )
+    record(kernel, AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect))
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:

@@ -29,6 +29,9 @@ from budgetfrontier.store.records import AuditEntry
 
 _T = TypeVar("_T")
 
+MOST_DIRTY = 12_000
+"""Queues touched between two commits: each dirties two or three pages of its own, which LMDB holds in memory."""
+
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
@@ -57,6 +60,7 @@ class Session:
         self.closed: str | None = None
         self._clock = clock
         self._last_time = parts.now
+        self._skew = 0.0
         self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
         if self._mailbox is not None:
             self._mailbox.begin_after(parts.kernel.counters.command)
@@ -79,11 +83,12 @@ class Session:
 
     def now(self) -> float:
         """The time in epoch seconds."""
-        now = self._clock.time()
-        if now > self._last_time:
-            self._last_time = now
-            return now
-        return self._last_time  # within a run time never goes backwards
+        now = self._clock.time() + self._skew
+        if now < self._last_time:  # within a run time never goes backwards: set back, it goes on from where it was
+            self._skew += self._last_time - now
+            return self._last_time
+        self._last_time = now
+        return now
 
     def settle(self) -> None:
         """Let the crawl's state follow what happened."""
@@ -92,17 +97,15 @@ class Session:
 
     def leave(self, changes: int) -> None:
         """Every call that changed something ends with this: commits when it is time, then runs the hooks."""
-        self.changes += changes
-        if self.changes >= self._most or time.monotonic() >= self._next_tick:
-            try:
+        try:
+            self.changes += changes
+            due = self.changes >= self._most or len(self.kernel.queues.dirty) >= MOST_DIRTY
+            if due or time.monotonic() >= self._next_tick:
                 self.tick()
-            except BaseException as e:
-                self.abandon(e)
-        if self.hooks.waiting:
-            try:
+            if self.hooks.waiting:
                 self.hooks.run()
-            except BaseException as e:
-                self.abandon(e)
+        except BaseException as e:
+            self.abandon(e)
 
     def operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
         """Run one operation that is not on the hot path."""
@@ -151,7 +154,7 @@ class Session:
     def apply(self, number: int, command: Command) -> AuditEntry:
         """Apply one command and audit it; one that is refused changes nothing."""
         kernel = self.kernel
-        entry = AuditEntry(number, command.op, command.args, command.who, self.now(), command.reason, {})
+        entry = AuditEntry(0, command.op, command.args, command.who, self.now(), command.reason, {}, number=number)
         try:
             adjustments.check_command(command.op, command.args)
         except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine

@@ -20,6 +20,7 @@ from budgetfrontier.store import keys
 GIB = 1 << 30
 READERS = 256  # that may look at once
 MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until the next; it costs address space only
+SMALLEST_MAP = GIB
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
@@ -98,11 +99,12 @@ def check_files(path: Path) -> bool:
 
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
     """Open the environment at `path`; LMDB's own errors come out as ours."""
+    map_size = map_size or 2 * MIN_ROOM
     try:
         _reserve_lock_table(path / "lock.mdb")
         env = lmdb.open(
             str(path),
-            map_size=map_size or 2 * MIN_ROOM,
+            map_size=map_size,
             max_dbs=len(keys.TABLES) + 2,
             max_readers=READERS,
             readonly=readonly,
@@ -112,6 +114,8 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             create=not readonly,
         )
     except (lmdb.Error, OSError) as e:
+        if isinstance(e, lmdb.MemoryError) and map_size > SMALLEST_MAP:  # address space is limited (ulimit -v)
+            return open_lmdb(path, readonly=readonly, sync=sync, map_size=map_size // 2)
         raise explain(e, path) from e
     info = env.info()
     size = (path / "data.mdb").stat().st_size
@@ -228,6 +232,7 @@ class Environment:
     def _open_tables(self) -> None:
         check_schema(self.env, self.path)
         self.env.reader_check()
+        self._first_map = int(self.env.info()["map_size"])
         self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
         self._begin()
 
@@ -235,7 +240,7 @@ class Environment:
         info = self.env.info()
         used = (info["last_pgno"] + 1) * self.env.stat()["psize"]
         room = info["map_size"] - used
-        if room < max(MIN_ROOM, used // 2):
+        if room < max(min(MIN_ROOM, self._first_map // 2), used // 2):
             self.env.set_mapsize(info["map_size"] * 2)
             room += info["map_size"]
         self.operations = min(room // OPERATION_ROOM, 1 << 30)

@@ -181,7 +181,7 @@ class Reader:
             if meta.read_counters(txn, self._db[keys.META]).command < number:
                 return None
             for _, value in txn.cursor(self._db[keys.AUDIT]).iterprev():
-                if value and (entry := decode_audit(value)).id == number:
+                if value and (entry := decode_audit(value)).number == number:
                     return entry
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
 

@@ -80,8 +80,8 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
 class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     """One command that was applied: who asked for what, when, why, and what came of it.
 
-    `id` is the command's number in the mailbox, 0 when it came through the API. `effect` holds before and after;
-    `error` is the message of a command that was refused.
+    `id` counts the entries, `number` is the command's in the mailbox, 0 when it came through the API. `effect` holds
+    before and after; `error` is the message of a command that was refused.
     """
 
     id: int
@@ -92,6 +92,7 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     reason: str
     effect: dict[str, Any]
     error: str | None = None
+    number: int = 0
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -1,0 +1,84 @@
+"""Time, memory and messages of an open frontier."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import session
+from budgetfrontier.errors import PolicyError
+
+NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+
+
+def test_a_clock_that_is_set_back_goes_on_from_where_it_was() -> None:
+    clock = ManualClock(1_000_000.0)
+    with Frontier.open(":memory:", clock=clock) as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
+        frontier.finish(frontier.lease(1)[0])
+        clock.set(1_000_000.0 - 3600)
+        assert frontier.lease(1) == []  # no earlier than politeness allows
+        clock.advance(3.0)
+        assert [lease.uri.url for lease in frontier.lease(1)] == ["http://a.test/2"]  # and no later
+
+
+def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
+    clock = ManualClock(1_000_000.0)
+    with Frontier.open(":memory:", clock=clock) as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
+        frontier.finish(frontier.lease(1)[0])
+        clock.set(1_003_600.0)
+        (lease,) = frontier.lease(1, ttl=60.0)
+        clock.set(1_000_000.0)
+        assert lease.uri.url == "http://a.test/2"
+        assert frontier.next_ready_in() == pytest.approx(60.0)
+        clock.advance(60.0)
+        assert frontier.lease(1)[0].delivery == 2
+
+
+def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_DIRTY", 500)
+    settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
+    frontier = Frontier.open(tmp_path / "f", settings)
+    frontier.schedule_many(f"http://h{i}.test/" for i in range(3000))
+    frontier._session.shut("as a kill would")
+    with Frontier.open(tmp_path / "f") as again:
+        assert again.summary().queued == 3000
+
+
+def test_a_frontier_opens_where_address_space_is_limited(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)\n"
+        "from budgetfrontier import Frontier\n"
+        "with Frontier.open(sys.argv[1]) as f:\n"
+        "    print(f.schedule_many(f'http://a{i}.test/' for i in range(5000)).added)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("5000\n", "")
+    with Frontier.open(tmp_path / "f") as frontier:
+        assert frontier.summary().queued == 5000
+
+
+def word(uri: object) -> str:
+    """A cost policy that is wrong."""
+    return "dear"
+
+
+def test_a_cost_policy_that_gives_no_number_is_named() -> None:
+    settings = Settings.from_dict({"frontier": {"cost_policy": f"{__name__}:word"}})
+    with Frontier.open(":memory:", settings) as frontier, pytest.raises(PolicyError, match=r"gave 'dear' for http://a"):
+        frontier.schedule("http://a.test/")
+
+
+def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None:
+    with Frontier.open(":memory:") as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        assert frontier.adjust(match="domain:a.test", queue_total_budget=0, dry_run=True).matched == 1
+        frontier.retire("a.test")
+        assert frontier.adjust(match="*", queue_total_budget=5).id == 2
+        assert [entry.id for entry in frontier.audit()] == [1, 2]
