@@ -58,7 +58,8 @@ def test_a_frontier_opens_where_address_space_is_limited(tmp_path: Path) -> None
         "with Frontier.open(sys.argv[1]) as f:\n"
         "    print(f.schedule_many(f'http://a{i}.test/' for i in range(5000)).added)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, str(tmp_path / "f")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("5000\n", "")
     with Frontier.open(tmp_path / "f") as frontier:
         assert frontier.summary().queued == 5000
