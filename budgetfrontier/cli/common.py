@@ -151,6 +151,16 @@ def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], 
     return islice(rows, args.offset, end)
 
 
+def note_if_stopped(args: argparse.Namespace) -> None:
+    """Say that no process runs the job, if none does, and which command goes on with it."""
+    from budgetfrontier.reports.figures import start_command
+    from budgetfrontier.store.reader import Reader
+
+    with Reader(frontier_path(args.job)) as reader:
+        if reader.lock_pid() is None:
+            note(f"no process runs this crawl; to go on: {start_command(str(args.job))}")
+
+
 def note(text: str) -> None:
     """A message for the person at the terminal: never on stdout."""
     print(text, file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import ROW_FIELDS
+from budgetfrontier.model import ROW_FIELDS, CrawlState
 
 if TYPE_CHECKING:
     from budgetfrontier.store.records import AuditEntry
@@ -91,6 +91,8 @@ def report(args: argparse.Namespace) -> None:
         plain["queues"] = plain["queues"][: args.limit]
         json.dump(plain, sys.stdout, indent=1)
         sys.stdout.write("\n")
+    if shot.state in (CrawlState.RUNNING, CrawlState.PAUSING):
+        common.note_if_stopped(args)
 
 
 def queues(args: argparse.Namespace) -> None:

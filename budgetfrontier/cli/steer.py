@@ -12,6 +12,7 @@ from typing import Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.model import CrawlState
 
 QUEUE_COMMANDS = {
     "retire": (
@@ -137,6 +138,8 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> None:
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     effect = common.steer(args, op, details).effect
     print(f"{effect['before']['state']} -> {effect['after']['state']}")
+    if op == "resume" and effect["after"]["state"] != CrawlState.TERMINATED:
+        common.note_if_stopped(args)
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.engine.queue import over_total
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.reports.figures import clean, duration
+from budgetfrontier.reports.figures import clean, duration, start_command
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
@@ -332,11 +332,13 @@ class _Explainer:
             )
             return
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
+            # A crawl that is started again resumes by itself what paused at its finish.
+            starts = summary.pause_reason == "finish" and self._reader.lock_pid() is None
             answer.add(
                 "paused",
                 f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",
                 verdict=Verdict.BLOCKED,
-                command=self._command("resume"),
+                command=None if starts else self._command("resume"),
             )
         elif summary.state is CrawlState.FINISHED:
             answer.add("finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives.")
@@ -345,5 +347,5 @@ class _Explainer:
                 "not-running",
                 "Nothing runs this frontier at the moment: start the crawl again with its configuration.",
                 verdict=Verdict.BLOCKED,
-                command=shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", self._job)),
+                command=start_command(self._job),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -98,8 +99,10 @@ def idle(report: Report, *, now: float) -> str | None:
     if report.state is CrawlState.TERMINATED:
         return "the crawl was terminated, for good"
     if report.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        why = "everything is crawled that budgets allow" if report.pause_reason == "finish" else report.pause_reason
-        return f"the crawl is paused ({clean(why or 'no reason given')}); `resume` goes on"
+        if report.pause_reason == "finish":
+            more = "raise a budget with `adjust`, or add seeds, then run the same `crawl` command"
+            return f"the budgets allow no more: {more}"
+        return f"the crawl is paused ({clean(report.pause_reason or 'no reason given')}); `resume` goes on"
     if report.state is CrawlState.NEW:
         return "nothing was ever scheduled"
     if counts.get(QueueState.READY, 0) or counts.get(QueueState.IN_PROCESS, 0):
@@ -114,6 +117,11 @@ def idle(report: Report, *, now: float) -> str | None:
     if counts.get(QueueState.RETIRED, 0):
         return "only retired queues are left; `adjust` a budget to revive them"
     return "nothing is queued"
+
+
+def start_command(job: str) -> str:
+    """The command that goes on with a crawl; the frontier does not know where its configuration is."""
+    return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
 
 
 def duration(seconds: float) -> str:

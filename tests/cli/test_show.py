@@ -13,6 +13,7 @@ from typing import Any
 import lmdb
 import pytest
 
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.model import ROW_FIELDS, Summary
 from tests.cli.conftest import Cli
@@ -28,13 +29,24 @@ def rows(text: str) -> list[dict[str, Any]]:
 
 def test_report_as_text(job: Path, cli: Cli) -> None:
     answer = cli("report", job)
-    assert answer.code == 0 and answer.err == ""
+    assert answer.code == 0
     assert "Job being crawled: resting" in answer.out
     assert "Stranded: 5 URIs in 2 retired queues" in answer.out
     assert answer.out.endswith(
         "RUN - 6 URI queues: 1 active (0 in-process; 0 ready; 1 snoozed); 0 inactive; 0 ineligible; "
         "2 retired; 3 exhausted\n"
     )
+
+
+def test_report_tells_that_nobody_runs_the_crawl(stopped: Path, request: pytest.FixtureRequest, cli: Cli) -> None:
+    for form in ("text", "json", "csv", "html"):
+        note = cli("report", stopped, "--format", form).err
+        assert note == f"no process runs this crawl; to go on: budgetfrontier crawl CONFIG --job {stopped}\n"
+    cli("pause", stopped)
+    assert cli("report", stopped).err == ""
+    cli("resume", stopped)
+    request.getfixturevalue("running")
+    assert cli("report", stopped).err == ""
 
 
 def test_report_as_json_has_the_fixed_fields(job: Path, cli: Cli) -> None:
@@ -191,6 +203,18 @@ def test_explain_of_a_paused_and_of_a_terminated_crawl(job: Path, cli: Cli) -> N
     assert "The crawl is PAUSED (night)" in answer and f"$ budgetfrontier resume {job}" in answer
     cli("terminate", job)
     assert codes(job, cli, "snoozed.test") == ("never", ["snoozed", "terminated"])
+
+
+def test_explain_sends_nobody_to_resume_what_the_same_crawl_command_resumes(tmp_path: Path, cli: Cli) -> None:
+    job = tmp_path / "job"
+    settings = {"frontier": {"pause_at_finish": True, "queue_total_budget": 0, "retire_when": "reached"}}
+    with Frontier.open(job / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule("http://a.test/")
+        assert not frontier.lease(1)
+    out = cli("explain", job, "http://a.test/").out
+    assert "PAUSED (finish)" in out and "resume" not in out
+    commands = [line.split()[2] for line in out.splitlines() if line.startswith("     $ ")]
+    assert commands == ["adjust", "crawl"]
 
 
 def test_what_explain_advises_works(job: Path, cli: Cli) -> None:

@@ -170,6 +170,16 @@ def test_pause_resume_and_terminate(job: Path, cli: Cli) -> None:
     assert cli("resume", job).out == "TERMINATED -> TERMINATED\n"
 
 
+def test_resume_of_a_crawl_that_nobody_runs_says_how_to_start_it(job: Path, cli: Cli) -> None:
+    cli("pause", job)
+    with Reader(job / "frontier") as reader:
+        runs = reader.lock_pid() is not None
+    note = cli("resume", job).err
+    assert note == ("" if runs else f"no process runs this crawl; to go on: budgetfrontier crawl CONFIG --job {job}\n")
+    cli("terminate", job)
+    assert cli("resume", job).err == ""
+
+
 def test_the_reason_for_a_pause_has_a_default(stopped: Path, cli: Cli) -> None:
     cli("pause", stopped)
     with Reader(stopped / "frontier") as reader:
