@@ -347,6 +347,8 @@ class Job:
         say, summary = self._progress.say, report.totals
         self._progress.show(summary, in_flight=0)
         again = "run the same command to go on"
+        if 0 < (limit := self._settings.limits.max_uris) <= self._finished:  # counts over all runs, unlike the others
+            again = f"raise limits.max_uris (now {limit}) and run the same command"
         if self._forced:
             say(f"stopped at once; all that was finished is kept; {again}")
         elif self._stopping:

@@ -202,8 +202,9 @@ def test_limits_stop_a_crawl_and_the_same_command_goes_on(tmp_path: Path) -> Non
     with Site({"a.test/": linking(*map(str, range(50)))}) as site:
         code, said = run(site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 20}), tmp_path)
         assert (code, sum(site.hits.values())) == (0, 20)
-        assert "limits.max_uris is reached" in said
-        run(site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 20}), tmp_path)
+        assert "limits.max_uris is reached; raise limits.max_uris (now 20) and run the same command" in said
+        _, said = run(site.settings(HOME, fetch={"robots": "ignore"}, limits={"max_uris": 20}), tmp_path)
+        assert "raise limits.max_uris (now 20)" in said
         assert sum(site.hits.values()) == 20
         run(site.settings(HOME, fetch={"robots": "ignore"}), tmp_path)
     assert len(site.hits) == 51 and set(site.hits.values()) == {1}
@@ -214,7 +215,7 @@ def test_limits_on_bytes_and_time(tmp_path: Path, limits: dict[str, float]) -> N
     with Site({"a.test/": linking(*map(str, range(500)))}) as site:
         settings = site.settings(HOME, fetch={"robots": "ignore", "concurrency": 1}, limits=limits)
         code, said = run(settings, tmp_path)
-    assert code == 0 and f"limits.{next(iter(limits))} is reached" in said
+    assert code == 0 and f"limits.{next(iter(limits))} is reached; run the same command to go on" in said
     assert sum(site.hits.values()) < 500
 
 
