@@ -68,6 +68,14 @@ def test_python_runs(page: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, f"{page}\n{run.stdout}\n{run.stderr}"
 
 
+def test_python_keeps_off_the_job_of_the_quickstart() -> None:
+    page = ROOT / "docs/quickstart.md"
+    text = {language: "".join(b.text for b in blocks(page) if b.language == language) for language in ("sh", "python")}
+    jobs = re.findall(r"--job (\S+)", text["sh"])
+    opened = re.findall(r'open\("(\w+)/frontier"', text["python"])
+    assert jobs and opened and not set(jobs) & set(opened)
+
+
 @pytest.mark.parametrize("page", pages_with("yaml"))
 def test_yaml_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(page, tmp_path)
