@@ -1,7 +1,8 @@
 """The command line: `budgetfrontier COMMAND`. Data goes to stdout, messages to stderr.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 disk full, 4 invalid configuration, 5 frontier locked, 6 damage found; 130 after
-Ctrl-C and 141 when the reader of stdout went away, as a shell shows it for any program.
+Ctrl-C and 141 when the reader of stdout went away, as a shell shows it for any program. A crawl that Ctrl-C
+stopped ends with 0, one that a second Ctrl-C stopped at once with 1; so does an interrupted `demo`.
 """
 
 from __future__ import annotations

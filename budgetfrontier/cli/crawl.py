@@ -19,7 +19,8 @@ def register(commands: Commands) -> None:
         "crawl",
         crawl,
         "run a crawl from a YAML file, or go on with it",
-        more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped.",
+        more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
+        "Exits with 0 after a stop by Ctrl-C or SIGTERM that finished what was in flight, with 1 after one at once.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
@@ -28,7 +29,7 @@ def register(commands: Commands) -> None:
         "demo",
         demo,
         "crawl a small synthetic web on loopback, traps included, and show what budgets do",
-        more="Takes under a minute and needs no network.",
+        more="Takes under a minute and needs no network. Interrupted, it exits with 1.",
     )
     parser.add_argument(
         "--job", metavar="DIR", type=Path, help="a new folder for the job (default: a temporary one, named at the end)"

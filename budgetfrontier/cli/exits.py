@@ -16,7 +16,7 @@ EXIT_CODES = {
     CONFIGURATION: "invalid configuration",
     LOCKED: "frontier locked",
     DAMAGE: "damage found",
-    INTERRUPTED: "interrupted",
+    INTERRUPTED: "interrupted (`crawl`: 0, stopped at once: 1; `demo`: 1)",
 }
 
 

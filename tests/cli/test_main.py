@@ -47,6 +47,18 @@ def test_help_tells_the_exit_codes(cli: Cli) -> None:
         assert f"{code} {meaning}" in " ".join(answer.out.split())
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("crawl", "Exits with 0 after a stop by Ctrl-C or SIGTERM that finished what was in flight, with 1 after one"),
+        ("demo", "Interrupted, it exits with 1"),
+    ],
+)
+def test_help_tells_how_a_crawl_that_is_interrupted_exits(cli: Cli, command: str, told: str) -> None:
+    assert told in " ".join(cli(command, "--help").out.split())
+    assert "130 interrupted (`crawl`: 0, stopped at once: 1; `demo`: 1)" in " ".join(cli("--help").out.split())
+
+
 def test_help_loads_nothing_heavy() -> None:
     script = (
         "import sys; from budgetfrontier.cli import build_parser; build_parser().format_help();"
