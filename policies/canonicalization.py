@@ -49,6 +49,9 @@ class Canonicalization:
     Calling it with a href costs about 1 us, 3 us with a query. A frontier stores `id`, and is not opened with another.
     """
 
+    takes_options: Final = True
+    """Made with what `canonicalization` in the settings says."""
+
     VERSION: Final = 1
     """Goes up whenever the rules change, because the fingerprints that frontiers hold are then others."""
 

@@ -52,10 +52,10 @@ class Intake:
         self._kernel = kernel
         self._assign = policies.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
-        self._canonical = policies.canonicalization(frontier)
+        self._canonical: Any = policies.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
         self._known: dict[str, Known] = {}
-        self.canonicalizer_id: str = self._canonical.id
+        self.canonicalizer_id = policies.canonicalizer_id(frontier)
 
     # -- one URI
 
@@ -108,14 +108,14 @@ class Intake:
             url = uris.parse(given)
             if uri.force:
                 return url, None, None
-            return url, uris.fingerprint(self._canonical(url), uri.method, uri.body), None
+            return url, uris.fingerprint(self._form(url), uri.method, uri.body), None
         return self._parse(given)
 
     def _parse(self, given: str) -> tuple[str, bytes, str | None]:
         url = uris.parse(given)
         if not self._by_parts:
             queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
-            return url, uris.fingerprint(self._canonical(url)), queue
+            return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
         known = self._known.get(prefix)
         if known is None:
@@ -128,6 +128,12 @@ class Intake:
         place, start, queue = known
         canonical = place + self._canonical.path(path) + self._canonical.query(query)
         return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
+
+    def _form(self, url: str) -> str:
+        form: object = self._canonical(url)
+        if not isinstance(form, str) or form.find("/", 8) < 0:
+            raise PolicyError(f"the canonicalization policy gave {form!r} for {url}; it must give a URL with a path")
+        return form
 
     def _queue_key(self, uri: CrawlUri) -> str:
         key: object = self._assign(uri)

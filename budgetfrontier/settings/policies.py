@@ -12,9 +12,17 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FrontierSettings
 
 
-def canonicalization(frontier: FrontierSettings) -> Any:
-    """The canonical form of normalized URLs, `(href) -> str`, with the options of `canonicalization`."""
-    return plugins.resolve("canonicalization", {"standard": msgspec.structs.asdict(frontier.canonicalization)})
+def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
+    """The canonical form of normalized URLs, `(href) -> str`; the standard policy has the options of the settings."""
+    policy: Any = plugins.resolve("canonicalization", frontier.canonicalization_policy)
+    if getattr(policy, "takes_options", False):
+        policy = type(policy)(**msgspec.structs.asdict(frontier.canonicalization))
+    return policy  # type: ignore[no-any-return]
+
+
+def canonicalizer_id(frontier: FrontierSettings) -> str:
+    """What a frontier remembers its canonical form by: the policy's own `id`, or the name it was given."""
+    return str(getattr(canonicalization(frontier), "id", frontier.canonicalization_policy))
 
 
 def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:

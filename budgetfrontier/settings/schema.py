@@ -148,6 +148,10 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     politeness_policy: Annotated[
         Any, About("how long a queue rests: standard, or module:name", "policy:politeness")
     ] = "standard"
+    canonicalization_policy: Annotated[
+        Any,
+        About("which URLs are one page to deduplication: standard, or module:name", "policy:canonicalization"),
+    ] = "standard"
     order: Annotated[
         str,
         About(
