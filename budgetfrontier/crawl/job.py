@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 import signal
 import threading
 import time
@@ -39,6 +38,7 @@ from budgetfrontier.model import (
     QueueRecord,
     QueueState,
 )
+from budgetfrontier.reports.figures import counted, revival_command
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.snapshot import Report
 
@@ -364,24 +364,17 @@ class Job:
             say("paused at finish: everything is crawled; add seeds and run the same command to go on, or terminate")
             return
         retired.sort(key=lambda row: -row.queued)
-        say(f"paused at finish: {len(retired)} queues are retired, with {sum(row.queued for row in retired)} URIs")
+        replenish = self._settings.frontier.balance_replenish_amount
+        verb = "is" if len(retired) == 1 else "are"
+        held = counted(sum(row.queued for row in retired), "URI")
+        say(f"paused at finish: {counted(len(retired), 'queue')} {verb} retired, with {held}")
         for row in retired[:_LISTED]:
-            say(f"  {row.queue}: {row.queued} URIs, spent {row.expenditure} of {row.total_budget}; to revive it:")
-            say(f"    budgetfrontier {_revival(row, self._folder)}")
+            spent = f"spent {row.expenditure} of {row.total_budget}"
+            say(f"  {row.queue}: {counted(row.queued, 'URI')}, {spent}; to revive it:")
+            say(f"    {revival_command(row, str(self._folder), replenish=replenish)}")
         if len(retired) > _LISTED:
             say(f"  ...and {len(retired) - _LISTED} more: budgetfrontier queues {self._folder} --state RETIRED")
         say("then run the same command again")
-
-
-def _revival(row: QueueRecord, folder: Path) -> str:
-    """Return the command that brings a retired queue back."""
-    job, key = shlex.quote(str(folder)), shlex.quote(row.queue)
-    if row.by_name:
-        return f"unretire {job} {key}"
-    adjust = f"adjust {job} --match {shlex.quote('queue:' + row.queue)}"
-    if row.balance_replenish_amount <= 0:
-        return f"{adjust} --replenish 3000"
-    return f"{adjust} --total-budget {2 * row.expenditure + 1}"
 
 
 def _lines(path: Path) -> Iterator[str]:

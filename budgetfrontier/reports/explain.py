@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.engine.queue import over_total
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.reports.figures import clean, duration, start_command
+from budgetfrontier.reports.figures import clean, duration, session, start_command
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class _Explainer:
                 command=self._command("unretire", queue.queue),
             )
         replenish = settings.balance_replenish_amount
-        enough = replenish if replenish > 0 else max(self._reader.settings.frontier.balance_replenish_amount, 1)
+        enough = session(replenish, self._reader.settings.frontier.balance_replenish_amount)
         if over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
             rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
             answer.add(

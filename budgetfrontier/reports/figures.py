@@ -124,6 +124,33 @@ def start_command(job: str) -> str:
     return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
 
 
+def session(amount: int, replenish: int) -> int:
+    """What a queue may spend at its activation: its own replenish `amount`, or the crawl's where it has none."""
+    return amount if amount > 0 else max(replenish, 1)
+
+
+def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
+    """The command that brings a RETIRED queue back, for one session more; `replenish` is the amount of the crawl."""
+    more = session(queue.balance_replenish_amount, replenish)
+    options = []
+    if 0 <= queue.total_budget <= queue.expenditure:
+        options += ["--total-budget", str(queue.expenditure + more)]
+    if queue.balance_replenish_amount <= 0:
+        options += ["--replenish", str(more)]
+    if queue.by_name or not options:
+        return shlex.join(("budgetfrontier", "unretire", job, queue.queue))
+    return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural where it is not one.
+
+    >>> counted(1, "queue"), counted(1200, "queue")
+    ('1 queue', '1,200 queues')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """A length of time in the two largest units that it has, as Heritrix writes it: 2s17ms, 3m20s, 1d4h."""
     left = round(max(seconds, 0.0) * 1000)

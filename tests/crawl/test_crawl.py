@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState
+from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.crawl import links
 from budgetfrontier.engine.steering import steer
+from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
 HOME = "http://a.test/"
@@ -225,8 +226,11 @@ def test_a_pause_at_finish_names_the_retired_and_a_raised_budget_goes_on(tmp_pat
         settings = site.settings(HOME, "http://b.test/", frontier=frontier)
         code, said = run(settings, tmp_path)
         assert code == 0
-        assert "paused at finish: 1 queues are retired, with 6 URIs" in said
-        assert f"budgetfrontier adjust {tmp_path} --match queue:a.test" in said
+        assert "paused at finish: 1 queue is retired, with 6 URIs" in said
+        command = f"budgetfrontier adjust {tmp_path} --match queue:a.test --total-budget {4 + 3000}"
+        assert command in said
+        with Reader(tmp_path / "frontier") as reader:
+            assert command in explain(reader, "a.test", job=str(tmp_path)).text()
         before = site.hits.copy()
         run(settings, tmp_path)
         assert site.hits == before

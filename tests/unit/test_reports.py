@@ -208,6 +208,28 @@ def test_gini(amounts: list[int], expected: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "command"),
+    [
+        ({"total_budget": 60, "expenditure": 61, "balance_replenish_amount": 32}, "adjust JOB --total-budget 93"),
+        ({"total_budget": 61, "expenditure": 61, "balance_replenish_amount": 32}, "adjust JOB --total-budget 93"),
+        ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 0}, "adjust JOB --replenish 7"),
+        (
+            {"total_budget": 1, "expenditure": 61, "balance_replenish_amount": 0},
+            "adjust JOB --total-budget 68 --replenish 7",
+        ),
+        ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 32}, "unretire JOB"),
+        ({"total_budget": 1, "expenditure": 61, "by_name": True}, "unretire JOB"),
+    ],
+)
+def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
+    record = queue("a b", QueueState.RETIRED, **fields)
+    where = "'a b'" if command.startswith("unretire") else "--match 'queue:a b'"
+    assert figures.revival_command(record, "JOB", replenish=7) == f"budgetfrontier {command}".replace(
+        "JOB", f"JOB {where}"
+    )
+
+
+@pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0, "0ms"), (-3, "0ms"), (0.017, "17ms"), (2.017, "2s17ms"), (200, "3m20s"), (3600, "1h"), (100_800, "1d4h")],
 )
