@@ -85,6 +85,7 @@ def _register_adjust(commands: Commands) -> None:
 
 def adjust(args: argparse.Namespace) -> None:
     """Append an adjustment, or foresee what it would do."""
+    from budgetfrontier.reports.figures import counted
     from budgetfrontier.settings.overrides import validate_override
 
     settings: dict[str, Any] = dict(args.settings)
@@ -106,8 +107,12 @@ def adjust(args: argparse.Namespace) -> None:
     changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)
     print(f"{override.match}: {changes}")
     if not args.dry_run:
-        print(f"{effect['revived_count']:,} retired queues get another look")
+        looks = "gets" if effect["revived_count"] == 1 else "get"
+        print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
         return
+    if (matched := effect.get("matched")) is not None:
+        none = "no queue yet; it will count for queues that come later"
+        print(f"matches {counted(matched, 'queue') if matched else none}")
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:
         print(f"would let them spend up to {effect['spend']:,}")
@@ -117,11 +122,11 @@ def adjust(args: argparse.Namespace) -> None:
 
 def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
     """How many queues, and which, as far as they fit."""
-    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.reports.figures import clean, counted
 
     count, names = effect[f"{what}_count"], effect[what][:most]
     more = f", ...and {count - len(names):,} more" if count > len(names) else ""
-    return f"{count:,} queues" + (f": {', '.join(map(clean, names))}{more}" if names else "")
+    return counted(count, "queue") + (f": {', '.join(map(clean, names))}{more}" if names else "")
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:

@@ -48,7 +48,8 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
     assert answer.code == 0
     assert answer.out.splitlines() == [
         "domain:capped.test: queue_total_budget 0 -> 500",
-        "would revive 1 queues: capped.test",
+        "matches 1 queue",
+        "would revive 1 queue: capped.test",
         "would let them spend up to 3",
         "would retire 0 queues",
     ]
@@ -56,6 +57,12 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
     assert look(job, "capped.test").state == "RETIRED"
     with Reader(job / "frontier") as reader:
         assert reader.adjustments == []
+
+
+def test_a_dry_run_says_how_many_queues_it_matches(stopped: Path, cli: Cli) -> None:
+    assert "matches 3 queues\n" in cli("adjust", stopped, "--match", "host:*ed.test", "--replenish", 5, "--dry-run").out
+    answer = cli("adjust", stopped, "--match", "domain:nowhere.test", "--replenish", 5, "--dry-run").out
+    assert "matches no queue yet; it will count for queues that come later\n" in answer
 
 
 def test_a_dry_run_names_what_would_retire(job: Path, cli: Cli) -> None:
@@ -71,7 +78,7 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
     )  # fmt: skip
     assert answer.code == 0
     assert "queue_total_budget 0 -> 500, politeness.min_delay 3600.0 -> 7200.0" in answer.out
-    assert "1 retired queues get another look" in answer.out
+    assert "1 retired queue gets another look" in answer.out
     assert look(job, "named.test").state == "RETIRED"  # by name: no adjustment revives it
     if "running" in request.fixturenames:
         assert until(lambda: look(job, "capped.test").state == "SNOOZED")  # activated: its hour is not over
