@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
@@ -10,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.errors import NotAFrontier
+from budgetfrontier.errors import FrontierError, NotAFrontier
 from budgetfrontier.model import QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
 
 Commands = Any  # what add_subparsers() returns; argparse has no public name for it
@@ -115,6 +117,17 @@ def steer(args: argparse.Namespace, op: str, details: dict[str, Any]) -> AuditEn
     from budgetfrontier.engine.steering import steer as ask
 
     return ask(frontier_path(args.job), op, details, who=args.who, reason=args.reason)
+
+
+def no_queue(reader: Reader, args: argparse.Namespace) -> FrontierError:
+    """The error that there is no queue `args.key`, with the one that may be meant."""
+    from budgetfrontier.reports.explain import nearest
+    from budgetfrontier.reports.figures import clean
+
+    near = nearest(reader, args.key)
+    meant = f"; did you mean {clean(near)}?" if near else ""
+    listing = shlex.join(("budgetfrontier", "queues", str(args.job)))
+    return FrontierError(f"there is no queue {args.key!a}{meant or ';'} `{listing}` lists them")
 
 
 def matcher(pattern: str | None) -> Callable[[str, str], bool]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
-from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import ROW_FIELDS, CrawlState
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def queue(args: argparse.Namespace) -> None:
     with Reader(common.frontier_path(args.job)) as reader:
         record = reader.queue(args.key)
         if record is None:
-            raise FrontierError(f"there is no queue {args.key!a}; `budgetfrontier queues {args.job}` lists them")
+            raise common.no_queue(reader, args)
         pending = [
             {
                 "place": place,

@@ -130,6 +130,11 @@ def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:
+    from budgetfrontier.store.reader import Reader
+
+    with Reader(common.frontier_path(args.job)) as reader:
+        if reader.queue(args.key) is None:
+            raise common.no_queue(reader, args)
     details: dict[str, Any] = {"queue": args.key}
     if op == "snooze":
         details["until"] = args.until

@@ -143,6 +143,21 @@ def test_queue_shows_one_queue_and_what_is_next_in_it(job: Path, cli: Cli) -> No
     assert line["queue"] == "capped.test"
 
 
+@pytest.mark.parametrize("command", ["queue", "explain", "retire", "unretire", "snooze", "wake"])
+def test_a_queue_that_has_a_port_is_suggested(tmp_path: Path, cli: Cli, command: str) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test:8801/", "http://a.tester/"])
+    options = ["--for", "1h"] if command == "snooze" else []
+    answer = cli(command, job, "a.test", *options)
+    assert "did you mean a.test:8801?" in answer.out + answer.err
+    assert "did you mean a.test:8801?" in (answer := cli(command, job, "a.tset:8801", *options)).out + answer.err
+    assert "did you mean" not in (answer := cli(command, job, "something.else", *options)).out + answer.err
+    assert "JOB" not in answer.err
+    if command != "explain":
+        assert (answer.code, f"`budgetfrontier queues {job}` lists them" in answer.err) == (1, True)
+
+
 def test_an_unknown_queue_is_an_error(job: Path, cli: Cli) -> None:
     answer = cli("queue", job, "nowhere.test")
     assert (answer.code, answer.out) == (1, "")
