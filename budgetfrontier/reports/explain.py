@@ -141,9 +141,7 @@ class _Explainer:
             if "://" not in answer.target:
                 near = nearest(self._reader, answer.target)
                 end = f", and there is no queue of this name{f'; did you mean {near}?' if near else '.'}"
-            answer.add(
-                "invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Verdict.NEVER
-            )
+            answer.add("invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Verdict.NEVER)
             return
         answer.queue = found["queue"]
         pending: PendingUri | None = found["pending"]
