@@ -40,6 +40,7 @@ from budgetfrontier.model import (
 )
 from budgetfrontier.reports.figures import counted, revival_command
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import FetchSettings
 from budgetfrontier.store.snapshot import Report
 
 LONGEST_SLEEP = 0.5
@@ -154,9 +155,20 @@ class Job:
             frontier.resume(reason="started again", who="crawl")
         elif frontier.state is CrawlState.PAUSED:
             say(f"the crawl is paused ({before.pause_reason}); `budgetfrontier resume {self._folder}` goes on")
+        self._warn_of_anonymity()
         found = f"{before.queued} URIs queued" if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
+
+    def _warn_of_anonymity(self) -> None:
+        agent = self._settings.fetch.user_agent
+        if "+http" in agent or "@" in agent:
+            return
+        name = f" is the default, {agent}, and" if agent == FetchSettings().user_agent else f", {agent},"
+        warning = f"fetch.user_agent{name} names no contact; add a page or an address, such as +https://example.org/bot"
+        self._progress.say(f"warning: {warning}")
+        if log.hasHandlers():  # without any, logging would print it on stderr once more
+            log.warning("%s", warning)
 
     def _seeds(self) -> Iterator[CrawlUri]:
         for seed in self._settings.seeds:

@@ -264,6 +264,27 @@ def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
     assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("agent", "warning"),
+    [
+        ("budgetfrontier", "fetch.user_agent is the default, budgetfrontier, and names no contact"),
+        ("ExampleBot/1.0", "fetch.user_agent, ExampleBot/1.0, names no contact"),
+        ("ExampleBot/1.0 (+https://example.org/bot)", None),
+        ("ExampleBot/1.0 (bot@example.org)", None),
+    ],
+)
+def test_a_user_agent_without_a_contact_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, agent: str, warning: str | None
+) -> None:
+    with Site({"a.test/": "x"}) as site:
+        _, said = run(site.settings(HOME, fetch={"user_agent": agent}), tmp_path)
+    logged = [record.getMessage() for record in caplog.records if record.name == "budgetfrontier.crawl.job"]
+    if warning is None:
+        assert "warning:" not in said and not logged
+    else:
+        assert f"warning: {warning}" in said and len(logged) == 1 and warning in logged[0]
+
+
 def test_nothing_to_crawl(tmp_path: Path) -> None:
     with Site({}) as site:
         assert run(site.settings(), tmp_path)[0] == 1
