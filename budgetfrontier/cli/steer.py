@@ -52,6 +52,7 @@ def register(commands: Commands) -> None:
                 "--until", type=_moment, metavar="TIME", help="ISO 8601 (UTC unless it says) or epoch seconds"
             )
         add_who(parser)
+    _register_delete(commands)
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
         add_job(parser)
@@ -81,6 +82,33 @@ def _register_adjust(commands: Commands) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
     add_who(parser)
     parser.set_defaults(usage=parser.error)
+
+
+def _register_delete(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "delete",
+        delete,
+        "delete pending URIs by queue, by pattern, or by both",
+        more="For good: they still count as seen, and what is out may be finished. Give at least one of the two.",
+    )
+    add_job(parser)
+    parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")
+    parser.add_argument(
+        "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
+    )
+    add_who(parser)
+    parser.set_defaults(usage=parser.error)
+
+
+def delete(args: argparse.Namespace) -> None:
+    """Delete what is pending."""
+    from budgetfrontier.reports.figures import counted
+
+    if (args.queue or args.pattern) is None or "" in (args.queue, args.pattern):  # a script's empty variable is not all
+        args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
+    effect = common.steer(args, "delete", {"queue": args.queue, "pattern": args.pattern}).effect
+    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}")
 
 
 def adjust(args: argparse.Namespace) -> None:

@@ -161,6 +161,42 @@ def test_an_unknown_queue_is_an_error(job: Path, cli: Cli, command: str) -> None
     assert "nowhere.test" in answer.err
 
 
+# -- delete
+
+
+def test_delete_by_queue(job: Path, cli: Cli) -> None:
+    answer = cli("delete", job, "--queue", "*ped.test", "--reason", "a trap", "--who", "bob")
+    assert (answer.code, answer.out) == (0, "deleted 3 URIs from 1 queue\n")
+    assert look(job, "capped.test").queued == 0 and look(job, "snoozed.test").queued == 2
+    entry = newest(job)
+    assert (entry.command, entry.who, entry.reason) == ("delete", "bob", "a trap")
+    assert entry.effect == {"deleted": 3, "queues": 1}
+
+
+def test_delete_by_pattern_and_by_both(job: Path, cli: Cli) -> None:
+    assert cli("delete", job, "--pattern", "/1$", "--queue", "snoozed.*").out == "deleted 1 URI from 1 queue\n"
+    assert (look(job, "snoozed.test").queued, look(job, "capped.test").queued) == (1, 3)
+    assert cli("delete", job, "--pattern", "/[12]$").out == "deleted 4 URIs from 3 queues\n"
+    assert cli("delete", job, "--pattern", "/[12]$").out == "deleted 0 URIs from 0 queues\n"
+    assert cli("verify", job).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ([], 2, "--queue GLOB or --pattern REGEX"),
+        (["--queue", ""], 2, "--queue GLOB or --pattern REGEX"),
+        (["--queue", "", "--pattern", "1"], 2, "none of them empty"),
+        (["--queue", "*", "--pattern", ""], 2, "none of them empty"),
+        (["--pattern", "("], 1, "no regular expression"),
+    ],
+)
+def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, message: str) -> None:
+    answer = cli("delete", job, *options)
+    assert (answer.code, answer.out) == (code, "") and message in answer.err
+    assert look(job, "capped.test").queued == 3
+
+
 # -- the crawl
 
 
