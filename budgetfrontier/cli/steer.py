@@ -194,9 +194,12 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 
 def _from_now(text: str) -> float:
-    from budgetfrontier.settings.values import duration
+    from budgetfrontier.settings.values import DURATION, duration, show
 
-    return time.time() + duration(text)
+    try:
+        return time.time() + duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
 
 
 def _moment(text: str) -> float:
@@ -207,5 +210,4 @@ def _moment(text: str) -> float:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-_from_now.__name__ = "duration"  # argparse names the type when a value is wrong
-_moment.__name__ = "time"
+_moment.__name__ = "time"  # argparse names the type when a value is wrong

@@ -18,8 +18,8 @@ from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from tests.cli.conftest import Cli
 
 COMMANDS = {
-    "crawl", "demo", "init", "check-config", "report", "queues", "queue", "explain", "adjust", "audit", "delete", "retire",
-    "unretire", "snooze", "wake", "pause", "resume", "terminate", "import", "export", "dead-letters", "verify",
+    "crawl", "demo", "init", "check-config", "report", "queues", "queue", "explain", "adjust", "audit", "delete",
+    "retire", "unretire", "snooze", "wake", "pause", "resume", "terminate", "import", "export", "dead-letters", "verify",
 }  # fmt: skip
 
 

@@ -154,6 +154,11 @@ def test_snooze_needs_a_time(stopped: Path, cli: Cli, options: list[str]) -> Non
     assert answer.code == 2 and "usage:" in answer.err
 
 
+def test_a_duration_is_refused_as_in_yaml(stopped: Path, cli: Cli) -> None:
+    expected = 'argument --for: expected a duration (seconds, or such as 500ms, 3s, 15m, "1h30m", 2d), got "soon"'
+    assert expected in cli("snooze", stopped, "snoozed.test", "--for", "soon").err
+
+
 @pytest.mark.parametrize("command", ["retire", "unretire", "wake"])
 def test_an_unknown_queue_is_an_error(job: Path, cli: Cli, command: str) -> None:
     answer = cli(command, job, "nowhere.test")
