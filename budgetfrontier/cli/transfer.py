@@ -36,7 +36,8 @@ def register(commands: Commands) -> None:
         "import",
         import_,
         "schedule URIs from a file",
-        more="One URL a line, or JSON lines with the fields of a CrawlUri. Into a running crawl too.",
+        more="One URL a line, or JSON lines with the fields of a CrawlUri. Into a running crawl too. "
+        "The scope is not asked: what is listed is scheduled.",
     )
     add_job(parser)
     parser.add_argument("file", metavar="FILE", help="the file, - for stdin")
