@@ -277,8 +277,8 @@ class Job:
             answer = await self._fetch_robots(uri)
             return Visit(answer, self._robots.record(uri.url, answer))
         if self._robots:
-            if asked:
-                self._robots.record(asked.url, await self._fetch_robots(asked))
+            if asked and self._robots.record(asked.url, await self._fetch_robots(asked)) is Outcome.RETRY:
+                self._robots.forget(asked.url)  # it is queued nowhere, so that only a page can ask again
             verdict = await self._robots.verdict(uri.url, patience=self._patience)
             if verdict is not Verdict.ALLOWED:
                 outcome, status, reason = _REFUSALS[verdict]

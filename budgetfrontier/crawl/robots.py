@@ -122,6 +122,10 @@ class Robots:
         site.given_up = True
         self._settle(site, None)
 
+    def forget(self, url: str) -> None:
+        """Forget a robots.txt, so that the next page of its authority asks anew."""
+        self._drop(site_of(url))
+
     async def verdict(self, url: str, *, patience: float) -> Verdict:
         """Tell whether a URL may be fetched; waits at most `patience` seconds for a robots.txt that is on its way."""
         key = site_of(url)
@@ -130,7 +134,7 @@ class Robots:
             try:
                 await asyncio.wait_for(site.settled.wait(), patience)
             except TimeoutError:
-                self._drop(key)  # lost on its way, so the next page asks anew
+                self.forget(url)  # lost on its way
         if site is None or (site.rules is None and not site.given_up):
             return Verdict.LATER
         if site.rules is None:

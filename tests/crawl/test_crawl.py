@@ -118,6 +118,14 @@ def test_a_robots_txt_that_has_no_room_in_its_queue_is_fetched_all_the_same(tmp_
     assert site.hits == {"a.test/robots.txt": 1, "a.test/1": 1}
 
 
+def test_one_without_room_that_fails_once_is_asked_again(tmp_path: Path) -> None:
+    answers = iter([web.Response(status=500), web.Response(text="User-agent: *\nDisallow: /2")])
+    frontier = {"max_queue_size": 2, "retry": {"max_retries": 3, "delay": 0.0}}
+    with Site({"a.test/robots.txt": lambda: next(answers)}) as site:
+        run(site.settings("http://a.test/1", "http://a.test/2", frontier=frontier), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 2, "a.test/1": 1}
+
+
 def test_robots_redirects_are_followed(tmp_path: Path) -> None:
     pages = {"a.test/robots.txt": redirect("http://b.test/rules"), "b.test/rules": text("User-agent: *\nDisallow: /")}
     with Site(pages) as site:
