@@ -230,8 +230,7 @@ class Kernel:
             if queue.revision != revision:
                 self.take_budgets(queue, uri)
             if queue.balance_replenish_amount <= 0 or (
-                queue.total_budget >= 0
-                and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
+                queue.total_budget >= 0 and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
             ):
                 rotation.move(queue, RETIRED)
                 continue
