@@ -30,10 +30,6 @@ MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no floa
 # What the URL parser and the canonical form leave as it is, unless a segment starts with a dot.
 _PLAIN = re.compile(r"(/[A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
 
-
-_GROWING = frozenset((INACTIVE, READY, SNOOZED))
-
-
 Known = tuple[str, bytes, str]
 """An authority that was parsed before: its canonical form, the hash of that, and its queue."""
 
@@ -268,7 +264,8 @@ class Intake:
             queue.last_enqueued = url
             if queue.revision != revision or not fixed:
                 kernel.take_budgets(queue, CrawlUri(url) if uri is None else _renamed(uri, url))
-            if queue.state in _GROWING:  # the common case of `arrived`
+            state = queue.state
+            if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
                 queue.queued += count
                 queue.enqueued += count
                 kernel.counters.queued += count

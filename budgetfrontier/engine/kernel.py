@@ -327,7 +327,7 @@ class Kernel:
         else:
             queue.errors += 1
             self.bury(queue, key, self._value(key), reason or "dead", now)
-        if outcome in rules.CHARGED:
+        if outcome is _SUCCESS or outcome in rules.CHARGED:
             rules.charge(queue, cost, penalty)
             counters.expenditure += cost + penalty
         state = queue.state
