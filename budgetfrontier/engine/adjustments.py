@@ -228,7 +228,7 @@ def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         cursor.set_range(prefix)
         doomed = []
         for key, value in cursor.iternext():
-            if key[:4] != prefix or key == keys.SENTINEL:
+            if key[:4] != prefix:
                 break
             if key not in keys_out and (pattern is None or pattern.search(decode_uri(value[4:]).url)):
                 doomed.append(key)

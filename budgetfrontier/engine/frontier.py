@@ -101,7 +101,7 @@ class Frontier:
         if get_ident() != session.owner:
             session.refuse()
         try:
-            admission, _ = self._intake.take_one(uri, session.now())
+            admission = self._intake.take_one(uri, session.now())
             session.settle()
         except BaseException as e:
             session.abandon(e)

@@ -148,17 +148,15 @@ class Intake:
             self._admit(self._candidates(batch, tally, via), tally, now)
         self._kernel.counters.duplicates += tally.duplicate - duplicates
 
-    def take_one(self, given: object, now: float, via: CrawlUri | None = None) -> tuple[Admission, str]:
-        """Admit one URI: what became of it, and why when it is INVALID."""
+    def take_one(self, given: object, now: float) -> Admission:
+        """Admit one URI: what became of it."""
         tally = Tally()
-        self.take((given,), tally, now, via)
+        self.take((given,), tally, now)
         if tally.added:
-            return Admission.ADDED, ""
+            return Admission.ADDED
         if tally.duplicate:
-            return Admission.DUPLICATE, ""
-        if tally.full:
-            return Admission.FULL, ""
-        return Admission.INVALID, next(iter(tally.reasons))
+            return Admission.DUPLICATE
+        return Admission.FULL if tally.full else Admission.INVALID
 
     def _candidates(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None) -> list[Candidate]:
         candidates: list[Candidate] = []

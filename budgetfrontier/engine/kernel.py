@@ -80,42 +80,43 @@ class Kernel:
             for queue_id in self.rotation.inactive():
                 self.refresh(self.queues.get(queue_id))
                 self.queues.trim()
-        self.revive_retired()
+        self._revive_retired()
         for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
             queue = self.queues.get(queue_id)
             if queue.state is IN_PROCESS:  # a budget that was raised may let more of its URIs out
                 self.refresh(queue)
                 self._move_on(queue, now)
 
-    def _move_on(self, queue: QueueRecord, now: float) -> None:
-        """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
+    def _settings_of(self, queue: QueueRecord) -> QueueSettings:
+        """The settings in force for the head URI of a queue that has one."""
         head = self.head(queue)
         assert head is not None, queue
-        after = rules.after_turn(queue, self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue), now)
+        return self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue)
+
+    def _move_on(self, queue: QueueRecord, now: float) -> None:
+        """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
+        after = rules.after_turn(queue, self._settings_of(queue), now)
         if after is not IN_PROCESS:
             self.rotation.move(queue, after)
 
-    def revive_retired(self) -> int:
+    def _revive_retired(self) -> None:
         """Every RETIRED queue that its operator did not retire by name: to the back of its FIFO. O(retired)."""
-        revived = 0
         for queue_id in self.rotation.retired():
             queue = self.queues.get(queue_id)
             if not queue.by_name:
                 self.unretire(queue)
-                revived += 1
             self.queues.trim()
-        return revived
 
     # -- the URIs of a queue
 
     def head(self, queue: QueueRecord) -> tuple[bytes, bytes] | None:
         """The first pending record of a queue that is not out, or its first, out or not, when all are."""
         cursor = self.env.pending
-        if not cursor.set_range(keys.u32.pack(queue.id)):
-            return None
         prefix = keys.u32.pack(queue.id)
+        if not cursor.set_range(prefix):
+            return None
         first = found = cursor.item()
-        if first[0][:4] != prefix or first[0] == keys.SENTINEL:
+        if first[0][:4] != prefix:
             return None
         out = self.leases.keys
         while found[0] in out:
@@ -280,9 +281,7 @@ class Kernel:
     def _wake(self, queue: QueueRecord, now: float) -> None:
         state = READY
         if queue.out:
-            head = self.head(queue)
-            assert head is not None, queue
-            settings = self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue)
+            settings = self._settings_of(queue)
             if not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
                 state = IN_PROCESS
         self.rotation.move(queue, state)
@@ -455,7 +454,7 @@ class Kernel:
             counters.state = CrawlState.RUNNING
         state = counters.state
         if state is CrawlState.RUNNING:
-            if counters.queued or self.leases.out or counters.future > counters.future_retired:
+            if not self.is_empty():
                 return False
             if self.force.frontier.pause_at_finish:
                 counters.state, counters.pause_reason = CrawlState.PAUSED, "finish"
