@@ -85,7 +85,7 @@ class Progress:
             ("URIs", f"{backlog(summary)}, {summary.seen} seen"),
             (
                 "spend",
-                f"{summary.expenditure}: {summary.succeeded} good, {summary.failed} failed, {summary.retried} retried",
+                f"{summary.expenditure}: {ends(summary)}",
             ),
             ("queues", queues(summary)),
         ):

@@ -11,8 +11,6 @@ from budgetfrontier.reports.figures import clean
 
 Row = Mapping[str, Any]
 
-FORMATS = ("text", "json", "csv")
-
 
 def write(
     rows: Iterable[Row],
