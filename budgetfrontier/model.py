@@ -130,7 +130,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     last_cost: int = 0
     charges: int = 0
     penalties: int = 0
-    wake_time: float = 0.0
+    wake_time: float = 0  # not 0.0, which takes nine bytes
     errors: int = 0
     last_enqueued: str = ""
     last_leased: str = ""
@@ -146,7 +146,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """Position under which the table `active` knows it, 0 for none."""
     by_name: bool = False
     """Retired by the operator by name: no change of settings revives it."""
-    block: float = 0.0
+    block: float = 0
     """A wake time that an operator or a delay given by name asked for: never clipped."""
     revision: int = 0
     """Revision of the settings that its budgets were taken from."""

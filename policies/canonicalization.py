@@ -52,6 +52,9 @@ class Canonicalization:
     takes_options: Final = True
     """Made with what `canonicalization` in the settings says."""
 
+    PLAIN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@"
+    """A path of these characters stays as it is, and a query of these needs no decoding."""
+
     VERSION: Final = 1
     """Goes up whenever the rules change, because the fingerprints that frontiers hold are then others."""
 

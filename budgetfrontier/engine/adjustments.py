@@ -26,9 +26,10 @@ from budgetfrontier.store.records import (
     AuditEntry,
     decode_dead,
     decode_future,
-    decode_queue,
     decode_uri,
     encode,
+    whole_queue,
+    with_tries,
 )
 
 NAMED = 1000  # queues that a dry run names; it counts them all
@@ -145,7 +146,7 @@ def _sample(kernel: Kernel, match: str) -> tuple[str, str]:
     name = parsed.exact or ""
     queue = kernel.queues.find(name) if name else None
     head = kernel.head(queue) if queue is not None else None
-    return (decode_uri(head[1][4:]).url if head else f"http://{name or 'none.invalid'}/"), name
+    return (decode_uri(head[1], name).url if head else f"http://{name or 'none.invalid'}/"), name
 
 
 def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
@@ -173,9 +174,9 @@ def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, 
     for key, value in cursor.iternext():
         if key == keys.SENTINEL:
             continue
-        queue = decode_queue(value)
+        queue = whole_queue(value)
         head = kernel.head(queue)
-        url = decode_uri(head[1][4:]).url if head is not None else queue.last_enqueued
+        url = decode_uri(head[1], queue.queue).url if head is not None else queue.last_enqueued
         matched += bool(url) and names.matches(url, queue.queue)
         if queue.state is EXHAUSTED or queue.by_name or head is None:
             continue
@@ -230,7 +231,7 @@ def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         for key, value in cursor.iternext():
             if key[:4] != prefix:
                 break
-            if key not in keys_out and (pattern is None or pattern.search(decode_uri(value[4:]).url)):
+            if key not in keys_out and (pattern is None or pattern.search(decode_uri(value, queue.queue).url)):
                 doomed.append(key)
         for key in doomed:
             kernel.remove(queue, key)
@@ -261,7 +262,7 @@ def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: re.Pattern[str] 
     for key, value in cursor.iternext():
         if key != keys.SENTINEL:
             row = decode_future(value)
-            if row.queue == queue.id and (pattern is None or pattern.search(decode_uri(row.value[4:]).url)):
+            if row.queue == queue.id and (pattern is None or pattern.search(decode_uri(row.value, queue.queue).url)):
                 doomed.append(key)
     for key in doomed:
         kernel.later.remove(queue, key)
@@ -292,7 +293,7 @@ def replay(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         row = decode_dead(value)
         kernel.env.txn.delete(keys.u64.pack(ordinal), db=kernel.env.db[keys.DEAD])
         place = row.place[:-8] + bytes(8)  # an arrival now
-        kernel.place(kernel.queues.get(row.queue), place, keys.FRESH + row.value[4:], now)
+        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), now)
     return {"replayed": len(found)}
 
 

@@ -37,7 +37,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.check import check
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.records import AuditEntry, expanded
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
 
@@ -291,7 +291,7 @@ class Frontier:
             if queue is None:
                 return None
             self._kernel.refresh(queue)
-            return msgspec.structs.replace(queue)
+            return expanded(msgspec.structs.replace(queue))
 
         return self._session.operate(look, changes=0)
 

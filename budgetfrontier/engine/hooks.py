@@ -12,7 +12,7 @@ import msgspec
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
-from budgetfrontier.store.records import DeadRow, dead_letter
+from budgetfrontier.store.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")
 
@@ -56,7 +56,7 @@ class Hooks:
         else:
             return
         if self._hooks[name]:
-            self.waiting.append((name, (msgspec.structs.replace(queue),)))
+            self.waiting.append((name, (expanded(msgspec.structs.replace(queue)),)))
 
     def _died(self, ordinal: int, row: DeadRow) -> None:
         self.waiting.append(("on_dead_letter", (dead_letter(ordinal, row),)))

@@ -2,13 +2,13 @@
 
 Work is done by the batch: fingerprints are looked up and stored in key order, pending records likewise, and each queue
 is told once. A known authority with a plain path skips the URL parser: the same bytes come out, several times sooner.
+A URL that was met a moment ago is known without looking: every page of a site links to the same few.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -17,27 +17,52 @@ from budgetfrontier import uris
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
 from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.model import Admission, CrawlUri, Tally
+from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import encode, encode_uri
+from budgetfrontier.store.records import (
+    LONGEST_SHOWN,
+    decode_uri,
+    encode_found,
+    encode_uri,
+    encode_url,
+    expand,
+    plain_start,
+    short_url,
+)
 
 AUTHORITIES = 1 << 16  # kept in memory at the most
+RECENT = 1 << 16  # URLs, and as many again
+LONGEST_RECENT = 512  # characters
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
-# What the URL parser and the canonical form leave as it is, unless a segment starts with a dot.
-_PLAIN = re.compile(r"(/[A-Za-z0-9_~./\-]*)(?:\?([A-Za-z0-9_~.\-=&]+))?\Z").match
+# What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
+_UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|^")
 
-Known = tuple[str, bytes, str]
-"""An authority that was parsed before: its canonical form, the hash of that, and its queue."""
 
-Candidate = tuple[bytes | None, str, str, CrawlUri | None, int, bytes | None, QueueSettings]
-"""A URI that may be admitted: fingerprint, queue, URL, what was given (None for a string), cost, record, settings.
+class Authority(NamedTuple):
+    """Scheme and host as they were written in a URL that was parsed before."""
 
-The record of a string is made when it is needed: every other link is a duplicate. A tuple, for there are many.
-"""
+    canonical: str
+    hash: bytes
+    queue: str
+    start: bytes | None
+    """What the plain values of its URLs begin with, if its queue's key is the host."""
+
+
+class Special(NamedTuple):
+    """What is to be said of a URI of which there is more to say than its URL."""
+
+    url: str
+    uri: CrawlUri | None
+    cost: int
+    settings: QueueSettings
+
+
+Candidate = tuple[str, bytes, Special | None]
+"""A URI that may be admitted: queue, pending value, and what else there is. A tuple, for there are many."""
 
 
 class Intake:
@@ -50,38 +75,42 @@ class Intake:
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical: Any = policies.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, Authority] = {}
+        self._recent: set[str] = set()
+        self._older: set[str] = set()
+        plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
+        self._plain = "".join(sorted(plain)).encode()
         self.canonicalizer_id = policies.canonicalizer_id(frontier)
 
     # -- one URI
 
-    def prepare(self, given: object, via: CrawlUri | None) -> Candidate:
-        """What `given` would be admitted as. Raises InvalidUrl, and nothing else whatever it is given."""
+    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
+        """The fingerprint of `given` (None with `force`), and what it would be admitted as. Raises only InvalidUrl."""
         if isinstance(given, str):
             return self._prepare(given, None, via)
         if isinstance(given, CrawlUri):
             return self._prepare(given.url, given, via)
         raise InvalidUrl("type", f"{type(given).__name__} is no URI")
 
-    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> Candidate:
+    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
         url, fingerprint, queue = self._address(given, uri)
-        kernel = self._kernel
-        if via is not None:
-            if uri is None:
-                uri = CrawlUri(url, via=via.url, hops=via.hops + "L")
-            else:
+        if uri is not None:
+            if via is not None:
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or via.hops + "L")
-        if uri is None:
-            if queue is None:
-                queue = self._queue_key(CrawlUri(url))
-            value = None
-        else:
-            value = _checked(uri, url)
+            _check(uri, url)
             queue = uri.queue if uri.queue is not None else queue or self._queue_key(_renamed(uri, url))
             if uri.queue is not None:
                 _check_key(queue)
-        settings = kernel.force.for_uri(url, queue)
-        return fingerprint, queue, url, uri, self._cost(url, uri, settings), value, settings
+            value = encode_uri(uri, url, queue)
+        elif via is not None:
+            uri = CrawlUri(url, via=via.url, hops=via.hops + "L")
+            queue = queue or self._queue_key(uri)
+            value = encode_found(url, queue, via.url, uri.hops)
+        else:
+            queue = queue or self._queue_key(CrawlUri(url))
+            value = encode_url(url, queue)
+        settings = self._kernel.force.for_uri(url, queue)
+        return fingerprint, (queue, value, Special(url, uri, self._cost(url, uri, settings), settings))
 
     def _cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         if uri is not None and uri.cost is not None:
@@ -115,13 +144,13 @@ class Intake:
         prefix, path, query = uris.split(url)
         known = self._known.get(prefix)
         if known is None:
-            place = self._canonical.authority(prefix)
-            known = place, uris.authority_hash(place), self._queue_key(CrawlUri(url))
+            place, name = self._canonical.authority(prefix), self._queue_key(CrawlUri(url))
+            known = Authority(place, uris.authority_hash(place), name, plain_start(prefix, name))
             if len(prefix) < 512:
                 if len(self._known) >= AUTHORITIES:
                     self._known.clear()
                 self._known[prefix] = known
-        place, start, queue = known
+        place, start, queue, _ = known
         canonical = place + self._canonical.path(path) + self._canonical.query(query)
         return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
 
@@ -143,9 +172,9 @@ class Intake:
         frontier = self._kernel.force.frontier
         if frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial:
             for given in batch:  # each URI may change what the next one meets
-                self._admit(self._candidates((given,), tally, via), tally, now)
+                self._take([given], tally, now, via)
         else:
-            self._admit(self._candidates(batch, tally, via), tally, now)
+            self._take(list(batch), tally, now, via)
         self._kernel.counters.duplicates += tally.duplicate - duplicates
 
     def take_one(self, given: object, now: float) -> Admission:
@@ -158,118 +187,180 @@ class Intake:
             return Admission.DUPLICATE
         return Admission.FULL if tally.full else Admission.INVALID
 
-    def _candidates(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None) -> list[Candidate]:
-        candidates: list[Candidate] = []
-        settings = self._kernel.force.base
-        known = self._known.get
-        plain, digest, query = _PLAIN, xxhash.xxh3_128_digest, getattr(self._canonical, "query", str)
-        longest = uris.MAX_LENGTH
-        cost = None
-        if via is None and self._kernel.force.trivial and self._by_authority:
-            cost = getattr(self._kernel.force.cost_policy(settings), "constant", None)
-        for given in batch:
-            # The common case of `prepare`, without its questions: a string with a known authority and a plain path.
-            if cost is not None and type(given) is str and len(given) < longest:
-                slash = given.find("/", 8)
-                authority = known(given[:slash])
-                if authority is not None:
-                    rest = given[slash:]
-                    match = plain(rest)
-                    if match is not None and "/." not in rest:
-                        prefix, start, queue = authority
-                        canonical = prefix + (rest if match.lastindex == 1 else match[1] + query(match[2]))
-                        fingerprint = start + digest(canonical.encode())[:12]
-                        candidates.append((fingerprint, queue, given, None, cost, None, settings))
-                        continue
-            try:
-                candidates.append(self.prepare(given, via))
-            except InvalidUrl as e:
-                tally.refuse(e.reason)
-        return candidates
-
-    def _admit(self, candidates: list[Candidate], tally: Tally, now: float) -> None:
-        kernel = self._kernel
-        txn, seen = kernel.env.txn, kernel.env.db[keys.SEEN]
-        if candidates and self._is_full(candidates[0]):  # limits are in force: candidates come one by one
-            fingerprint = candidates[0][0]
-            known = fingerprint is not None and txn.get(fingerprint, db=seen) is not None
+    def _take(self, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
+        invalid: list[Any] = []
+        candidates = self._candidates(batch, tally, via, invalid)
+        first = next(iter(candidates.items()), None)
+        if first is not None and self._is_full(first[1]):  # limits are in force: candidates come one by one
+            known = type(first[0]) is bytes and self._is_seen(first[0])
             tally.duplicate += known
             tally.full += not known
             return
-        # Each form is stored once, in key order; the first of a form in the batch is the one that counts.
-        first: dict[Any, int]
-        first = {c[0]: i for i, c in zip(range(len(candidates) - 1, -1, -1), reversed(candidates), strict=True)}
-        forced = [i for i, c in enumerate(candidates) if c[0] is None] if first.pop(None, None) is not None else []
-        put = txn.cursor(seen).put
-        admitted = [first[key] for key in sorted(first) if put(key, b"", True, False)]
-        admitted += forced
+        admitted = self._unseen(candidates)
         tally.added += len(admitted)
-        tally.duplicate += len(candidates) - len(admitted)
+        tally.duplicate += len(batch) - len(invalid) - len(admitted)
+        self._remember(batch, invalid)
         if admitted:
-            admitted.sort()
-            kernel.counters.scheduled += len(admitted)
-            self._place([candidates[i] for i in admitted], now)
+            self._kernel.counters.scheduled += len(admitted)
+            self._place(admitted, now)
+
+    def _candidates(
+        self, batch: list[Any], tally: Tally, via: CrawlUri | None, invalid: list[Any]
+    ) -> dict[Any, Candidate]:
+        """What of a batch may be new, in order, by fingerprint (`force`: a number); the first of a form counts."""
+        candidates: dict[Any, Candidate] = {}
+        known, recent, older = self._known.get, self._recent, self._older
+        digest, found = xxhash.xxh3_128_digest, encode_found
+        simple, hops = self._are_simple(), "" if via is None else via.hops + "L"
+        plain = simple and self._are_plain(batch)
+        query = self._canonical.query if simple else None
+        for given in batch:
+            if plain or type(given) is str:
+                if given in recent or given in older:
+                    continue
+                # The common case of `prepare`, without its questions: a known authority and a plain path.
+                slash = given.find("/", 8)
+                authority = known(given[:slash])
+                if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
+                    canonical, start, queue, mark = authority
+                    rest = given[slash:]
+                    if "?" in rest:
+                        path, _, arguments = rest.partition("?")
+                        canonical += path + query(arguments)  # type: ignore[misc]
+                    else:
+                        canonical += rest
+                    fingerprint = start + digest(canonical.encode())[:12]
+                    if fingerprint not in candidates:
+                        if via is not None:
+                            value = found(given, queue, via.url, hops)
+                        else:
+                            value = encode_url(given, queue) if mark is None else mark + rest.encode()
+                        candidates[fingerprint] = queue, value, None
+                    continue
+            try:
+                key, candidate = self.prepare(given, via)
+            except InvalidUrl as e:
+                tally.refuse(e.reason)
+                invalid.append(given)
+            else:
+                candidates.setdefault(len(candidates) if key is None else key, candidate)
+        return candidates
+
+    def _are_simple(self) -> bool:
+        """Whether strings cost the same, whatever they say, and their authority tells their queue."""
+        force = self._kernel.force
+        if not (force.trivial and self._by_parts and self._plain):
+            return False
+        return getattr(force.cost_policy(force.base), "constant", None) is not None
+
+    def _are_plain(self, batch: list[Any]) -> bool:
+        """Whether all of a batch are strings that the URL parser leaves as they are, if their authority is known."""
+        try:
+            text = "\n".join(batch)
+        except TypeError:
+            return False
+        if not text.isascii() or "/." in text or len(max(batch, key=len, default="")) > uris.MAX_LENGTH:
+            return False
+        return len(text.encode().translate(None, self._plain)) == len(batch) - 1
+
+    def _remember(self, batch: list[Any], invalid: list[Any]) -> None:
+        """Strings that are known from now on, whatever became of them."""
+        if len(self._recent) > RECENT:
+            self._older, self._recent = self._recent, set()
+        strings = [given for given in batch if type(given) is str and len(given) <= LONGEST_RECENT]
+        self._recent.update(strings)
+        if invalid:
+            self._recent.difference_update(given for given in invalid if type(given) is str)
+
+    def _is_seen(self, fingerprint: bytes) -> bool:
+        return self._kernel.env.txn.get(fingerprint, db=self._kernel.env.db[keys.SEEN]) is not None
+
+    def _unseen(self, candidates: dict[Any, Candidate]) -> list[Candidate]:
+        """Those that are new, in order; they are known from now on. Each form is stored once, in key order."""
+        forced = [key for key in candidates if type(key) is int]
+        fingerprints = sorted(key for key in candidates if type(key) is bytes) if forced else sorted(candidates)
+        put = self._kernel.env.txn.cursor(self._kernel.env.db[keys.SEEN]).put
+        known = [key for key in fingerprints if not put(key, b"", True, False)]
+        for key in known:
+            del candidates[key]
+        return list(candidates.values())
 
     def _is_full(self, candidate: Candidate) -> bool:
         kernel = self._kernel
-        most, longest = kernel.force.frontier.max_queued, candidate[6].max_queue_size
+        name, _, special = candidate
+        settings = kernel.force.base if special is None else special.settings
+        most, longest = kernel.force.frontier.max_queued, settings.max_queue_size
         if most and kernel.counters.queued >= most:
             return True
         if longest:
-            queue = kernel.queues.find(candidate[1])
+            queue = kernel.queues.find(name)
             return queue is not None and queue.queued >= longest
         return False
 
     def _place(self, admitted: list[Candidate], now: float) -> None:
         kernel = self._kernel
-        counters, find, fresh = kernel.counters, kernel.queues.find_or_create, keys.FRESH
-        touched: dict[str, list[Any]] = {}  # queue key -> record, count, last candidate
+        counters, find, base = kernel.counters, kernel.queues.find_or_create, kernel.force.base
+        constant = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
+        touched: dict[str, list[Any]] = {}  # queue key -> record, start of its keys, count, last candidate
         records = []
-        pack, ordinal = keys.pending.pack, counters.ordinal
+        pack, pack_start, pack_ordinal = keys.pending.pack, keys.pending_start.pack, keys.u64.pack
+        ordinal, last = counters.ordinal, keys.MAX_ORDINAL
         for candidate in admitted:
-            _, name, url, uri, cost, value, settings = candidate
-            directive, priority = 3, keys.PRIORITY_ZERO
-            if value is None:
-                value = fresh + encode((url,))
-            elif uri is not None:
-                directive, priority = int(uri.directive), keys.invert_priority(uri.priority)
-                if uri.not_before is not None and uri.not_before > now:
-                    counters.ordinal = ordinal
-                    place = keys.place.pack(directive, priority, cost, 0)
-                    kernel.later.add(find(name), place, value, uri.not_before, kernel.next_ordinal())
-                    ordinal = counters.ordinal
-                    continue
+            name, value, special = candidate
             entry = touched.get(name)
-            if entry is None:
-                touched[name] = entry = [find(name), 0, candidate]
-            ordinal += 1
-            entry[1] += 1
-            entry[2] = candidate
-            arrival = keys.MAX_ORDINAL - ordinal if settings.lifo else ordinal
-            records.append((pack(entry[0].id, directive, priority, cost, arrival), value))
+            if special is None:
+                if entry is None:
+                    queue = find(name)
+                    start = pack_start(queue.id, 3, keys.PRIORITY_ZERO, constant)
+                    touched[name] = entry = [queue, start, 0, candidate]
+                ordinal += 1
+                key = entry[1] + pack_ordinal(last - ordinal if base.lifo else ordinal)
+            else:
+                _, uri, cost, settings = special
+                directive, priority = 3, keys.PRIORITY_ZERO
+                if uri is not None:
+                    directive, priority = int(uri.directive), keys.invert_priority(uri.priority)
+                    if uri.not_before is not None and uri.not_before > now:
+                        counters.ordinal = ordinal
+                        place = keys.place.pack(directive, priority, cost, 0)
+                        kernel.later.add(find(name), place, value, uri.not_before, kernel.next_ordinal())
+                        ordinal = counters.ordinal
+                        continue
+                if entry is None:
+                    queue = find(name)
+                    start = pack_start(queue.id, 3, keys.PRIORITY_ZERO, constant)
+                    touched[name] = entry = [queue, start, 0, candidate]
+                ordinal += 1
+                key = pack(entry[0].id, directive, priority, cost, last - ordinal if settings.lifo else ordinal)
+            entry[2] += 1
+            entry[3] = candidate
+            records.append((key, value))
         counters.ordinal = ordinal
         records.sort()
         kernel.env.pending.putmulti(records)
-        self._arrive(list(touched.values()), now)
+        for queue, _, count, candidate in touched.values():
+            self._arrive(queue, count, candidate, now)
 
-    def _arrive(self, touched: list[Any], now: float) -> None:
-        """Tell each queue once what was placed on it."""
+    def _arrive(self, queue: QueueRecord, count: int, last: Candidate, now: float) -> None:
+        """Tell a queue once what was placed on it."""
         kernel = self._kernel
-        revision, fixed = kernel.counters.settings_revision, kernel.force.fixed_precedence
-        dirty = kernel.queues.dirty
-        for queue, count, last in touched:
-            url, uri = last[2], last[3]
-            queue.last_enqueued = url
-            if queue.revision != revision or not fixed:
-                kernel.take_budgets(queue, CrawlUri(url) if uri is None else _renamed(uri, url))
-            state = queue.state
-            if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
-                queue.queued += count
-                queue.enqueued += count
-                kernel.counters.queued += count
-                dirty.add(queue.id)
+        name, value, special = last
+        short = short_url(value)
+        queue.last_enqueued = short[:LONGEST_SHOWN]
+        if queue.revision != kernel.counters.settings_revision or not kernel.force.fixed_precedence:
+            if special is None or special.uri is None:
+                uri = CrawlUri(expand(short, name))
             else:
-                kernel.arrived(queue, count, last[6], now)
+                uri = _renamed(special.uri, special.url)
+            kernel.take_budgets(queue, uri)
+        state = queue.state
+        if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
+            queue.queued += count
+            queue.enqueued += count
+            kernel.counters.queued += count
+            kernel.queues.dirty.add(queue.id)
+        else:
+            kernel.arrived(queue, count, kernel.force.base if special is None else special.settings, now)
 
 
 def _check_key(key: object) -> str:
@@ -286,8 +377,8 @@ def _renamed(uri: CrawlUri, url: str) -> CrawlUri:
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
 
 
-def _checked(uri: CrawlUri, url: str) -> bytes:
-    """The record of a CrawlUri; what cannot be stored is INVALID, for one URI must not poison its batch."""
+def _check(uri: CrawlUri, url: str) -> None:
+    """What cannot be stored is INVALID, for one URI must not poison its batch."""
     numbers: list[object] = [uri.priority, uri.directive, 0 if uri.cost is None else uri.cost]
     if not all(isinstance(n, int) for n in numbers) or not 0 <= uri.directive <= 3:
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
@@ -295,10 +386,9 @@ def _checked(uri: CrawlUri, url: str) -> bytes:
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
     try:
-        value = encode_uri(uri, url)
-        msgspec.msgpack.decode(value[4:], type=CrawlUri)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
+        value = encode_uri(uri, url, "")
+        decode_uri(value, "")
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
         raise InvalidUrl("type", f"cannot be stored: {e}") from None
     if len(value) > MAX_RECORD:
         raise InvalidUrl("too-large", f"{len(value)} bytes with all it carries; at most {MAX_RECORD}")
-    return value

@@ -19,11 +19,20 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, DeadRow, decode_uri, encode
+from budgetfrontier.store.records import (
+    LONGEST_SHOWN,
+    Counters,
+    DeadRow,
+    decode_uri,
+    encode,
+    short_url,
+    shorten,
+    tries,
+    with_tries,
+)
 
 MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
 
-_DELIVERY = keys.delivery
 _SUCCESS = Outcome.SUCCESS
 
 
@@ -61,7 +70,7 @@ class Kernel:
         if queue.revision != self.counters.settings_revision:
             head = self.head(queue)
             if head is not None:
-                self.take_budgets(queue, decode_uri(head[1][4:]))
+                self.take_budgets(queue, decode_uri(head[1], queue.queue))
             elif self.force.trivial:
                 rules.take(queue, self.force.base)
             self.queues.dirty.add(queue.id)
@@ -91,7 +100,7 @@ class Kernel:
         """The settings in force for the head URI of a queue that has one."""
         head = self.head(queue)
         assert head is not None, queue
-        return self.force.for_uri(decode_uri(head[1][4:]).url, queue.queue)
+        return self.force.for_uri(decode_uri(head[1], queue.queue).url, queue.queue)
 
     def _move_on(self, queue: QueueRecord, now: float) -> None:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
@@ -150,7 +159,7 @@ class Kernel:
     def place(self, queue: QueueRecord, place: bytes, value: bytes, now: float) -> None:
         """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now."""
         directive, priority, cost, ordinal = keys.place.unpack(place)
-        uri = decode_uri(value[4:])
+        uri = decode_uri(value, queue.queue)
         settings = self.take_budgets(queue, uri)
         if not ordinal:
             ordinal = self.next_ordinal()
@@ -158,7 +167,7 @@ class Kernel:
                 ordinal = keys.MAX_ORDINAL - ordinal
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
         self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
-        queue.last_enqueued = uri.url
+        queue.last_enqueued = short_url(value)[:LONGEST_SHOWN]
         self.arrived(queue, 1, settings, now)
 
     def arrived(self, queue: QueueRecord, count: int, settings: QueueSettings, now: float) -> None:
@@ -187,7 +196,7 @@ class Kernel:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
         head = self.head(queue)
         assert head is not None, queue
-        uri = decode_uri(head[1][4:])
+        uri = decode_uri(head[1], queue.queue)
         settings = self.force.for_uri(uri.url, queue.queue)
         rules.take(queue, settings)
         queue.revision = self.counters.settings_revision
@@ -204,7 +213,7 @@ class Kernel:
         leased: list[Lease] = []
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
-        pack, unpack_place, fresh = keys.u32.pack, keys.place.unpack_from, keys.FRESH
+        pack, unpack_place = keys.u32.pack, keys.place.unpack_from
         trivial, settings = self.force.trivial, self.force.base
         revision = counters.settings_revision
         activations = 0
@@ -225,7 +234,7 @@ class Kernel:
             else:
                 cursor.set_range(pack(queue_id))
                 key, value = cursor.item()
-            uri = decode_uri(value[4:])
+            uri = decode_uri(value, queue.queue)
             if not trivial:
                 settings = self.force.effective.for_uri(uri.url, queue.queue)
             if queue.revision != revision:
@@ -248,15 +257,15 @@ class Kernel:
             lease_id = leases.next_id
             leases.next_id = lease_id + 1
             lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
-            if value[:4] != fresh:
-                attempts, deliveries = _DELIVERY.unpack_from(value)
+            attempts, deliveries = tries(value)
+            if attempts or deliveries:
                 lease.attempt += attempts
                 lease.delivery += deliveries
             leases.out[lease_id] = lease
             leases.keys.add(key)
             queue.out += 1
             queue.reserved += cost
-            queue.last_leased = uri.url
+            queue.last_leased = shorten(uri.url, queue.queue)[:LONGEST_SHOWN]
             dirty.add(queue_id)
             if queue.out < settings.per_queue_concurrency and rules.may_lease(
                 queue, settings.per_queue_concurrency, settings.reached
@@ -351,8 +360,8 @@ class Kernel:
         self, queue: QueueRecord, key: bytes, settings: QueueSettings, reason: str, delay: float, now: float
     ) -> None:
         value = self._value(key)
-        attempts, deliveries = _DELIVERY.unpack_from(value)
-        value = _DELIVERY.pack(min(attempts + 1, 0xFFFF), deliveries) + value[4:]
+        attempts, deliveries = tries(value)
+        value = with_tries(value, attempts + 1, deliveries)
         if attempts >= settings.max_retries:
             queue.errors += 1
             self.bury(queue, key, value, reason or "retries exhausted", now)
@@ -367,8 +376,8 @@ class Kernel:
     def count_delivery(self, lease: Lease, now: float) -> None:
         """A lease ended and nobody finished it: count that, and give up on its URI when it is once too often."""
         value = self._value(lease.key)
-        attempts, deliveries = _DELIVERY.unpack_from(value)
-        value = _DELIVERY.pack(attempts, min(deliveries + 1, 0xFFFF)) + value[4:]
+        attempts, deliveries = tries(value)
+        value = with_tries(value, attempts, deliveries + 1)
         if deliveries + 1 >= self.force.frontier.max_deliveries:
             self.bury(self.queues.get(lease.queue_id), lease.key, value, "max deliveries", now)
         else:

@@ -92,7 +92,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     for lease_id, row in kernel.leases.stored():
         value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
         assert value is not None, row
-        leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue), value))
+        leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue).queue, value))
     for lease in leases:
         kernel.leases.keep(lease)
     if not keep_leases:

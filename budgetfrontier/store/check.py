@@ -76,13 +76,14 @@ class _Checker:
 
     def _check_pending(self) -> None:
         count: Counter[int] = Counter()
+        names = {queue.id: queue.queue for queue in self._queues.values()}
         for key, value in self._items(keys.PENDING):
             queue_id, _, _, _, ordinal = keys.pending.unpack(key)
             count[queue_id] += 1
             if min(ordinal, keys.MAX_ORDINAL - ordinal) > self._counters.ordinal:
                 self._say(f"pending: ordinal {ordinal} is beyond the last one given out")
             try:
-                restore_uri(key[4:], value)
+                restore_uri(key[4:], value, names.get(queue_id, ""))
             except Exception as e:  # whatever damage does to a record
                 self._say(f"pending {key.hex()}: unreadable ({e})")
         for queue in self._queues.values():
@@ -152,13 +153,13 @@ class _Checker:
         for _, value in self._items(keys.FUTURE):
             row = decode_future(value)
             future[row.queue] += 1
-            restore_uri(row.place, row.value)
+            restore_uri(row.place, row.value, "")
         for queue in self._queues.values():
             if queue.future != future[queue.id]:
                 self._say(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
         for key, value in self._items(keys.DEAD):
             letter = decode_dead(value)
-            restore_uri(letter.place, letter.value)
+            restore_uri(letter.place, letter.value, letter.name)
             if letter.queue not in self._queues:
                 self._say(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
 

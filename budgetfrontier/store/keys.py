@@ -14,7 +14,7 @@ SCHEMA = 1  # of all that is below
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
 QUEUE_IDS = "queue_ids"  # queue key -> queue id
-PENDING = "pending"  # queue id, directive, inverted priority, cost, ordinal -> attempts, deliveries, CrawlUri
+PENDING = "pending"  # queue id, directive, inverted priority, cost, ordinal -> CrawlUri, attempts, deliveries
 SEEN = "seen"  # authority hash, fingerprint -> nothing
 INACTIVE = "inactive"  # precedence, position -> queue id
 ACTIVE = "active"  # position in the ring -> queue id (READY queues)
@@ -39,8 +39,9 @@ fifo = Struct(">HQ")  # precedence, position
 timed = Struct(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
 due = Struct(">dQ")  # due time, ordinal
 pending = Struct(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
+pending_start = Struct(">IBII")  # the same without the ordinal
 place = Struct(">BIIQ")  # the same without the queue: a URI's place
-delivery = Struct(">HH")  # attempts, deliveries: the head of a pending value
+delivery = Struct(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 MAX_ORDINAL = (1 << 64) - 1

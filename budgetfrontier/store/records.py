@@ -39,15 +39,17 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     revision: int = 1
     ordinal: int = 0
     queue_id: int = 0
-    ring_front: int = 1 << 63
+    ring_front: int = 1 << 31
     """The lowest position given out in the ring; queues that come back first go before it."""
-    ring_back: int = 1 << 63
+    ring_back: int = 1 << 31
     fifo_back: int = 0
     retired_back: int = 0
     audit: int = 0
     command: int = 0
     """The last command of the mailbox that was applied."""
     settings_revision: int = 1
+    retired_by_name: int = 0
+    """Those of `retired` that no change of settings revives."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
@@ -96,48 +98,153 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
 decode_queue = msgspec.msgpack.Decoder(QueueRecord).decode
 decode_counters = msgspec.msgpack.Decoder(Counters).decode
 decode_lease = msgspec.msgpack.Decoder(LeaseRow).decode
 decode_future = msgspec.msgpack.Decoder(FutureRow).decode
 decode_dead = msgspec.msgpack.Decoder(DeadRow).decode
 decode_audit = msgspec.msgpack.Decoder(AuditEntry).decode
+_decode_fields = msgspec.msgpack.Decoder(CrawlUri).decode
+
+# -- URLs, without what their queue knows already
+
+LONGEST_SHOWN = 1024  # characters of a URL in a queue's record: tens of thousands of those are in memory
+
+_HTTP, _HTTPS, _WHOLE = "\1", "\2", "\0"
+_SCHEMES = {_HTTP: "http://", _HTTPS: "https://"}
+
+
+def shorten(url: str, queue: str) -> str:
+    """A URL as the records of a queue hold it: scheme and host are one character if the queue's key is its host."""
+    if url.startswith("https://"):
+        mark, start = _HTTPS, 8
+    elif url.startswith("http://"):
+        mark, start = _HTTP, 7
+    else:
+        return _WHOLE + url if url[:1] <= _HTTPS and url else url
+    end = start + len(queue)
+    return mark + url[end:] if url.startswith("/", end) and url.startswith(queue, start) else url
+
+
+def expand(url: str, queue: str) -> str:
+    """The URL that `shorten` was given."""
+    if not url or url[0] > _HTTPS:
+        return url
+    return url[1:] if url[0] == _WHOLE else _SCHEMES[url[0]] + queue + url[1:]
+
+
+# -- the values of `pending`
+#
+# A URL of which nothing else is to be said is a byte for its scheme, and what follows the host. All others are attempts
+# and deliveries (two bytes each), and a CrawlUri without the defaults at its end.
+
+_PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
+_PLAIN_MARK = {b"\xfe": _HTTP, b"\xff": _HTTPS}
+MAX_ATTEMPTS = 0xFDFF  # as far as the first byte says that it is not one of these
 
 # The fields of a CrawlUri that live in the key of its pending record come last, so that a record leaves them out.
 _STORED = ("url", "via", "hops", "source", "method", "headers", "body", "meta", "payload", "force", "queue")
 _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 
-def encode_uri(uri: CrawlUri, url: str) -> bytes:
-    """A pending record's value: `uri` under its normalized `url`, without the defaults at the end."""
+def plain_start(prefix: str, queue: str) -> bytes | None:
+    """What the plain values of a scheme and host begin with; None if the queue's key does not tell the host."""
+    return next((mark for mark, scheme in _PLAIN.items() if prefix == scheme + queue), None)
+
+
+def encode_url(url: str, queue: str) -> bytes:
+    """The value of a URL of which nothing else is to be said."""
+    short = shorten(url, queue)
+    if short[0] == _HTTPS:
+        return b"\xff" + short[1:].encode()
+    if short[0] == _HTTP:
+        return b"\xfe" + short[1:].encode()
+    return keys.FRESH + encode((short,))
+
+
+def encode_found(url: str, queue: str, via: str, hops: str) -> bytes:
+    """The value of a URL that was found on a page."""
+    return keys.FRESH + encode((shorten(url, queue), shorten(via, queue), hops))
+
+
+def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
+    """The value of a CrawlUri under its normalized `url`."""
     fields = [getattr(uri, name) for name in _STORED[1:]]
     while fields and fields[-1] == _DEFAULTS[len(fields) - 1]:
         fields.pop()
-    return keys.FRESH + encode((url, *fields))
+    if not fields:
+        return encode_url(url, queue)
+    if fields[0] is not None:
+        fields[0] = shorten(fields[0], queue)
+    return keys.FRESH + encode((shorten(url, queue), *fields))
 
 
-def restore_uri(place: bytes, value: bytes) -> CrawlUri:
+def decode_uri(value: bytes, queue: str) -> CrawlUri:
+    """The CrawlUri of a value, but for what is in the key. Raises msgspec.DecodeError for what nobody wrote."""
+    scheme = _PLAIN.get(value[:1])
+    if scheme is not None:
+        try:
+            return CrawlUri(scheme + queue + value[1:].decode())
+        except UnicodeDecodeError as e:
+            raise msgspec.DecodeError(str(e)) from None
+    uri = _decode_fields(value[4:])
+    if uri.url[:1] <= _HTTPS:
+        uri.url = expand(uri.url, queue)
+    if uri.via:
+        uri.via = expand(uri.via, queue)
+    return uri
+
+
+def short_url(value: bytes) -> str:
+    """The URL of a value, still short."""
+    mark = _PLAIN_MARK.get(value[:1])
+    return mark + value[1:].decode() if mark is not None else _decode_fields(value[4:]).url
+
+
+def tries(value: bytes) -> tuple[int, int]:
+    """How often a URI was attempted before, and delivered."""
+    return (0, 0) if value[:1] in _PLAIN else keys.delivery.unpack_from(value)
+
+
+def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
+    """The same value with other attempts and deliveries."""
+    rest = encode((short_url(value),)) if value[:1] in _PLAIN else value[4:]
+    return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
+
+
+def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
     """The CrawlUri of a pending record, from its place (the key without the queue) and value."""
-    uri = decode_uri(value[4:])
+    uri = decode_uri(value, queue)
     directive, inverted, uri.cost, _ = keys.place.unpack(place)
     uri.directive = Directive(directive)
     uri.priority = keys.priority_of(inverted)
     return uri
 
 
-def restore_lease(lease_id: int, row: LeaseRow, queue: QueueRecord, value: bytes) -> Lease:
-    """A lease of an earlier run, from its row and the record of its URI."""
-    attempts, deliveries = keys.delivery.unpack_from(value)
-    uri = restore_uri(row.key[4:], value)
+def whole_queue(value: bytes) -> QueueRecord:
+    """A queue's record as everybody but the engine sees it: with its URLs in full."""
+    return expanded(decode_queue(value))
+
+
+def expanded(queue: QueueRecord) -> QueueRecord:
+    """The same record with its URLs in full."""
+    queue.last_enqueued = expand(queue.last_enqueued, queue.queue)
+    queue.last_leased = expand(queue.last_leased, queue.queue)
+    return queue
+
+
+def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lease:
+    """A lease of an earlier run, from its row, its queue's key and the record of its URI."""
+    attempts, deliveries = tries(value)
+    uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0
-    return Lease(lease_id, queue.queue, uri, cost, row.expires, deliveries + 1, attempts + 1, queue.id, row.key)
+    return Lease(lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key)
 
 
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:
     """A dead letter as the API shows it."""
-    attempts, deliveries = keys.delivery.unpack_from(row.value)
-    uri = restore_uri(row.place, row.value)
+    attempts, deliveries = tries(row.value)
+    uri = restore_uri(row.place, row.value, row.name)
     return DeadLetter(
         id=ordinal,
         queue=row.name,

@@ -23,9 +23,10 @@ from budgetfrontier.store.records import (
     decode_dead,
     decode_future,
     decode_lease,
-    decode_queue,
     restore_lease,
     restore_uri,
+    tries,
+    whole_queue,
 )
 
 Tables = dict[str, Any]
@@ -137,7 +138,7 @@ def queues(txn: keys.Txn, db: Tables) -> Iterator[QueueRecord]:
     settings, adjustments = settings_of(txn, db)
     effective = Effective(settings.frontier, [*settings.overrides, *adjustments])
     for _, value in items(txn, db[keys.QUEUES]):
-        queue = decode_queue(value)
+        queue = whole_queue(value)
         if queue.revision != counters.settings_revision:
             refresh(txn, db, queue, effective)
         yield queue
@@ -179,11 +180,9 @@ def pending(
 
 
 def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
-    attempts, deliveries = keys.delivery.unpack_from(value)
-    uri = restore_uri(where, value)
-    return PendingUri(
-        queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra
-    )
+    attempts, deliveries = tries(value)
+    uri = restore_uri(where, value, queue.queue)
+    return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
 
 
 def future(txn: keys.Txn, db: Tables) -> Iterator[PendingUri]:
@@ -199,7 +198,7 @@ def leases(txn: keys.Txn, db: Tables) -> Iterator[Lease]:
         queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
         record = txn.get(row.key, db=db[keys.PENDING])
         assert record is not None, row
-        yield restore_lease(keys.u64.unpack(key)[0], row, queue, record)
+        yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
 
 
 def settings_of(txn: keys.Txn, db: Tables) -> tuple[Settings, list[Override]]:
@@ -216,7 +215,7 @@ def find_queue(txn: keys.Txn, db: Tables, key: str) -> QueueRecord | None:
 def queue_by_id(txn: keys.Txn, db: Tables, key: bytes) -> QueueRecord:
     value = txn.get(key, db=db[keys.QUEUES])
     assert value is not None, key
-    return decode_queue(value)
+    return whole_queue(value)
 
 
 def audit(txn: keys.Txn, db: Tables, limit: int | None = None) -> list[AuditEntry]:

@@ -1,0 +1,87 @@
+"""What is written of a URI and read back: the same, whatever its queue's key says of its host."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import (
+    decode_uri,
+    encode_found,
+    encode_uri,
+    encode_url,
+    expand,
+    plain_start,
+    short_url,
+    shorten,
+    tries,
+    with_tries,
+)
+
+queue_keys = st.sampled_from(["a.test", "a.test:81", "test", "a.test/x", "com,example,", "all", "\1"])
+hrefs = st.builds(
+    "{}://{}/{}".format,
+    st.sampled_from(["http", "https"]),
+    st.sampled_from(["a.test", "a.test:81", "u@a.test", "a.testing", "b.a.test"]),
+    st.text("ax/?=%", max_size=6),
+)
+any_text = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+
+
+@given(hrefs | any_text, queue_keys)
+def test_a_short_url_is_expanded_to_itself(url: str, queue: str) -> None:
+    assert expand(shorten(url, queue), queue) == url
+
+
+def test_scheme_and_host_are_left_to_the_queue() -> None:
+    assert shorten("https://a.test/x", "a.test") == "\2/x"
+    assert shorten("http://a.test/", "a.test") == "\1/"
+    assert shorten("https://a.testing/x", "a.test") == "https://a.testing/x"
+    assert encode_url("https://a.test/x", "a.test") == b"\xff/x"
+    assert plain_start("https://a.test", "a.test") == b"\xff"
+    assert plain_start("http://a.test", "a.test") == b"\xfe"
+    assert plain_start("https://www.a.test", "a.test") is None
+
+
+@given(hrefs, queue_keys, st.none() | hrefs | any_text, st.sampled_from(["", "L", "LR"]), st.none() | st.binary())
+def test_a_record_gives_back_what_was_written(
+    url: str, queue: str, via: str | None, hops: str, payload: bytes | None
+) -> None:
+    uri = CrawlUri(url, via=via, hops=hops, payload=payload)
+    value = encode_uri(uri, url, queue)
+    assert decode_uri(value, queue) == uri
+    assert expand(short_url(value), queue) == url
+    assert tries(value) == (0, 0)
+    for attempts, deliveries in (1, 0), (0, 20), (0xFDFF, 0xFFFF):
+        again = with_tries(value, attempts, deliveries)
+        assert tries(again) == (attempts, deliveries)
+        assert decode_uri(again, queue) == uri
+    assert decode_uri(with_tries(with_tries(value, 3, 4), 0, 0), queue) == uri
+
+
+@given(hrefs, hrefs, queue_keys)
+def test_what_was_found_on_a_page_is_a_uri_with_a_via(url: str, via: str, queue: str) -> None:
+    found = CrawlUri(url, via=via, hops="LL")
+    assert encode_found(url, queue, via, "LL") == encode_uri(found, url, queue)
+
+
+def test_more_attempts_than_two_bytes_hold_are_not_taken_for_a_plain_url() -> None:
+    value = with_tries(encode_url("https://a.test/x", "a.test"), 1 << 20, 1 << 20)
+    assert tries(value) == (0xFDFF, 0xFFFF)
+    assert decode_uri(value, "a.test").url == "https://a.test/x"
+
+
+def test_records_of_the_first_schema_are_read_as_they_are() -> None:
+    old = keys.delivery.pack(2, 3) + msgspec.msgpack.encode(("https://a.test/x", "https://a.test/", "L"))
+    assert decode_uri(old, "a.test") == CrawlUri("https://a.test/x", via="https://a.test/", hops="L")
+    assert tries(old) == (2, 3)
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff\xc3", b"\0\0\0", b"\0\0\0\0\xc1", b"\0\0\0\0\x91\x01"])
+def test_a_damaged_record_is_a_decode_error(value: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_uri(value, "a.test")
