@@ -16,6 +16,7 @@ import msgspec
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
+from budgetfrontier.store.migrations import upgrade
 
 GIB = 1 << 30
 READERS = 256  # that may look at once
@@ -24,8 +25,8 @@ SMALLEST_MAP = GIB
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
-_UNFINISHED = "creating"  # where a new environment is made whole before it takes its place
-_MAKINGS = ("lock", "lock.mdb", _UNFINISHED)
+UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
+_MAKINGS = ("lock", "lock.mdb", UNFINISHED)
 
 # LMDB forbids to open an environment twice in a process, and a POSIX lock does not hold against its own process.
 _open_here: dict[str, Environment] = {}
@@ -148,8 +149,7 @@ def _reserve_lock_table(path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Make a new environment, whole or not at all: a kill in between leaves nothing that looks like a frontier."""
-    making = path / _UNFINISHED
-    shutil.rmtree(making, ignore_errors=True)
+    making = path / UNFINISHED
     making.mkdir()
     env = open_lmdb(making)
     with env.begin(write=True) as txn:
@@ -158,10 +158,17 @@ def _create(path: Path) -> None:
         txn.put(b"schema", str(keys.SCHEMA).encode(), db=env.open_db(keys.META.encode(), txn=txn))
     env.close()
     os.replace(making / "data.mdb", path / "data.mdb")
-    folder = os.open(path, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    sync_folder(path)
     shutil.rmtree(making)
+
+
+def sync_folder(path: Path) -> None:
+    """Make durable which files a folder holds, after one has been renamed."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def explain(error: BaseException, path: Path) -> Exception:
@@ -211,6 +218,7 @@ class Environment:
             self.fresh = not check_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
+            shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # of one who was killed
             if self.fresh:
                 _create(self.path)
             self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
@@ -230,11 +238,14 @@ class Environment:
             shutil.rmtree(self.path)
 
     def _open_tables(self) -> None:
-        check_schema(self.env, self.path)
         self.env.reader_check()
+        _check_lock_table(self.env, self.path)
+        schema = check_schema(self.env, self.path)
         self._first_map = int(self.env.info()["map_size"])
         self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
         self._begin()
+        if schema < keys.SCHEMA:
+            upgrade(self.txn, self.db, schema)
 
     def _begin(self) -> None:
         info = self.env.info()
@@ -284,8 +295,22 @@ class Environment:
         _open_here.pop(self._key, None)
 
 
-def check_schema(env: lmdb.Environment, path: Path) -> None:
-    """Raise NotAFrontier or NewerSchema unless this version can read what is there. Writes nothing."""
+def _check_lock_table(env: lmdb.Environment, path: Path) -> None:
+    """Raise FrontierLocked if the lock table is in use for another file than this one.
+
+    It holds the number of the last transaction, and LMDB would look for the data in the wrong one of its two roots.
+    """
+    with env.begin() as txn:
+        if txn.id() == env.info()["last_txnid"]:
+            return
+    raise FrontierLocked(
+        f"{path / 'data.mdb'} was replaced while somebody had the old one open: end those processes first "
+        f"(`fuser {path / 'lock.mdb'}` names them)"
+    )
+
+
+def check_schema(env: lmdb.Environment, path: Path) -> int:
+    """The schema of what is there. Raises NotAFrontier or NewerSchema unless this version can read it."""
     try:
         meta = env.open_db(keys.META.encode(), create=False)
     except lmdb.Error:
@@ -294,12 +319,13 @@ def check_schema(env: lmdb.Environment, path: Path) -> None:
         stored = txn.get(b"schema", db=meta)
     if stored is None:
         raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder")
-    if not stored.isdigit():
+    if not stored.isdigit() or not int(stored):
         raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; restore a backup")
     if int(stored) > keys.SCHEMA:
         raise NewerSchema(
             f"{path} was written with schema {int(stored)}, this budgetfrontier knows {keys.SCHEMA}: upgrade it"
         )
+    return int(stored)
 
 
 def opened_here(path: Path) -> Environment | None:

@@ -9,7 +9,7 @@ import lmdb
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
-SCHEMA = 1  # of all that is below
+SCHEMA = 2  # of all that is below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord

@@ -1,0 +1,37 @@
+"""The steps from each schema to the next. The first writer that opens an older frontier takes them, all or none.
+
+A step works within the writer's transaction, which is committed with the opening itself: killed before, the file is as
+it was. Readers take no steps: what they read must make sense to them in every schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from budgetfrontier.model import QueueState
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.records import decode_queue, encode
+
+Tables = dict[str, Any]
+Step = Callable[[keys.Txn, Tables], None]
+
+
+def upgrade(txn: keys.Txn, db: Tables, stored: int) -> None:
+    """Bring the tables from schema `stored` to that of this version."""
+    for schema in range(stored, keys.SCHEMA):
+        STEPS[schema](txn, db)
+    txn.put(b"schema", str(keys.SCHEMA).encode(), db=db[keys.META])
+
+
+def _count_retired_by_name(txn: keys.Txn, db: Tables) -> None:
+    """The totals count the queues that were retired by name. Records of URIs have shorter forms, beside the old one."""
+    counters = meta.read_counters(txn, db[keys.META])
+    found = (txn.get(queue_id, db=db[keys.QUEUES]) for _, queue_id in txn.cursor(db[keys.RETIRED]) if queue_id)
+    queues = (decode_queue(value) for value in found if value is not None)
+    counters.retired_by_name = sum(queue.by_name and queue.state is QueueState.RETIRED for queue in queues)
+    txn.put(b"counters", encode(counters), db=db[keys.META])
+
+
+STEPS: dict[int, Step] = {1: _count_retired_by_name}
+"""By the schema that each step starts from."""
