@@ -147,12 +147,9 @@ _STORED = ("url", "via", "hops", "source", "method", "headers", "body", "meta", 
 _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 
-def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
-    """What the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
-    for mark, scheme in _PLAIN.items():
-        if prefix == scheme + queue:
-            return mark, _PLAIN_MARK[mark]
-    return None, prefix
+def plain_start(prefix: str, queue: str) -> bytes | None:
+    """What the plain values of a scheme and host begin with; None if the queue's key does not tell the host."""
+    return next((mark for mark, scheme in _PLAIN.items() if prefix == scheme + queue), None)
 
 
 def encode_url(url: str, queue: str) -> bytes:
