@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench clean
+.PHONY: help demo test check format wheel-check docs bench growth clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
 	@echo "make docs         build docs/_build/html"
 	@echo "make bench        run the benchmarks"
+	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
 	@echo "make clean        remove what was built, not .venv"
 
 $(BIN)/python:
@@ -58,6 +59,9 @@ docs: $(VENV)/.stamp-docs
 
 bench: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+growth: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.growth $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,8 +1,13 @@
-"""Measurements of the frontier: `python -m benchmarks` (or `make bench`) runs all and writes a table to `results/`.
+"""Measurements of the frontier, against its peers (`python -m benchmarks`) and as it grows (`python -m benchmarks.growth`).
+
+Both write tables to `results/`; `make bench` and `make growth` run them.
 
 streams.py   the seeded URLs that every contestant is given
 measure.py   ours, one function a figure; each runs in a process of its own
-peers.py     what ours is compared with: puts into LMDB and nothing else, Scrapy's scheduler
+peers.py     what ours is compared with: Scrapy's scheduler
+floor.py     and LMDB given the rows that ours writes (rows.py), and nothing else
+legs.py      ours and the floor as they grow, in turn
+stalls.py    what happens when very many queues change at once
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import machine, measure, streams, table
+from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
 
@@ -88,7 +89,7 @@ def run(folder: Path, runs: int, scale: float, peers: list[str]) -> list[table.R
 def write(results: Path, about: dict[str, str], rounds: list[table.Round]) -> None:
     """Print the table, and write it with all that was measured."""
     now = datetime.now(UTC)
-    found = table.results(rounds)
+    found = table.results(ROWS, rounds)
     text = "\n".join(
         [
             f"# {now:%Y-%m-%d}, {about['processor']}",

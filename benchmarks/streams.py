@@ -1,12 +1,14 @@
-"""The URLs that are scheduled: seeded, written to a file once, and read by every process that measures.
+"""The URLs that are scheduled, all seeded.
 
-Reading the lines of a file makes the strings in the order in which they are consumed, as a parser of pages would. A
-shuffled list of older strings measures the memory caches instead.
+Those of `make bench` are written to a file once, and read by every process that measures: reading the lines of a file
+makes the strings in the order in which they are consumed, as a parser of pages would. A shuffled list of older strings
+measures the memory caches instead. Those of `make growth` are made page by page.
 """
 
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -26,6 +28,53 @@ def discoveries(count: int) -> list[str]:
     urls += rnd.choices(urls, k=count - len(urls))
     rnd.shuffle(urls)
     return urls
+
+
+class Pages:
+    """What a crawl finds, page by page, without an end; made when it is asked for, in the memory of an integer a host.
+
+    The site of a page is drawn at random, each as likely as any other: the worst case for a B-tree. A page has 50
+    links. 40 stay on the site: 12 are the navigation that all of its pages share, 6 lead to pages found before, 22 to
+    new ones. 10 lead to other sites, drawn alike: 4 to their home pages, 3 to pages of theirs found before, 3 to new
+    ones. Home pages are known from the start, for they are the seeds; once every site has been met, so is half of all.
+    """
+
+    def __init__(self, hosts: int) -> None:
+        self._rnd = random.Random(SEED)
+        self._hosts = hosts
+        self._found = array("I", bytes(4 * hosts))  # how many pages of each site
+
+    def seeds(self) -> Iterator[str]:
+        """The home page of every site."""
+        return (f"https://www.site{host}.example.com/" for host in range(self._hosts))
+
+    def page(self) -> list[str]:
+        """The links of the next page, mixed."""
+        draw = self._rnd.random  # several times as fast as randrange
+        hosts = self._hosts
+        own = int(draw() * hosts)
+        site = f"https://www.site{own}.example.com/section"
+        links = [f"{site}{i}/" for i in range(12)]
+        links += [_page(own, int(draw() * self._found[own])) for _ in range(6)]
+        links += [self._new(own) for _ in range(22)]
+        for _ in range(4):
+            links.append(f"https://www.site{int(draw() * hosts)}.example.com/")
+        for _ in range(3):
+            other = int(draw() * hosts)
+            links.append(_page(other, int(draw() * self._found[other])))
+            links.append(self._new(int(draw() * hosts)))
+        self._rnd.shuffle(links)
+        return links
+
+    def _new(self, host: int) -> str:
+        number = self._found[host]
+        self._found[host] = number + 1
+        return _page(host, number)
+
+
+def _page(host: int, number: int) -> str:
+    query = f"?id={number}&x=1" if number % 5 == 0 else ""
+    return f"https://www.site{host}.example.com/section{number % 50}/page-{number}.html{query}"
 
 
 def uniform(count: int) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -34,8 +34,8 @@ class Row:
     def target(self) -> str:
         """What the figure must reach, "" if nothing."""
         if self.at_least is not None:
-            return f">= {_number(self.at_least, self.unit)}"
-        return "" if self.at_most is None else f"<= {_number(self.at_most, self.unit)}"
+            return f">= {number(self.at_least, self.unit)}"
+        return "" if self.at_most is None else f"<= {number(self.at_most, self.unit)}"
 
     def reached(self, value: float) -> bool | None:
         """Whether `value` reaches the target; None without one."""
@@ -44,52 +44,20 @@ class Row:
         return None if self.at_most is None else value <= self.at_most
 
 
-def _of(measurement: str, name: str = "per_second") -> Callable[[Round], float]:
+def of(measurement: str, name: str = "per_second") -> Callable[[Round], float]:
+    """A figure as it was measured."""
     return lambda figures: figures[measurement][name]
 
 
-def _ratio(one: str, other: str, name: str = "per_second") -> Callable[[Round], float]:
+def ratio(one: str, other: str, name: str = "per_second") -> Callable[[Round], float]:
     """Of two neighbours in a round, so that what disturbs the machine disturbs both."""
     return lambda figures: figures[one]["per_second"] / figures[other][name]
 
 
-ROWS = (
-    Row("schedule", _of("schedule"), at_least=250_000),
-    Row("schedule / puts of the same rows, nothing else", _ratio("schedule", "puts"), "x", at_least=0.3),
-    Row("schedule / the same puts, each batch sorted", _ratio("schedule", "sorted puts"), "x"),
-    Row("lease + finish, 10,000 hosts in rotation", _of("drain"), at_least=200_000),
-    Row("schedule, per second of processor time", _of("schedule", "per_cpu_second")),
-    Row("lease + finish, per second of processor time", _of("drain", "per_cpu_second")),
-    Row("lease + finish, hosts one after the other", _of("drain held")),
-    Row("anonymous memory, 1,000,000 hosts: peak", _of("many hosts", "peak"), "MiB", at_most=150),
-    Row("anonymous memory, 1,000,000 hosts: at rest", _of("many hosts", "after"), "MiB"),
-    Row("reopening that frontier", _of("reopen", "seconds"), "s", at_most=0.5),
-    Row("anonymous memory after reopening it", _of("reopen", "after"), "MiB"),
-    Row("import budgetfrontier", _of("imports", "package"), "ms", at_most=80),
-    Row("from budgetfrontier import Frontier, Settings", _of("imports", "engine"), "ms", at_most=80),
-    Row("budgetfrontier demo", _of("demo", "seconds"), "s", at_most=60),
-    Row("schedule 1,000,000 new hosts", _of("many hosts")),
-    Row("file, bytes per URI: discoveries", _of("schedule", "bytes_per_url"), "B"),
-    Row("file, bytes per URI: 1,000,000 hosts", _of("many hosts", "bytes_per_url"), "B"),
-    Row("schedule, :memory:", _of("schedule in memory")),
-    Row("lease + finish, :memory:", _of("drain in memory")),
-    Row("puts of the same rows, nothing else", _of("puts")),
-    Row("the same puts, each batch sorted", _of("sorted puts")),
-    Row("Scrapy's scheduler, memory: enqueue", _of("scrapy in memory")),
-    Row("Scrapy's scheduler, memory: next request", _of("scrapy in memory", "taken_per_second")),
-    Row("Scrapy's scheduler, JOBDIR: enqueue", _of("scrapy JOBDIR")),
-    Row("Scrapy's scheduler, JOBDIR: next request", _of("scrapy JOBDIR", "taken_per_second")),
-    Row("schedule / Scrapy, memory", _ratio("schedule", "scrapy in memory"), "x"),
-    Row("schedule / Scrapy, JOBDIR", _ratio("schedule", "scrapy JOBDIR"), "x"),
-    Row("lease + finish / Scrapy, memory", _ratio("drain", "scrapy in memory", "taken_per_second"), "x"),
-    Row("lease + finish / Scrapy, JOBDIR", _ratio("drain", "scrapy JOBDIR", "taken_per_second"), "x"),
-)
-
-
-def results(rounds: list[Round]) -> list[dict[str, Any]]:
+def results(rows: Iterable[Row], rounds: list[Round]) -> list[dict[str, Any]]:
     """The rows that were measured: median, extremes, target, and whether it was reached."""
     found: list[dict[str, Any]] = []
-    for row in ROWS:
+    for row in rows:
         values = row.values(rounds)
         if values:
             middle = median(values)
@@ -109,17 +77,28 @@ def results(rounds: list[Round]) -> list[dict[str, Any]]:
 
 
 def markdown(found: list[dict[str, Any]]) -> str:
-    """The table as text."""
-    head = ["figure", "median", "least", "most", "runs", "must reach", "reached"]
-    lines = [head, ["---", "---:", "---:", "---:", "---:", "---:", "---"]]
+    """The table as text; least and most are left out where everything ran once."""
+    repeated = any(row["runs"] > 1 for row in found)
+    lines = [["figure", *(("median", "least", "most", "runs") if repeated else ("",)), "must reach", "reached"]]
     for row in found:
-        numbers = [_number(row[name], row["unit"]) for name in ("median", "least", "most")]
+        names = ("median", "least", "most") if repeated else ("median",)
         reached = {True: "yes", False: "NO", None: ""}[row["reached"]]
-        lines.append([row["figure"], *numbers, str(row["runs"]), row["target"], reached])
+        runs = [str(row["runs"])] if repeated else []
+        lines.append(
+            [row["figure"], *(number(row[name], row["unit"]) for name in names), *runs, row["target"], reached]
+        )
+    return grid(lines)
+
+
+def grid(lines: list[list[str]]) -> str:
+    """A Markdown table, its first line the head; what begins with a digit is set to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines)
+    right = [all(not text or text[0].isdigit() for text in column[1:]) for column in zip(*lines, strict=True)]
+    rule = ["-" * (width - 1) + (":" if last else "-") for width, last in zip(widths, right, strict=True)]
+    return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in [lines[0], rule, *lines[1:]])
 
 
-def _number(value: float, unit: str) -> str:
-    digits = 0 if value >= 100 else 1 if value >= 10 else 3 if unit == "s" else 2
-    return f"{value:,.{digits}f}{'' if unit in ('/s', 'x') else ' '}{unit}"
+def number(value: float, unit: str) -> str:
+    """Three digits or more, and the unit."""
+    digits = 0 if value >= 100 or unit == "B" else 1 if value >= 10 else 3 if unit == "s" else 2
+    return f"{value:,.{digits}f}{'' if unit in ('/s', 'x') else ' '}{unit}".rstrip()

@@ -1,0 +1,86 @@
+"""The floor: py-lmdb given the rows that ours writes, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from benchmarks.rows import Row
+from budgetfrontier.store import keys
+
+if TYPE_CHECKING:
+    Cursor = lmdb.Cursor[bytes]
+
+COMMIT_INTERVAL = 0.5  # seconds of work: as ours
+
+
+class Floor:
+    """The tables `seen` and `pending` with the flags that ours has, and commits that are synced as often as its own."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.env = lmdb.open(str(path), map_size=1 << 36, max_dbs=2, meminit=False, lib_version=0)
+        self.tables = {name: self.env.open_db(name.encode()) for name in (keys.SEEN, keys.PENDING)}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.txn = self.env.begin(write=True)
+        self._seen = self.txn.cursor(self.tables[keys.SEEN])
+        self._pending = self.txn.cursor(self.tables[keys.PENDING])
+        self._worked = 0.0
+
+    def commit(self) -> None:
+        """Sync to disk."""
+        self.txn.commit()
+        self._begin()
+
+    def tick(self, started: float) -> None:
+        """Count the work since `started`, and commit when it is time to."""
+        self._worked += time.perf_counter() - started
+        if self._worked >= COMMIT_INTERVAL:
+            self.commit()
+
+    def put(self, batch: Iterable[Row]) -> int:
+        """Put each row that is new, in the order of arrival. Returns how many were."""
+        started = time.perf_counter()
+        seen, pending = self._seen.put, self._pending.put
+        count = 0
+        for fingerprint, key, value in batch:
+            if seen(fingerprint, b"", overwrite=False):
+                pending(key, value)
+                count += 1
+        self.tick(started)
+        return count
+
+    def put_sorted(self, batch: list[Row]) -> int:
+        """The same with both tables in the order of their keys, as ours puts a batch."""
+        started = time.perf_counter()
+        seen = self._seen.put
+        batch.sort(key=itemgetter(0))
+        arrived = [(key, value) for fingerprint, key, value in batch if seen(fingerprint, b"", overwrite=False)]
+        arrived.sort()
+        self._pending.putmulti(arrived)
+        self.tick(started)
+        return len(arrived)
+
+    def take(self, queue_id: int) -> bool:
+        """Seek the head of a queue, read it and delete it. False if the queue is empty."""
+        prefix = keys.u32.pack(queue_id)
+        cursor = self._pending
+        if not cursor.set_range(prefix):
+            return False
+        key, _ = cursor.item()
+        if key[:4] != prefix:
+            return False
+        cursor.delete()
+        return True
+
+    def close(self) -> None:
+        """Commit and close."""
+        self.txn.commit()
+        self.env.close()

@@ -1,0 +1,89 @@
+"""The parts of the benchmarks that a wrong figure could hide in: streams, the floor's rows, quantiles, tables."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import lmdb
+
+from benchmarks.floor import Floor
+from benchmarks.rows import Rows
+from benchmarks.streams import Pages
+from benchmarks.timing import Calls, quantile
+from budgetfrontier import Frontier
+from budgetfrontier.store import keys
+
+
+def test_pages_are_the_same_every_time_and_half_of_their_links_are_known() -> None:
+    pages = Pages(20)
+    links = [pages.page() for _ in range(500)]
+    again = Pages(20)
+    assert links == [again.page() for _ in range(500)]
+    assert {len(page) for page in links} == {50}
+    seeds = set(pages.seeds())
+    known = seeds.union(*links[:200])  # by then every site has been met
+    new = set(chain(*links[200:])) - known
+    assert 0.49 <= len(new) / (50 * 300) <= 0.51
+
+
+def test_most_links_of_a_page_stay_on_its_site() -> None:
+    pages = Pages(1000)
+    for _ in range(100):
+        page = pages.page()
+        sites = [url.split("/")[2] for url in page]
+        assert 40 <= max(map(sites.count, set(sites))) <= 42  # one that leads elsewhere may come back by chance
+
+
+def test_the_floor_stores_what_ours_stores(tmp_path: Path) -> None:
+    pages = Pages(10)
+    links = [list(pages.seeds()), *(pages.page() for _ in range(40))]
+    rows = Rows()
+    floors = Floor(tmp_path / "plain"), Floor(tmp_path / "sorted")
+    with Frontier.open(tmp_path / "ours") as ours:
+        for page in links:
+            ours.schedule_many(page)
+            batch = [rows.of(url) for url in page]
+            floors[0].put(batch)
+            floors[1].put_sorted(batch)
+    for floor in floors:
+        floor.close()
+    stored = _rows(tmp_path / "ours")
+    assert len(stored[0]) > 700
+    assert _rows(tmp_path / "plain") == stored
+    assert _rows(tmp_path / "sorted") == stored
+
+
+def _rows(path: Path) -> tuple[list[bytes], list[tuple[bytes, bytes]]]:
+    """The keys of `seen`, and `pending` with its rows counted instead of their arrival."""
+    env = lmdb.open(str(path), readonly=True, max_dbs=len(keys.TABLES), lib_version=0)
+    with env.begin() as txn:
+        tables = [env.open_db(name.encode(), txn=txn, create=False) for name in (keys.SEEN, keys.PENDING)]
+        seen, pending = ([item for item in txn.cursor(table) if item[0] != keys.SENTINEL] for table in tables)
+    env.close()
+    assert not any(value for _, value in seen)
+    return [key for key, _ in seen], [(key[:-8], value) for key, value in pending]
+
+
+def test_the_floor_takes_the_head_of_a_queue(tmp_path: Path) -> None:
+    rows = Rows()
+    floor = Floor(tmp_path)
+    floor.put([rows.of(f"https://{host}.test/{page}") for page in range(2) for host in "ab"])
+    assert [floor.take(queue) for queue in (1, 2, 1, 1, 2, 3)] == [True, True, True, False, True, False]
+    floor.close()
+
+
+def test_calls_tell_those_with_a_commit_by_its_number() -> None:
+    numbers = iter([7, 7, 8, 8])
+    calls = Calls(lambda: next(numbers))
+    for seconds in (0.1, 0.2, 0.3):
+        calls.add(seconds)
+    assert list(calls.plain) == [0.1, 0.3]
+    assert list(calls.committing) == [0.2]
+    assert calls.figures()["call_max"] == 0.3
+
+
+def test_a_quantile_is_a_sample_that_few_are_above() -> None:
+    samples = list(map(float, range(100, 0, -1)))
+    assert [quantile(samples, part) for part in (0.5, 0.99, 1.0)] == [50.0, 99.0, 100.0]
+    assert quantile([3.0], 0.5) == 3.0
