@@ -1,4 +1,4 @@
-"""Measurements of the frontier, against its peers (`python -m benchmarks`) and as it grows (`python -m benchmarks.growth`).
+"""Measurements of the frontier: against its peers (`python -m benchmarks`), and as it grows (`benchmarks.growth`).
 
 Both write tables to `results/`; `make bench` and `make growth` run them.
 
