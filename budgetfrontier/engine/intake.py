@@ -24,16 +24,18 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.records import (
     LONGEST_SHOWN,
     decode_uri,
+    encode,
     encode_found,
     encode_uri,
     encode_url,
     expand,
     plain_start,
     short_url,
+    shorten,
 )
 
 AUTHORITIES = 1 << 16  # kept in memory at the most
-RECENT = 1 << 16  # URLs, and as many again
+RECENT = 1 << 16  # URLs kept in memory at the most
 LONGEST_RECENT = 512  # characters
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
@@ -48,21 +50,33 @@ class Authority(NamedTuple):
     canonical: str
     hash: bytes
     queue: str
-    start: bytes | None
-    """What the plain values of its URLs begin with, if its queue's key is the host."""
+    mark: bytes | None
+    """What the plain values of its URLs begin with; None if its queue's key is not the host."""
+    short: str
+    """What its URLs begin with in the records of its queue."""
 
 
 class Special(NamedTuple):
-    """What is to be said of a URI of which there is more to say than its URL."""
+    """A URI that may be admitted, of which there is more to say than its URL."""
 
+    queue: str
+    value: bytes
     url: str
     uri: CrawlUri | None
     cost: int
     settings: QueueSettings
 
 
-Candidate = tuple[str, bytes, Special | None]
-"""A URI that may be admitted: queue, pending value, and what else there is. A tuple, for there are many."""
+Plain = tuple[Authority, str]
+"""A URL that may be admitted: its authority, and the rest of it. A tuple, for there are many."""
+
+
+class Batch(NamedTuple):
+    """What of a batch may be new, in order, by fingerprint (with `force`: by a number); the first of a form counts."""
+
+    candidates: dict[Any, Plain | Special]
+    forced: list[int]
+    invalid: list[Any]
 
 
 class Intake:
@@ -77,14 +91,13 @@ class Intake:
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
         self._known: dict[str, Authority] = {}
         self._recent: set[str] = set()
-        self._older: set[str] = set()
         plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
         self._plain = "".join(sorted(plain)).encode()
         self.canonicalizer_id = policies.canonicalizer_id(frontier)
 
     # -- one URI
 
-    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
+    def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         """The fingerprint of `given` (None with `force`), and what it would be admitted as. Raises only InvalidUrl."""
         if isinstance(given, str):
             return self._prepare(given, None, via)
@@ -92,7 +105,7 @@ class Intake:
             return self._prepare(given.url, given, via)
         raise InvalidUrl("type", f"{type(given).__name__} is no URI")
 
-    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Candidate]:
+    def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
             if via is not None:
@@ -105,12 +118,12 @@ class Intake:
         elif via is not None:
             uri = CrawlUri(url, via=via.url, hops=via.hops + "L")
             queue = queue or self._queue_key(uri)
-            value = encode_found(url, queue, via.url, uri.hops)
+            value = encode_found(shorten(url, queue), shorten(via.url, queue), uri.hops)
         else:
             queue = queue or self._queue_key(CrawlUri(url))
             value = encode_url(url, queue)
         settings = self._kernel.force.for_uri(url, queue)
-        return fingerprint, (queue, value, Special(url, uri, self._cost(url, uri, settings), settings))
+        return fingerprint, Special(queue, value, url, uri, self._cost(url, uri, settings), settings)
 
     def _cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         if uri is not None and uri.cost is not None:
@@ -145,12 +158,13 @@ class Intake:
         known = self._known.get(prefix)
         if known is None:
             place, name = self._canonical.authority(prefix), self._queue_key(CrawlUri(url))
-            known = Authority(place, uris.authority_hash(place), name, plain_start(prefix, name))
+            mark, short = plain_start(prefix, name)
+            known = Authority(place, uris.authority_hash(place), name, mark, short)
             if len(prefix) < 512:
                 if len(self._known) >= AUTHORITIES:
                     self._known.clear()
                 self._known[prefix] = known
-        place, start, queue, _ = known
+        place, start, queue, _, _ = known
         canonical = place + self._canonical.path(path) + self._canonical.query(query)
         return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
 
@@ -168,13 +182,16 @@ class Intake:
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch, in order; count what became of each into `tally`."""
+        batch = list(batch)
+        if not batch:
+            return
         duplicates = tally.duplicate
         frontier = self._kernel.force.frontier
         if frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial:
             for given in batch:  # each URI may change what the next one meets
                 self._take([given], tally, now, via)
         else:
-            self._take(list(batch), tally, now, via)
+            self._take(batch, tally, now, via)
         self._kernel.counters.duplicates += tally.duplicate - duplicates
 
     def take_one(self, given: object, now: float) -> Admission:
@@ -188,63 +205,59 @@ class Intake:
         return Admission.FULL if tally.full else Admission.INVALID
 
     def _take(self, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
-        invalid: list[Any] = []
-        candidates = self._candidates(batch, tally, via, invalid)
-        first = next(iter(candidates.items()), None)
-        if first is not None and self._is_full(first[1]):  # limits are in force: candidates come one by one
-            known = type(first[0]) is bytes and self._is_seen(first[0])
+        candidates, forced, invalid = found = self._candidates(batch, tally, via)
+        if candidates and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
+            known = not forced and self._is_seen(next(iter(candidates)))
             tally.duplicate += known
             tally.full += not known
             return
-        admitted = self._unseen(candidates)
-        tally.added += len(admitted)
-        tally.duplicate += len(batch) - len(invalid) - len(admitted)
+        self._drop_seen(found)
+        tally.added += len(candidates)
+        tally.duplicate += len(batch) - len(invalid) - len(candidates)
         self._remember(batch, invalid)
-        if admitted:
-            self._kernel.counters.scheduled += len(admitted)
-            self._place(admitted, now)
+        if candidates:
+            self._kernel.counters.scheduled += len(candidates)
+            self._place(candidates.values(), via, now)
 
-    def _candidates(
-        self, batch: list[Any], tally: Tally, via: CrawlUri | None, invalid: list[Any]
-    ) -> dict[Any, Candidate]:
-        """What of a batch may be new, in order, by fingerprint (`force`: a number); the first of a form counts."""
-        candidates: dict[Any, Candidate] = {}
-        known, recent, older = self._known.get, self._recent, self._older
-        digest, found = xxhash.xxh3_128_digest, encode_found
-        simple, hops = self._are_simple(), "" if via is None else via.hops + "L"
+    def _candidates(self, batch: list[Any], tally: Tally, via: CrawlUri | None) -> Batch:
+        """Read a batch; count what is INVALID."""
+        candidates: dict[Any, Plain | Special] = {}
+        forced: list[int] = []
+        invalid: list[Any] = []
+        known, recent, digest = self._known.get, self._recent, xxhash.xxh3_128_digest
+        simple = self._are_simple()
         plain = simple and self._are_plain(batch)
         query = self._canonical.query if simple else None
         for given in batch:
             if plain or type(given) is str:
-                if given in recent or given in older:
+                if given in recent:
                     continue
                 # The common case of `prepare`, without its questions: a known authority and a plain path.
                 slash = given.find("/", 8)
                 authority = known(given[:slash])
                 if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
-                    canonical, start, queue, mark = authority
                     rest = given[slash:]
                     if "?" in rest:
                         path, _, arguments = rest.partition("?")
-                        canonical += path + query(arguments)  # type: ignore[misc]
+                        canonical = authority[0] + path + query(arguments)  # type: ignore[misc]
                     else:
-                        canonical += rest
-                    fingerprint = start + digest(canonical.encode())[:12]
+                        canonical = authority[0] + rest
+                    fingerprint = authority[1] + digest(canonical.encode())[:12]
                     if fingerprint not in candidates:
-                        if via is not None:
-                            value = found(given, queue, via.url, hops)
-                        else:
-                            value = encode_url(given, queue) if mark is None else mark + rest.encode()
-                        candidates[fingerprint] = queue, value, None
+                        candidates[fingerprint] = authority, rest
                     continue
             try:
-                key, candidate = self.prepare(given, via)
+                key, special = self.prepare(given, via)
             except InvalidUrl as e:
                 tally.refuse(e.reason)
                 invalid.append(given)
+                continue
+            if key is None:
+                forced.append(len(candidates))
+                candidates[len(candidates)] = special
             else:
-                candidates.setdefault(len(candidates) if key is None else key, candidate)
-        return candidates
+                candidates.setdefault(key, special)
+        return Batch(candidates, forced, invalid)
 
     def _are_simple(self) -> bool:
         """Whether strings cost the same, whatever they say, and their authority tells their queue."""
@@ -259,36 +272,36 @@ class Intake:
             text = "\n".join(batch)
         except TypeError:
             return False
-        if not text.isascii() or "/." in text or len(max(batch, key=len, default="")) > uris.MAX_LENGTH:
+        if not text.isascii() or "/." in text or max(map(len, batch)) > uris.MAX_LENGTH:
             return False
         return len(text.encode().translate(None, self._plain)) == len(batch) - 1
 
     def _remember(self, batch: list[Any], invalid: list[Any]) -> None:
         """Strings that are known from now on, whatever became of them."""
         if len(self._recent) > RECENT:
-            self._older, self._recent = self._recent, set()
-        strings = [given for given in batch if type(given) is str and len(given) <= LONGEST_RECENT]
-        self._recent.update(strings)
+            self._recent.clear()
+        self._recent.update([given for given in batch if type(given) is str and len(given) <= LONGEST_RECENT])
         if invalid:
             self._recent.difference_update(given for given in invalid if type(given) is str)
 
     def _is_seen(self, fingerprint: bytes) -> bool:
         return self._kernel.env.txn.get(fingerprint, db=self._kernel.env.db[keys.SEEN]) is not None
 
-    def _unseen(self, candidates: dict[Any, Candidate]) -> list[Candidate]:
-        """Those that are new, in order; they are known from now on. Each form is stored once, in key order."""
-        forced = [key for key in candidates if type(key) is int]
-        fingerprints = sorted(key for key in candidates if type(key) is bytes) if forced else sorted(candidates)
+    def _drop_seen(self, batch: Batch) -> None:
+        """Leave the candidates that are new; they are known from now on. Each form is stored once, in key order."""
+        candidates = batch.candidates
+        forced = set(batch.forced)
         put = self._kernel.env.txn.cursor(self._kernel.env.db[keys.SEEN]).put
-        known = [key for key in fingerprints if not put(key, b"", True, False)]
-        for key in known:
-            del candidates[key]
-        return list(candidates.values())
+        fingerprints = sorted(candidates.keys() - forced) if forced else sorted(candidates)
+        for fingerprint in [fingerprint for fingerprint in fingerprints if not put(fingerprint, b"", True, False)]:
+            del candidates[fingerprint]
 
-    def _is_full(self, candidate: Candidate) -> bool:
+    def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
-        name, _, special = candidate
-        settings = kernel.force.base if special is None else special.settings
+        if type(candidate) is Special:
+            name, settings = candidate.queue, candidate.settings
+        else:
+            name, settings = candidate[0].queue, kernel.force.base  # type: ignore[union-attr]
         most, longest = kernel.force.frontier.max_queued, settings.max_queue_size
         if most and kernel.counters.queued >= most:
             return True
@@ -297,59 +310,72 @@ class Intake:
             return queue is not None and queue.queued >= longest
         return False
 
-    def _place(self, admitted: list[Candidate], now: float) -> None:
-        kernel = self._kernel
-        counters, find, base = kernel.counters, kernel.queues.find_or_create, kernel.force.base
-        constant = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
-        touched: dict[str, list[Any]] = {}  # queue key -> record, start of its keys, count, last candidate
-        records = []
-        pack, pack_start, pack_ordinal = keys.pending.pack, keys.pending_start.pack, keys.u64.pack
-        ordinal, last = counters.ordinal, keys.MAX_ORDINAL
+    def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
+        """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
+        groups: dict[str, list[Any]] = {}
         for candidate in admitted:
-            name, value, special = candidate
-            entry = touched.get(name)
-            if special is None:
-                if entry is None:
-                    queue = find(name)
-                    start = pack_start(queue.id, 3, keys.PRIORITY_ZERO, constant)
-                    touched[name] = entry = [queue, start, 0, candidate]
-                ordinal += 1
-                key = entry[1] + pack_ordinal(last - ordinal if base.lifo else ordinal)
+            if type(candidate) is tuple:
+                name = candidate[0][2]
             else:
-                _, uri, cost, settings = special
-                directive, priority = 3, keys.PRIORITY_ZERO
-                if uri is not None:
-                    directive, priority = int(uri.directive), keys.invert_priority(uri.priority)
-                    if uri.not_before is not None and uri.not_before > now:
-                        counters.ordinal = ordinal
-                        place = keys.place.pack(directive, priority, cost, 0)
-                        kernel.later.add(find(name), place, value, uri.not_before, kernel.next_ordinal())
-                        ordinal = counters.ordinal
-                        continue
-                if entry is None:
-                    queue = find(name)
-                    start = pack_start(queue.id, 3, keys.PRIORITY_ZERO, constant)
-                    touched[name] = entry = [queue, start, 0, candidate]
-                ordinal += 1
-                key = pack(entry[0].id, directive, priority, cost, last - ordinal if settings.lifo else ordinal)
-            entry[2] += 1
-            entry[3] = candidate
-            records.append((key, value))
-        counters.ordinal = ordinal
-        records.sort()
-        kernel.env.pending.putmulti(records)
-        for queue, _, count, candidate in touched.values():
-            self._arrive(queue, count, candidate, now)
-
-    def _arrive(self, queue: QueueRecord, count: int, last: Candidate, now: float) -> None:
-        """Tell a queue once what was placed on it."""
+                name = candidate.queue
+                if self._set_aside(candidate, now):
+                    continue
+            group = groups.get(name)
+            if group is None:
+                groups[name] = [candidate]
+            else:
+                group.append(candidate)
         kernel = self._kernel
-        name, value, special = last
-        short = short_url(value)
+        counters, base = kernel.counters, kernel.force.base
+        ids, cache, find = kernel.queues.ids, kernel.queues.cache, kernel.queues.find_or_create
+        touched: list[tuple[int, QueueRecord, list[Any]]] = []  # queue id, queue, candidates
+        for name, group in groups.items():
+            queue = cache.get(ids.get(name, 0)) or find(name)
+            touched.append((queue.id, queue, group))
+        cost = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
+        pack_start, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
+        flip = keys.MAX_ORDINAL if base.lifo else 0
+        hops = "" if via is None else via.hops + "L"
+        records: list[tuple[bytes, bytes]] = []
+        for queue_id, queue, group in sorted(touched):
+            start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
+            found_on = None if via is None else shorten(via.url, queue.queue)
+            for candidate in group:
+                counters.ordinal = ordinal = counters.ordinal + 1
+                if type(candidate) is tuple:
+                    (_, _, _, mark, short), rest = candidate
+                    if found_on is not None:
+                        value = encode_found(short + rest, found_on, hops)
+                    else:
+                        value = fresh + encode((short + rest,)) if mark is None else mark + rest.encode()
+                    records.append((start + pack_ordinal(ordinal ^ flip), value))
+                else:
+                    records.append(_record(queue_id, candidate, ordinal))
+        records.sort()  # in order already, but for priorities and costs
+        kernel.env.pending.putmulti(records)
+        for _, queue, group in touched:
+            self._arrive(queue, len(group), group[-1], now)
+
+    def _set_aside(self, special: Special, now: float) -> bool:
+        """Schedule a candidate for later, if it is to wait for its time."""
+        uri = special.uri
+        if uri is None or uri.not_before is None or uri.not_before <= now:
+            return False
+        kernel = self._kernel
+        place = keys.place.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
+        queue = kernel.queues.find_or_create(special.queue)
+        kernel.later.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
+        return True
+
+    def _arrive(self, queue: QueueRecord, count: int, last: Any, now: float) -> None:
+        """Tell a queue what was placed on it."""
+        kernel = self._kernel
+        special = last if isinstance(last, Special) else None
+        short = last[0][4] + last[1] if special is None else short_url(special.value)
         queue.last_enqueued = short[:LONGEST_SHOWN]
         if queue.revision != kernel.counters.settings_revision or not kernel.force.fixed_precedence:
             if special is None or special.uri is None:
-                uri = CrawlUri(expand(short, name))
+                uri = CrawlUri(expand(short, queue.queue))
             else:
                 uri = _renamed(special.uri, special.url)
             kernel.take_budgets(queue, uri)
@@ -371,6 +397,15 @@ def _check_key(key: object) -> str:
     except UnicodeEncodeError:
         pass
     raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
+
+
+def _record(queue_id: int, special: Special, ordinal: int) -> tuple[bytes, bytes]:
+    """The pending record of a candidate."""
+    directive, priority = 3, keys.PRIORITY_ZERO
+    if special.uri is not None:
+        directive, priority = int(special.uri.directive), keys.invert_priority(special.uri.priority)
+    arrival = keys.MAX_ORDINAL - ordinal if special.settings.lifo else ordinal
+    return keys.pending.pack(queue_id, directive, priority, special.cost, arrival), special.value
 
 
 def _renamed(uri: CrawlUri, url: str) -> CrawlUri:

@@ -24,7 +24,7 @@ class Queues:
         self._counters = counters
         self.cache: dict[int, QueueRecord] = {}
         self.dirty: set[int] = set()
-        self._ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}
 
     def get(self, queue_id: int) -> QueueRecord:
         """The record of an id that exists."""
@@ -37,7 +37,7 @@ class Queues:
 
     def find(self, name: str) -> QueueRecord | None:
         """The record of a queue key, None if there is no such queue."""
-        queue_id = self._ids.get(name)
+        queue_id = self.ids.get(name)
         if queue_id is None:
             key = name.encode("utf-8", "surrogatepass")
             if not 0 < len(key) <= keys.MAX_QUEUE_KEY:
@@ -45,7 +45,7 @@ class Queues:
             found = self._env.txn.get(key, db=self._env.db[keys.QUEUE_IDS])
             if found is None:
                 return None
-            queue_id = self._ids[name] = keys.u32.unpack(found)[0]
+            queue_id = self.ids[name] = keys.u32.unpack(found)[0]
         return self.get(queue_id)
 
     def find_or_create(self, name: str) -> QueueRecord:
@@ -57,7 +57,7 @@ class Queues:
         self._counters.queues += 1
         queue = QueueRecord(name, self._counters.queue_id)
         self.cache[queue.id] = queue
-        self._ids[name] = queue.id
+        self.ids[name] = queue.id
         self.dirty.add(queue.id)
         self._env.txn.put(name.encode(), keys.u32.pack(queue.id), db=self._env.db[keys.QUEUE_IDS])
         return queue
@@ -87,5 +87,5 @@ class Queues:
         if len(self.cache) > CACHE:
             self.flush()
             self.cache.clear()
-        if len(self._ids) > CACHE:
-            self._ids.clear()
+        if len(self.ids) > CACHE:
+            self.ids.clear()

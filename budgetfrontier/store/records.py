@@ -147,9 +147,12 @@ _STORED = ("url", "via", "hops", "source", "method", "headers", "body", "meta", 
 _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 
-def plain_start(prefix: str, queue: str) -> bytes | None:
-    """What the plain values of a scheme and host begin with; None if the queue's key does not tell the host."""
-    return next((mark for mark, scheme in _PLAIN.items() if prefix == scheme + queue), None)
+def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
+    """What the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
+    for mark, scheme in _PLAIN.items():
+        if prefix == scheme + queue:
+            return mark, _PLAIN_MARK[mark]
+    return None, prefix
 
 
 def encode_url(url: str, queue: str) -> bytes:
@@ -162,9 +165,9 @@ def encode_url(url: str, queue: str) -> bytes:
     return keys.FRESH + encode((short,))
 
 
-def encode_found(url: str, queue: str, via: str, hops: str) -> bytes:
-    """The value of a URL that was found on a page."""
-    return keys.FRESH + encode((shorten(url, queue), shorten(via, queue), hops))
+def encode_found(short: str, via: str, hops: str) -> bytes:
+    """The value of a URL that was found on a page; both are short."""
+    return keys.FRESH + encode((short, via, hops))
 
 
 def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:

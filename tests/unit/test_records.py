@@ -29,7 +29,7 @@ hrefs = st.builds(
     st.sampled_from(["a.test", "a.test:81", "u@a.test", "a.testing", "b.a.test"]),
     st.text("ax/?=%", max_size=6),
 )
-any_text = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
 @given(hrefs | any_text, queue_keys)
@@ -42,9 +42,9 @@ def test_scheme_and_host_are_left_to_the_queue() -> None:
     assert shorten("http://a.test/", "a.test") == "\1/"
     assert shorten("https://a.testing/x", "a.test") == "https://a.testing/x"
     assert encode_url("https://a.test/x", "a.test") == b"\xff/x"
-    assert plain_start("https://a.test", "a.test") == b"\xff"
-    assert plain_start("http://a.test", "a.test") == b"\xfe"
-    assert plain_start("https://www.a.test", "a.test") is None
+    assert plain_start("https://a.test", "a.test") == (b"\xff", "\2")
+    assert plain_start("http://a.test", "a.test") == (b"\xfe", "\1")
+    assert plain_start("https://www.a.test", "a.test") == (None, "https://www.a.test")
 
 
 @given(hrefs, queue_keys, st.none() | hrefs | any_text, st.sampled_from(["", "L", "LR"]), st.none() | st.binary())
@@ -66,7 +66,7 @@ def test_a_record_gives_back_what_was_written(
 @given(hrefs, hrefs, queue_keys)
 def test_what_was_found_on_a_page_is_a_uri_with_a_via(url: str, via: str, queue: str) -> None:
     found = CrawlUri(url, via=via, hops="LL")
-    assert encode_found(url, queue, via, "LL") == encode_uri(found, url, queue)
+    assert encode_found(shorten(url, queue), shorten(via, queue), "LL") == encode_uri(found, url, queue)
 
 
 def test_more_attempts_than_two_bytes_hold_are_not_taken_for_a_plain_url() -> None:
