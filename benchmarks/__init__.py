@@ -4,8 +4,9 @@ Both write tables to `results/`; `make bench` and `make growth` run them.
 
 streams.py   the seeded URLs that every contestant is given
 measure.py   ours, one function a figure; each runs in a process of its own
-peers.py     what ours is compared with: Scrapy's scheduler
+peers.py     what ours is compared with: Scrapy's scheduler, queuelib, and Redis (redis_peer.py)
 floor.py     and LMDB given the rows that ours writes (rows.py), and nothing else
+figures.py   the lines of the table, and what they must reach
 legs.py      ours and the floor as they grow, in turn
 stalls.py    what happens when very many queues change at once
 """

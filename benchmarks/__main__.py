@@ -17,54 +17,72 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks import machine, measure, streams, table
+from benchmarks import machine, measure, peers, redis_peer, streams, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
 
 EACH_ROUND = [
     "schedule",
-    "puts",
-    "sorted puts",
+    "floor",
+    "sorted floor",
     "drain",
+    "floor drain",
     "drain held",
+    "floor drain held",
+    "schedule singly",
+    "drain singly",
+    "drain held singly",
     "schedule in memory",
     "drain in memory",
     "many hosts",
     "reopen",
     "imports",
 ]
-PEERS = ["scrapy in memory", "scrapy JOBDIR"]
+SCRAPY = [f"scrapy {kind}, {queue}" for queue in peers.PRIORITY_QUEUES for kind in ("in memory", "JOBDIR")]
+QUEUELIB = [f"queuelib {kind}" for kind in peers.QUEUES]
+REDIS = [f"redis {how}" for how in redis_peer.PERSISTENCE]
 ON_MEMORY = ("tmpfs", "ramfs")
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="rounds (default: 5)")
+    parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the workload; the targets are for 1.0")
     parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
-    parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy")
+    parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib and Redis")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where the table is written")
     options = parser.parse_args()
     if machine.file_system(options.folder) in ON_MEMORY:
         parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
-    peers = PEERS if find_spec("scrapy") and not options.no_peers else []
+    others = [] if options.no_peers else available()
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
     about = machine.describe(options.folder, options.core)
     if options.scale != 1:
         about["scale"] = f"{options.scale}: no measure of the targets"
     folder = Path(tempfile.mkdtemp(prefix="benchmarks-", dir=options.folder)).resolve()
     try:
-        rounds = run(folder, options.runs, options.scale, peers)
+        rounds = run(folder, options.runs, options.scale, others)
     finally:
         shutil.rmtree(folder)
     about["load after"] = machine.load()
     write(options.results, about, rounds)
 
 
-def run(folder: Path, runs: int, scale: float, peers: list[str]) -> list[table.Round]:
+def available() -> list[str]:
+    """The measurements of the peers that are installed; says which are not."""
+    if not find_spec("scrapy"):
+        print("Scrapy is not installed: it, queuelib and Redis are left out", file=sys.stderr)
+        return []
+    missing = redis_peer.missing()
+    if missing:
+        print(f"{missing} is not installed: Redis is left out", file=sys.stderr)
+    return SCRAPY + QUEUELIB + ([] if missing else REDIS)
+
+
+def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.Round]:
     """All rounds, with the temporary data in `folder`."""
 
     def measured(name: str) -> dict[str, float]:
@@ -75,11 +93,13 @@ def run(folder: Path, runs: int, scale: float, peers: list[str]) -> list[table.R
         return figures
 
     streams.write(folder / "stream", int(measure.STREAM * scale))
-    measured("prepare")
+    measured("prepare rows")
+    if others:
+        measured("prepare requests")
     rounds: list[table.Round] = []
     for number in range(1, runs + 1):
         print(f"round {number} of {runs}", file=sys.stderr)
-        rounds.append({name: measured(name) for name in EACH_ROUND + peers})
+        rounds.append({name: measured(name) for name in EACH_ROUND + others})
         shutil.rmtree(folder / "many-hosts")
     if find_spec("aiohttp"):
         rounds[0]["demo"] = measured("demo")  # its time is that of the crawl's delays: once is enough
@@ -95,9 +115,11 @@ def write(results: Path, about: dict[str, str], rounds: list[table.Round]) -> No
             f"# {now:%Y-%m-%d}, {about['processor']}",
             "",
             "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a",
-            "process of its own, medians of the runs. Ours syncs every commit to disk, and so do the puts; Scrapy's",
-            f"JOBDIR never syncs. Scrapy was given the first {measure.PEERS:,} discoveries of the stream; its default",
-            "queue looks at every host for each request, which makes `next request` slow with thousands of hosts.",
+            "process of its own, medians of the runs. Ours syncs every commit to disk, and so does the floor, which is",
+            "py-lmdb given the rows that ours writes. Scrapy and queuelib never sync, Redis does once a second when",
+            f"it is appending. All three were given the first {measure.PEERS:,} discoveries, queuelib and Redis as",
+            "requests that were encoded beforehand. Scrapy's default queue looks at every host for each request; the",
+            "plain one does not.",
             "",
             *(f"- {name}: {value}" for name, value in about.items()),
             "",

@@ -19,12 +19,11 @@ from benchmarks import disk, ours
 from benchmarks.floor import Floor
 from benchmarks.rows import Rows
 from benchmarks.streams import Pages
-from benchmarks.timing import Calls, anonymous_memory
+from benchmarks.timing import MIB, Calls, anonymous_memory
 from budgetfrontier import Frontier
 
 AT_ONCE = 20  # pages made before they are handed over
 LEASES = 64  # of one call of lease
-MIB = 1 << 20
 
 
 class Contestant(Protocol):

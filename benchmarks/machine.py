@@ -21,7 +21,8 @@ def describe(folder: Path, core: int) -> dict[str, str]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "lmdb": f"{version('lmdb')} with LMDB {lmdb_version()}",
         "msgspec, xxhash, can_ada": ", ".join(map(version, ("msgspec", "xxhash", "can_ada"))),
-        "scrapy": version("scrapy"),
+        "scrapy, queuelib, redis": ", ".join(map(version, ("scrapy", "queuelib", "redis"))),
+        "redis-server": redis_server(),
         "commit": commit(),
         "load before": load(),
     }
@@ -56,6 +57,16 @@ def version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+def redis_server() -> str:
+    """The version of the server."""
+    try:
+        done = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not installed"
+    found = re.search(r"v=(\S+)", done.stdout)
+    return found[1] if found else "unknown"
 
 
 def lmdb_version() -> str:

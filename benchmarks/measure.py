@@ -7,57 +7,69 @@ of the table. The caller has pinned the process to one core.
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from benchmarks import peers, streams
-from benchmarks.timing import Stopwatch, anonymous_memory
+from benchmarks import disk, ours, peers, redis_peer, streams
+from benchmarks.floor import Floor
+from benchmarks.rows import Row, Rows
+from benchmarks.timing import MIB, Calls, Stopwatch, anonymous_memory
 from budgetfrontier import Frontier, Settings
 
 BATCH = 1000  # URLs of one schedule_many
 LEASES = 64  # of one lease
-MIB = 1 << 20
 
 STREAM = 500_000  # discoveries
 DRAINED = 250_000  # URIs
+SINGLY = 100_000  # calls that are timed one by one
 MANY = 1_000_000  # hosts
 PEERS = 100_000  # discoveries, the first of the stream: Scrapy would need a minute for them all
 
-IMPATIENT = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
-
-
-def settings(*, hold_queues: bool = True) -> Settings:
-    """The defaults, without politeness."""
-    return Settings.from_dict({"frontier": {"hold_queues": hold_queues, "politeness": IMPATIENT}})
-
 
 def schedule(path: str, urls: list[str]) -> dict[str, float]:
-    """Discoveries per second; the last commit is within the time."""
-    with Frontier.open(path, settings()) as f:
+    """Discoveries per second; the last commit is within the time. The memory is what scheduling added to the list's."""
+    with Frontier.open(path, ours.impatient()) as f:
+        before, peak = anonymous_memory(), 0
         watch = Stopwatch()
         for i in range(0, len(urls), BATCH):
             f.schedule_many(urls[i : i + BATCH])
+            if not i % (50 * BATCH):
+                peak = max(peak, anonymous_memory())
         f.commit()
-        figures = watch.rates(len(urls))
+        figures = watch.rates(len(urls)) | {"memory": (peak - before) / MIB}
         found = f.summary()
-    assert found.scheduled + found.duplicates == len(urls), found
-    if path != ":memory:":
-        figures["bytes_per_url"] = (Path(path) / "data.mdb").stat().st_size / found.scheduled
+        assert found.scheduled + found.duplicates == len(urls), found
+        if path != ":memory:":
+            sizes = ours.sizes(f, path)
+            figures["file"] = sizes["file"] / found.scheduled
+            figures["live"] = sum(sizes["live"].values()) / found.scheduled
     return figures
+
+
+def schedule_singly(path: str, urls: list[str]) -> dict[str, float]:
+    """Every call of `schedule` timed."""
+    with Frontier.open(path, ours.impatient()) as f:
+        calls = Calls(ours.last_commit(path))
+        for url in urls:
+            start = time.perf_counter()
+            f.schedule(url)
+            calls.add(time.perf_counter() - start)
+        return calls.figures()
 
 
 def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
     """URIs leased and finished per second until none is left; the commit that finds none is within the time."""
-    with Frontier.open(path, settings(hold_queues=hold_queues)) as f:
-        f.schedule_many(streams.uniform(count))
-        f.commit()
+    with _filled(path, count, hold_queues) as f:
         watch = Stopwatch()
         done = 0
         while leases := f.lease(LEASES):
@@ -69,11 +81,84 @@ def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
     return figures
 
 
+def drain_singly(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
+    """The same one URI at a time, every `lease` with its `finish` timed as one call."""
+    with _filled(path, count, hold_queues) as f:
+        calls = Calls(ours.last_commit(path))
+        for _ in range(min(count, SINGLY)):
+            start = time.perf_counter()
+            (lease,) = f.lease(1)
+            f.finish(lease)
+            calls.add(time.perf_counter() - start)
+        return calls.figures()
+
+
+def _filled(path: str, count: int, hold_queues: bool) -> Frontier:
+    f = Frontier.open(path, ours.impatient(hold_queues=hold_queues))
+    f.schedule_many(streams.uniform(count))
+    f.commit()
+    return f
+
+
+def prepare_rows(urls: list[str], target: Path) -> dict[str, float]:
+    """Write the rows of a stream, for the floor."""
+    rows = Rows()
+    target.write_bytes(marshal.dumps([rows.of(url) for url in urls]))
+    return {"rows": len(urls), "queues": rows.queues}
+
+
+def floor(room: Path, rows: Path, *, in_order: bool) -> dict[str, float]:
+    """Discoveries per second of the floor, as they come or each batch sorted first."""
+    discoveries: list[Row] = marshal.loads(rows.read_bytes())
+    bare = Floor(room)
+    put = bare.put_sorted if in_order else bare.put
+    watch, added = Stopwatch(), 0
+    for i in range(0, len(discoveries), BATCH):
+        added += put(discoveries[i : i + BATCH])
+    bare.commit()
+    figures = watch.rates(len(discoveries))
+    live = disk.live(bare.txn, bare.tables)
+    bare.close()
+    return {**figures, "file": disk.file_size(room) / added, "live": sum(live.values()) / added}
+
+
+def floor_drain(room: Path, count: int, *, hold_queues: bool) -> dict[str, float]:
+    """URIs taken per second by the floor, in the order in which ours hands them out."""
+    rows, bare = Rows(), Floor(room)
+    urls = streams.uniform(count)
+    while batch := [rows.of(url) for url in islice(urls, BATCH)]:
+        bare.put_sorted(batch)
+    bare.commit()
+    watch = Stopwatch()
+    done = sum(_take(bare, turns) for turns in _turns(rows.queues, count, hold_queues))
+    bare.commit()
+    figures = watch.rates(done)
+    bare.close()
+    assert done == count, (done, count)
+    return figures
+
+
+def _take(bare: Floor, turns: list[int]) -> int:
+    start = time.perf_counter()
+    taken = sum(map(bare.take, turns))
+    bare.tick(start)
+    return taken
+
+
+def _turns(queues: int, count: int, hold_queues: bool) -> Iterator[list[int]]:
+    """Ids of queues, each as often as it has URIs: one queue after the other, or one URI of each in turn."""
+    each = -(-count // queues)
+    ids = range(1, queues + 1)
+    turns = (i for i in ids for _ in range(each)) if hold_queues else (i for _ in range(each) for i in ids)
+    while batch := list(islice(turns, LEASES)):
+        yield batch
+
+
 def many_hosts(path: str, count: int) -> dict[str, float]:
     """Anonymous memory of the whole process, interpreter included: its peak while scheduling, and after the commit."""
     peak = 0
     urls = streams.hosts(count)
-    with Frontier.open(path, settings()) as f:
+    with Frontier.open(path, ours.impatient()) as f:
         watch = Stopwatch()
         while batch := list(islice(urls, BATCH)):
             f.schedule_many(batch)
@@ -81,8 +166,8 @@ def many_hosts(path: str, count: int) -> dict[str, float]:
         f.commit()
         rates = watch.rates(count)
         after = anonymous_memory()
-    size = (Path(path) / "data.mdb").stat().st_size
-    return {**rates, "peak": max(peak, after) / MIB, "after": after / MIB, "bytes_per_url": size / count}
+    size = disk.file_size(Path(path))
+    return {**rates, "peak": max(peak, after) / MIB, "after": after / MIB, "file": size / count}
 
 
 def reopen(path: str) -> dict[str, float]:
@@ -132,28 +217,42 @@ def run(name: str, folder: Path, scale: float) -> dict[str, float]:
     """One measurement by name."""
     room = Path(tempfile.mkdtemp(dir=folder))
     path, kept = str(room / "frontier"), str(folder / "many-hosts")
-    drained = int(DRAINED * scale)
-    some = int(PEERS * scale)
+    rows, requests = folder / "rows", folder / "requests"
+    drained, singly, some = (int(count * scale) for count in (DRAINED, SINGLY, PEERS))
 
     def stream() -> list[str]:
         return streams.read(folder / "stream")
 
+    def of_scrapy(jobdir: Path | None, queue: str) -> dict[str, float]:
+        return peers.scrapy(stream()[:some], jobdir, queue)
+
     measurements: dict[str, Callable[[], dict[str, float]]] = {
-        "prepare": lambda: peers.prepare(stream(), path, folder / "rows"),
+        "prepare rows": lambda: prepare_rows(stream(), rows),
+        "prepare requests": lambda: peers.prepare(stream()[:some], requests),
         "schedule": lambda: schedule(path, stream()),
         "schedule in memory": lambda: schedule(":memory:", stream()),
-        "puts": lambda: peers.puts(room, folder / "rows"),
-        "sorted puts": lambda: peers.puts(room, folder / "rows", in_order=True),
+        "floor": lambda: floor(room, rows, in_order=False),
+        "sorted floor": lambda: floor(room, rows, in_order=True),
+        "schedule singly": lambda: schedule_singly(path, stream()[:singly]),
         "drain": lambda: drain(path, drained, hold_queues=False),
-        "drain in memory": lambda: drain(":memory:", drained, hold_queues=False),
         "drain held": lambda: drain(path, drained, hold_queues=True),
+        "drain in memory": lambda: drain(":memory:", drained, hold_queues=False),
+        "drain singly": lambda: drain_singly(path, drained, hold_queues=False),
+        "drain held singly": lambda: drain_singly(path, drained, hold_queues=True),
+        "floor drain": lambda: floor_drain(room, drained, hold_queues=False),
+        "floor drain held": lambda: floor_drain(room, drained, hold_queues=True),
         "many hosts": lambda: many_hosts(kept, int(MANY * scale)),
         "reopen": lambda: reopen(kept),
         "imports": imports,
         "demo": lambda: demo(room),
-        "scrapy in memory": lambda: peers.scrapy(stream()[:some], None),
-        "scrapy JOBDIR": lambda: peers.scrapy(stream()[:some], room),
     }
+    for queue in peers.PRIORITY_QUEUES:
+        measurements[f"scrapy in memory, {queue}"] = partial(of_scrapy, None, queue)
+        measurements[f"scrapy JOBDIR, {queue}"] = partial(of_scrapy, room, queue)
+    for kind in peers.QUEUES:
+        measurements[f"queuelib {kind}"] = partial(peers.queuelib, requests, room, kind)
+    for persistence in redis_peer.PERSISTENCE:
+        measurements[f"redis {persistence}"] = partial(redis_peer.queue, requests, room, persistence)
     try:
         return measurements[name]()
     finally:

@@ -1,83 +1,41 @@
-"""What ours is compared with: LMDB given the very rows that ours writes, and Scrapy's scheduler."""
+"""Scrapy's scheduler, and the queues of queuelib alone, which it writes to disk with."""
 
 from __future__ import annotations
 
 import marshal
-from operator import itemgetter
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import lmdb
+from benchmarks.timing import MIB, Stopwatch, anonymous_memory
 
-from benchmarks.timing import Stopwatch
-from budgetfrontier import Frontier, plugins, uris
-from budgetfrontier.store import keys
+DRAIN_SECONDS = 2.0  # with thousands of hosts Scrapy's default queue would take minutes to the end
 
-BATCH = 1000
-COMMIT = 125_000  # discoveries: what an engine that reaches its target does in half a second, from commit to commit
-DRAIN_SECONDS = 2.0  # Scrapy looks at every host for each request: its rate is measured for so long, not to the end
+PRIORITY_QUEUES = {
+    "default": "scrapy.pqueues.DownloaderAwarePriorityQueue",  # looks at every host for each request
+    "plain": "scrapy.pqueues.ScrapyPriorityQueue",
+}
 
-
-def prepare(urls: list[str], path: str, target: Path) -> dict[str, float]:
-    """Write a stream's rows as ours stores them: for each discovery its `seen` key and, when new, its `pending` row."""
-    with Frontier.open(path) as f:
-        f.schedule_many(urls)
-    env = lmdb.open(path, readonly=True, max_dbs=len(keys.TABLES), lib_version=0)
-    with env.begin() as txn:
-        pending = env.open_db(keys.PENDING.encode(), txn=txn, create=False)
-        rows = sorted((keys.pending.unpack(key)[-1], key, value) for key, value in txn.cursor(pending) if value)
-    env.close()
-    canonical = plugins.resolve("canonicalization", "standard")
-    known: set[bytes] = set()
-    arrivals = iter(rows)
-    discoveries = []
-    for url in urls:
-        fingerprint = uris.fingerprint(canonical(uris.parse(url)))
-        new = fingerprint not in known
-        known.add(fingerprint)
-        discoveries.append((fingerprint, *(next(arrivals)[1:] if new else (None, None))))
-    assert next(arrivals, None) is None
-    target.write_bytes(marshal.dumps(discoveries))
-    return {"rows": len(known)}
+QUEUES = {"FIFO": "FifoDiskQueue", "LIFO": "LifoDiskQueue"}
 
 
-def puts(room: Path, rows: Path, *, in_order: bool = False) -> dict[str, float]:
-    """Puts per second of those rows with py-lmdb and nothing else, synced commits as often as ours.
+def prepare(urls: list[str], target: Path) -> dict[str, float]:
+    """Write the requests for the URLs as Scrapy stores them: (fingerprint, the pickle of the request) of each."""
+    from scrapy import Request
+    from scrapy.utils.request import fingerprint
 
-    `in_order` sorts each batch first, as ours does: what LMDB gives at the best.
-    """
-    discoveries = marshal.loads(rows.read_bytes())
-    env = lmdb.open(str(room), map_size=1 << 34, max_dbs=2, meminit=False, lib_version=0)
-    seen, pending = env.open_db(b"seen"), env.open_db(b"pending")
-    watch = Stopwatch()
-    txn = env.begin(write=True)
-    for i in range(0, len(discoveries), BATCH):
-        if i and not i % COMMIT:
-            txn.commit()
-            txn = env.begin(write=True)
-        batch = discoveries[i : i + BATCH]
-        if in_order:
-            batch.sort(key=itemgetter(0))
-            put = txn.cursor(seen).put
-            arrived = [(key, value) for fingerprint, key, value in batch if put(fingerprint, b"", overwrite=False)]
-            arrived.sort()
-            txn.cursor(pending).putmulti(arrived)
-        else:
-            for fingerprint, key, value in batch:
-                if txn.put(fingerprint, b"", overwrite=False, db=seen):
-                    txn.put(key, value, db=pending)
-    txn.commit()
-    rates = watch.rates(len(discoveries))
-    env.close()
-    return rates
+    requests = [Request(url) for url in urls]
+    encoded = [(fingerprint(request).hex(), pickle.dumps(request.to_dict(), protocol=-1)) for request in requests]
+    target.write_bytes(marshal.dumps(encoded))
+    return {"requests": len(encoded)}
 
 
-def scrapy(urls: list[str], jobdir: Path | None) -> dict[str, float]:
-    """Scrapy's scheduler with its default queues: requests made and enqueued per second, then taken per second.
+def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]:
+    """Requests made and enqueued per second, then taken per second; and how much memory they take.
 
     With a folder it is the JOBDIR scheduler, which writes each request to a file and never syncs. No reactor runs: the
-    priority queue asks the downloader for slots only, and is given one that is idle.
+    default priority queue asks the downloader for slots only, and is given one that is idle.
     """
     from scrapy import Request, Spider
     from scrapy.core.scheduler import Scheduler
@@ -85,19 +43,40 @@ def scrapy(urls: list[str], jobdir: Path | None) -> dict[str, float]:
     from scrapy.utils.httpobj import urlparse_cached
 
     options: dict[str, Any] = {"JOBDIR": str(jobdir) if jobdir else None, "TWISTED_REACTOR_ENABLED": False}
-    crawler = Crawler(Spider, options)
+    crawler = Crawler(Spider, options | {"SCHEDULER_PRIORITY_QUEUE": PRIORITY_QUEUES[queue]})
     crawler._apply_settings()
     crawler.spider = Spider.from_crawler(crawler, name="benchmark")
     idle = SimpleNamespace(get_slot_key=lambda request: urlparse_cached(request).hostname, slots={})
     crawler.engine = SimpleNamespace(downloader=idle)
     scheduler = Scheduler.from_crawler(crawler)
     scheduler.open(crawler.spider)
+    before = anonymous_memory()
     watch = Stopwatch()
     admitted = sum(scheduler.enqueue_request(Request(url)) for url in urls)
     rates = watch.rates(len(urls))
+    memory = anonymous_memory() - before
     taken, watch = 0, Stopwatch()
     while watch.seconds() < DRAIN_SECONDS and scheduler.next_request():
         taken += 1
     taken_rates = watch.rates(taken)
     scheduler.close("finished")
-    return {**rates, "taken_per_second": taken_rates["per_second"], "admitted": admitted}
+    return {**rates, "taken_per_second": taken_rates["per_second"], "admitted": admitted, "memory": memory / MIB}
+
+
+def queuelib(requests: Path, room: Path, kind: str) -> dict[str, float]:
+    """Requests, encoded beforehand, pushed to one queue on disk per second, then popped. Never synced."""
+    import queuelib as library
+
+    encoded = [request for _, request in marshal.loads(requests.read_bytes())]
+    queue = getattr(library, QUEUES[kind])(str(room / "queue"))
+    watch = Stopwatch()
+    for request in encoded:
+        queue.push(request)
+    rates = watch.rates(len(encoded))
+    taken, watch = 0, Stopwatch()
+    while queue.pop() is not None:
+        taken += 1
+    assert taken == len(encoded)
+    taken_rates = watch.rates(taken)
+    queue.close()
+    return {**rates, "taken_per_second": taken_rates["per_second"]}

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import streams
-from benchmarks.legs import LEASES, MIB
+from benchmarks.legs import LEASES
 from benchmarks.ours import impatient, last_commit
-from benchmarks.timing import Calls, anonymous_memory
+from benchmarks.timing import MIB, Calls, anonymous_memory
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 

@@ -49,11 +49,6 @@ def of(measurement: str, name: str = "per_second") -> Callable[[Round], float]:
     return lambda figures: figures[measurement][name]
 
 
-def ratio(one: str, other: str, name: str = "per_second") -> Callable[[Round], float]:
-    """Of two neighbours in a round, so that what disturbs the machine disturbs both."""
-    return lambda figures: figures[one]["per_second"] / figures[other][name]
-
-
 def results(rows: Iterable[Row], rounds: list[Round]) -> list[dict[str, Any]]:
     """The rows that were measured: median, extremes, target, and whether it was reached."""
     found: list[dict[str, Any]] = []

@@ -8,6 +8,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+MIB = 1 << 20
+
 
 class Stopwatch:
     """Started when made. The targets are wall time; processor time tells how much of it the machine took away."""
@@ -44,8 +46,9 @@ class Calls:
         self._last = last
 
     def figures(self) -> dict[str, float]:
-        """Quantiles of both kinds, in seconds; those of no calls are left out."""
-        found: dict[str, float] = {"calls": len(self.plain), "commits": len(self.committing)}
+        """Calls a second, and quantiles of both kinds in seconds; those of no calls are left out."""
+        count, seconds = len(self.plain) + len(self.committing), sum(self.plain) + sum(self.committing)
+        found = {"calls": len(self.plain), "commits": len(self.committing), "per_second": count / seconds}
         for kind, samples in (("call", self.plain), ("commit", self.committing)):
             if samples:
                 found |= {f"{kind}_p50": quantile(samples, 0.5), f"{kind}_p99": quantile(samples, 0.99)}

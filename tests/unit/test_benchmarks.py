@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import chain
 from pathlib import Path
 
 import lmdb
+import pytest
 
+from benchmarks import redis_peer
+from benchmarks.__main__ import EACH_ROUND, QUEUELIB, REDIS, SCRAPY
+from benchmarks.figures import ROWS
 from benchmarks.floor import Floor
 from benchmarks.rows import Rows
 from benchmarks.streams import Pages
+from benchmarks.table import Row, markdown, of, results
 from benchmarks.timing import Calls, quantile
 from budgetfrontier import Frontier
 from budgetfrontier.store import keys
@@ -87,3 +93,50 @@ def test_a_quantile_is_a_sample_that_few_are_above() -> None:
     samples = list(map(float, range(100, 0, -1)))
     assert [quantile(samples, part) for part in (0.5, 0.99, 1.0)] == [50.0, 99.0, 100.0]
     assert quantile([3.0], 0.5) == 3.0
+
+
+ROUNDS: list[dict[str, dict[str, float]]] = [
+    {"ours": {"per_second": 300.0}, "theirs": {"per_second": 100.0}},
+    {"ours": {"per_second": 500.0}, "theirs": {"per_second": 100.0}, "late": {"seconds": 2.0}},
+    {"ours": {"per_second": 100.0}, "theirs": {"per_second": 400.0}},
+]
+
+
+def test_a_figure_is_the_median_of_the_rounds_that_have_it() -> None:
+    rows = [
+        Row("ours", of("ours"), at_least=300),
+        Row("late", of("late", "seconds"), "s", at_most=1),
+        Row("none", of("none")),
+    ]
+    first, second = results(rows, ROUNDS)
+    assert (first["median"], first["least"], first["most"], first["runs"]) == (300.0, 100.0, 500.0, 3)
+    assert first["reached"] is True
+    assert (second["median"], second["runs"], second["reached"]) == (2.0, 1, False)
+    text = markdown([first, second]).splitlines()
+    assert text[2].split("|")[1:-1] == [
+        " ours   ",
+        " 300/s   ",
+        " 100/s   ",
+        " 500/s   ",
+        " 3    ",
+        " >= 300/s   ",
+        " yes     ",
+    ]
+    assert text[3].endswith("| <= 1.000 s | NO      |")
+
+
+def test_every_line_of_the_table_is_of_something_that_is_measured() -> None:
+    class Everything(dict[str, dict[str, float]]):
+        """Any figure of what is measured."""
+
+        def __missing__(self, name: str) -> dict[str, float]:
+            assert name in {*EACH_ROUND, *SCRAPY, *QUEUELIB, *REDIS, "demo"}, name
+            return defaultdict(lambda: 1.0)
+
+    assert all(row.values([Everything()]) for row in ROWS)
+
+
+def test_redis_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(redis_peer, "find_spec", lambda name: None)
+    assert redis_peer.missing() == "redis-server and redis-py"
