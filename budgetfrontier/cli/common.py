@@ -156,12 +156,16 @@ def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], 
     """
     end = None if args.limit is None else args.offset + args.limit
     if key is not None:
-        largest_first = (args.sort not in SMALLEST_FIRST) is not args.reverse
         if end is None:
-            rows = sorted(rows, key=key, reverse=largest_first)
+            rows = sorted(rows, key=key, reverse=largest_first(args))
         else:
-            rows = (nlargest if largest_first else nsmallest)(end, rows, key=key)
+            rows = (nlargest if largest_first(args) else nsmallest)(end, rows, key=key)
     return islice(rows, args.offset, end)
+
+
+def largest_first(args: argparse.Namespace) -> bool:
+    """The direction that --sort and --reverse ask for."""
+    return (args.sort not in SMALLEST_FIRST) is not args.reverse
 
 
 def note_if_stopped(args: argparse.Namespace) -> None:

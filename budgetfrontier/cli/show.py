@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.model import ROW_FIELDS, CrawlState
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.records import AuditEntry
+    from budgetfrontier.model import QueueRecord
 
 QUEUE_COLUMNS = (
     "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
@@ -76,21 +77,25 @@ def register(commands: Commands) -> None:
 def report(args: argparse.Namespace) -> None:
     """The whole frontier, as of its last commit."""
     from budgetfrontier.reports import html, tables, text
-    from budgetfrontier.store import snapshot
+    from budgetfrontier.reports.figures import Overview
+    from budgetfrontier.store.reader import Reader
 
-    shot = snapshot.Report.read(common.frontier_path(args.job))
-    if args.format == "text":
-        sys.stdout.write(text.render(shot, limit=20 if args.limit is None else args.limit))
-    elif args.format == "html":
-        sys.stdout.write(html.render(shot, limit=100 if args.limit is None else args.limit))
-    elif args.format == "csv":
-        tables.write(map(snapshot.row, shot.queues[: args.limit]), ROW_FIELDS, sys.stdout, format="csv")
-    else:
-        plain = shot.to_dict()
-        plain["queues"] = plain["queues"][: args.limit]
-        json.dump(plain, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    if shot.state in (CrawlState.RUNNING, CrawlState.PAUSING):
+    with Reader(common.frontier_path(args.job)) as reader, tables.spooled(sys.stdout) as out:
+        with reader.scan() as (head, rows):
+            if args.format == "json":
+                for part in tables.json_report(head, islice(rows, args.limit)):
+                    out.write(part)
+                out.write("\n")
+            elif args.format == "csv":
+                tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
+            else:
+                most = {"text": 20, "html": 100}[args.format] if args.limit is None else args.limit
+                overview = Overview(most).gather(rows)
+        if args.format == "text":
+            out.write(text.render(head, overview=overview))
+        elif args.format == "html":
+            out.write(html.render(head, overview=overview))
+    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
         common.note_if_stopped(args)
 
 
@@ -98,17 +103,26 @@ def queues(args: argparse.Namespace) -> None:
     """A listing of queues."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.figures import duration
-    from budgetfrontier.store import snapshot
     from budgetfrontier.store.reader import Reader
 
     now = datetime.now(UTC).timestamp()
-    test = common.queue_filter(args)
+    first = attrgetter(*QUEUE_COLUMNS[:-1])
+    chosen: Iterable[QueueRecord]
+
+    def shown(queue: QueueRecord) -> tuple[object, ...]:
+        return *first(queue), duration(queue.wake_time - now) if queue.wake_time > now else None
+
+    test, key = common.queue_filter(args), attrgetter(args.sort)
     with Reader(common.frontier_path(args.job)) as reader:
-        chosen = common.page(filter(test, reader.queues()), args, key=attrgetter(args.sort))
-        rows: Iterator[dict[str, Any]] = (
-            snapshot.row(q) | {"wake_in": duration(q.wake_time - now) if q.wake_time > now else None} for q in chosen
-        )
-        tables.write(rows, ROW_FIELDS, sys.stdout, format=args.format, shown=QUEUE_COLUMNS)
+        if args.limit is None:
+            chosen = reader.sorted_queues(key, reverse=common.largest_first(args), where=test)
+            chosen = islice(chosen, args.offset, None)
+        else:
+            chosen = common.page(filter(test, reader.queues()), args, key=key)
+        if args.format == "text":
+            tables.write(map(shown, chosen), QUEUE_COLUMNS, sys.stdout)
+        else:
+            tables.write(map(tables.queue_row, chosen), ROW_FIELDS, sys.stdout, format=args.format)
 
 
 def queue(args: argparse.Namespace) -> None:
@@ -141,14 +155,14 @@ def queue(args: argparse.Namespace) -> None:
         json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)
         sys.stdout.write("\n")
     elif args.format == "csv":
-        tables.write([row], ROW_FIELDS, sys.stdout, format="csv")
+        tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
         for name, value in (row | more).items():
             shown = _when(value) if name == "wake_time" else f"{value:.1f}" if isinstance(value, float) else value
             print(f"{name + ':':26}{clean(str(shown)) or '-'}")
         if pending:
             print()
-            tables.write(pending, PENDING_COLUMNS, sys.stdout)
+            tables.write(map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, sys.stdout)
         if record.queued > len(pending):
             print(f"...and {record.queued - len(pending):,} more")
 
@@ -174,14 +188,12 @@ def audit(args: argparse.Namespace) -> None:
 
     with Reader(common.frontier_path(args.job)) as reader:
         entries = reader.audit(None if args.limit is None else args.limit + args.offset)
-    rows: Iterable[dict[str, Any]] = map(_audit_row, entries[: len(entries) - args.offset])
-    if args.format == "text":
-        rows = (row | {"when": _when(row["when"])} for row in rows)
+    when = _when if args.format == "text" else float
+    rows = (
+        (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
+        for entry in entries[: len(entries) - args.offset]
+    )
     tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
-
-
-def _audit_row(entry: AuditEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in AUDIT_COLUMNS}
 
 
 def _when(epoch: float) -> str:

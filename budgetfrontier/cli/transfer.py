@@ -235,7 +235,7 @@ def dead_letters(args: argparse.Namespace) -> None:
     rows = common.page(rows, args, key=itemgetter(args.sort))
     if args.format == "text":
         rows = (row | {"time": f"{datetime.fromtimestamp(row['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"} for row in rows)
-    tables.write(rows, DEAD_COLUMNS, sys.stdout, format=args.format)
+    tables.write(map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, sys.stdout, format=args.format)
 
 
 def _letter_row(letter: DeadLetter) -> dict[str, Any]:

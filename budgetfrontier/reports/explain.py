@@ -97,7 +97,7 @@ class Explanation:
 def explain(reader: Reader, target: str, *, job: str, now: float | None = None) -> Explanation:
     """Say why `target`, a queue key or else a URL, is not being crawled. `job` is what the commands given name.
 
-    Cost: a pass over the queues to tell a queue's turn, and over the URIs of one queue and the dead letters for a URL.
+    Cost: a pass over the queues that come before to tell a queue's turn, and what `Reader.find` costs for a URL.
     """
     return _Explainer(reader, job, time.time() if now is None else now).explain(target)
 
@@ -105,11 +105,13 @@ def explain(reader: Reader, target: str, *, job: str, now: float | None = None) 
 def nearest(reader: Reader, key: str) -> str | None:
     """The queue that `key` may stand for: the same host with a port, else the most alike; None if none is.
 
-    Cost: a pass over the first 10,000 queues.
+    The most alike of the 10,000 queues that were first seen: comparing costs 20 us each.
     """
+    with_port = reader.names(f"{key}:", 1)
+    if with_port:
+        return with_port[0]
     names = [queue.queue for queue in islice(reader.queues(), _COMPARED)]
-    with_port = (name for name in names if name.startswith(f"{key}:"))
-    return next(with_port, None) or next(iter(get_close_matches(key, names, n=1, cutoff=0.8)), None)
+    return next(iter(get_close_matches(key, names, n=1, cutoff=0.8)), None)
 
 
 class _Explainer:
@@ -145,13 +147,9 @@ class _Explainer:
             return
         answer.queue = found["queue"]
         pending: PendingUri | None = found["pending"]
-        if pending is None:
-            self._explain_gone(answer, found["url"], seen=found["seen"])
-            return
-        answer.queue = pending.queue
-        queue = self._reader.queue(pending.queue)
-        if queue is None:  # deleted since: the crawl runs on
-            self._explain_gone(answer, found["url"], seen=found["seen"])
+        queue = None if pending is None else self._reader.queue(pending.queue)
+        if pending is None or queue is None:
+            self._explain_gone(answer, found)
             return
         if pending.when is not None:
             answer.add(
@@ -160,7 +158,7 @@ class _Explainer:
                 verdict=Verdict.LATER,
                 when=pending.when,
             )
-        elif pending.leased or self._is_out(pending):
+        elif pending.leased:
             return self._explain_lease(answer, pending)
         else:
             answer.add(
@@ -173,27 +171,24 @@ class _Explainer:
         self._explain_queue(answer, queue)
         self._explain_crawl(answer)
 
-    def _is_out(self, pending: PendingUri) -> bool:
-        return any(lease.uri.url == pending.uri.url for lease in self._reader.leases())
-
     def _explain_lease(self, answer: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
         left = f" for {duration(max(expires) - self._now)} more at the most" if expires else ""
         answer.add("leased", f"It is being crawled: a worker has it{left}.")
 
-    def _explain_gone(self, answer: Explanation, url: str, *, seen: bool) -> None:
+    def _explain_gone(self, answer: Explanation, found: dict[str, Any]) -> None:
         """Not pending: dead, done, or never there."""
-        for letter in self._reader.dead_letters():
-            if letter.uri.url == url:
-                answer.queue = letter.queue
-                answer.add(
-                    "dead-letter",
-                    f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
-                    verdict=Verdict.BLOCKED,
-                    command=self._command("dead-letters", "--replay", str(letter.id)),
-                )
-                return
-        if seen:
+        url, letter = found["url"], found["dead"]
+        if letter is not None:
+            answer.queue = letter.queue
+            answer.add(
+                "dead-letter",
+                f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
+                verdict=Verdict.BLOCKED,
+                command=self._command("dead-letters", "--replay", str(letter.id)),
+            )
+            return
+        if found["seen"]:
             answer.add(
                 "done",
                 "It was scheduled and is no longer pending: it succeeded, failed, was disregarded (robots.txt, scope) "
@@ -214,7 +209,7 @@ class _Explainer:
         """The URIs before it may use up the total budget first."""
         if queue.total_budget < 0 or queue.state is QueueState.RETIRED:
             return
-        ahead = sum(item.cost for item in self._reader.pending(queue.queue, pending.place))
+        ahead = self._reader.cost_of(queue.queue, pending.place)
         if over_total(queue.expenditure + ahead, queue.total_budget, self._settings(queue).reached):
             answer.add(
                 "budget-ahead",
@@ -243,7 +238,7 @@ class _Explainer:
         name = f"Queue {queue.queue}"
         match queue.state:
             case QueueState.READY:
-                before = sum(1 for q in self._reader.queues() if q.state is queue.state and q.position < queue.position)
+                before, _ = self._reader.turns_before(queue)
                 answer.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
@@ -277,12 +272,9 @@ class _Explainer:
         )
 
     def _explain_inactive(self, answer: Explanation, queue: QueueRecord) -> None:
-        better = before = active = 0
-        for other in self._reader.queues():
-            if other.state is QueueState.INACTIVE:
-                better += other.precedence < queue.precedence
-                before += other.precedence == queue.precedence and other.position < queue.position
-            active += other.state in (QueueState.READY, QueueState.IN_PROCESS)
+        before, better = self._reader.turns_before(queue)
+        counts = self._reader.summary().queues
+        active = counts[QueueState.READY] + counts[QueueState.IN_PROCESS]
         answer.add(
             "inactive",
             f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in "
@@ -330,11 +322,11 @@ class _Explainer:
             )
 
     def _who_retired(self, queue: QueueRecord) -> str:
-        for entry in reversed(self._reader.audit()):
-            if entry.command == "retire" and not entry.error and entry.args.get("queue") == queue.queue:
-                day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
-                return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")
-        return ""
+        entry = self._reader.last_retirement(queue.queue)
+        if entry is None:
+            return ""
+        day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
+        return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")
 
     # -- the crawl
 

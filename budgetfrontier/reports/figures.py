@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import heapq
 import shlex
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.store.snapshot import Report
 
-ORDER: dict[QueueState, Callable[[QueueRecord], tuple[float, ...]]] = {
-    QueueState.IN_PROCESS: lambda q: (q.position,),
-    QueueState.READY: lambda q: (q.position,),
-    QueueState.SNOOZED: lambda q: (q.wake_time, q.id),
-    QueueState.INACTIVE: lambda q: (q.precedence, q.position),
-    QueueState.RETIRED: lambda q: (q.position,),
+ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
+    QueueState.IN_PROCESS: attrgetter("position"),
+    QueueState.READY: attrgetter("position"),
+    QueueState.SNOOZED: attrgetter("wake_time", "id"),
+    QueueState.INACTIVE: attrgetter("precedence", "position"),
+    QueueState.RETIRED: attrgetter("position"),
 }
 """The states that a report lists, in Heritrix's order, and in which order their queues will have their turn."""
+
+_queued = attrgetter("queued")
+_expenditure = attrgetter("expenditure")
 
 
 def clean(text: str) -> str:
@@ -31,28 +34,49 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def listed(queues: Iterable[QueueRecord], state: QueueState, limit: int) -> list[QueueRecord]:
-    """The first `limit` queues of a state, in the order of their turns. Cost: one pass over `queues`."""
-    return heapq.nsmallest(limit, (q for q in queues if q.state is state), key=ORDER[state])
+class Best:
+    """The `limit` queues with the smallest keys (`largest`: the largest amounts), of those that `add` was given.
+
+    Memory: twice the limit, however many come. Equals stay in the order in which they came.
+    """
+
+    def __init__(self, limit: int, key: Callable[[QueueRecord], Any], *, largest: bool = False) -> None:
+        self._limit = limit
+        self._key = key
+        self._largest = largest
+        self._kept: list[QueueRecord] = []
+        self._room = 2 * limit + 100
+        self._worst: Any = None
+
+    def add(self, queue: QueueRecord) -> None:
+        """Keep `queue` if it is one of the best so far."""
+        if self._worst is not None:
+            key = self._key(queue)
+            if key <= self._worst if self._largest else key >= self._worst:
+                return
+        self._kept.append(queue)
+        if len(self._kept) >= self._room:
+            self.best()
+
+    def best(self) -> list[QueueRecord]:
+        """The best so far, in order."""
+        self._kept.sort(key=self._key, reverse=self._largest)
+        del self._kept[self._limit :]
+        if self._limit and len(self._kept) == self._limit:
+            self._worst = self._key(self._kept[-1])
+        return list(self._kept)
 
 
-def longest(queues: Iterable[QueueRecord], limit: int) -> list[QueueRecord]:
-    """The `limit` queues that hold most URIs, empty ones left out."""
-    return heapq.nlargest(limit, (q for q in queues if q.queued), key=lambda q: q.queued)
-
-
-def inactive_by_precedence(queues: Iterable[QueueRecord]) -> list[tuple[int, int]]:
-    """How many INACTIVE queues wait in the FIFO of each precedence, the best (lowest) first."""
-    return sorted(Counter(q.precedence for q in queues if q.state is QueueState.INACTIVE).items())
-
-
-def gini(amounts: Sequence[int]) -> float:
-    """The Gini coefficient: 0.0 when all are equal, towards 1.0 when one has everything; 0.0 for nothing at all."""
-    total, count = sum(amounts), len(amounts)
-    if not total:
-        return 0.0
-    weighted = sum(rank * amount for rank, amount in enumerate(sorted(amounts), 1))
-    return 2 * weighted / (count * total) - (count + 1) / count
+def gini(amounts: Mapping[int, int]) -> float:
+    """The Gini coefficient of amounts and how often each occurs: 0.0 when all are equal, towards 1.0 when one has
+    everything; 0.0 for nothing at all.
+    """
+    total = weighted = rank = 0
+    for amount, count in sorted(amounts.items()):
+        total += amount * count
+        weighted += amount * (count * rank + count * (count + 1) // 2)
+        rank += count
+    return 2 * weighted / (rank * total) - (rank + 1) / rank if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +99,85 @@ class Spend:
     stranding_count: int
 
 
-def spend(queues: Sequence[QueueRecord], *, limit: int) -> Spend:
-    """Add up the expenditure. Cost: a sort of all queues."""
-    amounts = [q.expenditure for q in queues]
-    total = sum(amounts)
-    retired = [q for q in queues if q.state is QueueState.RETIRED and q.queued]
-    return Spend(
-        total=total,
-        spenders=sum(1 for amount in amounts if amount),
-        penalties=sum(q.penalties for q in queues),
-        gini=gini(amounts),
-        top10_share=sum(heapq.nlargest(10, amounts)) / total if total else 0.0,
-        top=heapq.nlargest(limit, (q for q in queues if q.expenditure), key=lambda q: q.expenditure),
-        stranded=sum(q.queued for q in retired),
-        stranding=heapq.nlargest(limit, retired, key=lambda q: q.queued),
-        stranding_count=len(retired),
-    )
+class Overview:
+    """What a report shows of the queues, gathered in one pass over them: at most `limit` queues in each section.
+
+    Memory does not grow with the number of queues, but for the amounts that they have spent: one for each that differs.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._longest = Best(max(limit, 10), _queued, largest=True)
+        self._top = Best(max(limit, 10), _expenditure, largest=True)
+        self._stranding = Best(limit, _queued, largest=True)
+        self._states = {state: Best(limit, key) for state, key in ORDER.items()}
+        self._precedences: Counter[int] = Counter()
+        self._amounts: Counter[int] = Counter()
+        self._penalties = self._stranded = self._stranding_count = 0
+        self.next_wake: float | None = None
+        """When the first of the SNOOZED queues wakes."""
+
+    def through(self, queues: Iterable[QueueRecord]) -> Iterator[QueueRecord]:
+        """The same queues, gathered as they pass."""
+        retired, inactive, snoozed = QueueState.RETIRED, QueueState.INACTIVE, QueueState.SNOOZED
+        states = {state: best.add for state, best in self._states.items()}
+        longest, top, stranding = self._longest.add, self._top.add, self._stranding.add
+        amounts, precedences = self._amounts, self._precedences
+        for queue in queues:
+            state, queued, spent = queue.state, queue.queued, queue.expenditure
+            if queued:
+                longest(queue)
+            amounts[spent] += 1
+            if spent:
+                self._penalties += queue.penalties
+                top(queue)
+            if state in states:
+                states[state](queue)
+            if state is inactive:
+                precedences[queue.precedence] += 1
+            elif state is retired and queued:
+                self._stranded += queued
+                self._stranding_count += 1
+                stranding(queue)
+            elif state is snoozed and (self.next_wake is None or queue.wake_time < self.next_wake):
+                self.next_wake = queue.wake_time
+            yield queue
+
+    def gather(self, queues: Iterable[QueueRecord]) -> Self:
+        """Gather all of `queues`."""
+        deque(self.through(queues), maxlen=0)
+        return self
+
+    def longest(self, count: int) -> list[QueueRecord]:
+        """The `count` queues that hold most URIs, empty ones left out; at most `limit`, or ten if that is less."""
+        return self._longest.best()[:count]
+
+    def listed(self, state: QueueState) -> list[QueueRecord]:
+        """The first queues of a state, in the order of their turns."""
+        return self._states[state].best()
+
+    def inactive_by_precedence(self) -> list[tuple[int, int]]:
+        """How many INACTIVE queues wait in the FIFO of each precedence, the best (lowest) first."""
+        return sorted(self._precedences.items())
+
+    def spend(self) -> Spend:
+        """Who spent how much."""
+        total = sum(amount * count for amount, count in self._amounts.items())
+        top = self._top.best()
+        return Spend(
+            total=total,
+            spenders=self._amounts.total() - self._amounts[0],
+            penalties=self._penalties,
+            gini=gini(self._amounts),
+            top10_share=sum(queue.expenditure for queue in top[:10]) / total if total else 0.0,
+            top=top[: self.limit],
+            stranded=self._stranded,
+            stranding=self._stranding.best(),
+            stranding_count=self._stranding_count,
+        )
 
 
-def idle(report: Report, *, now: float) -> str | None:
+def idle(report: Report, overview: Overview, *, now: float) -> str | None:
     """Why nothing is being handed out, in one sentence, or None when something is or may be."""
     totals, counts = report.totals, report.totals.queues
     if report.state is CrawlState.TERMINATED:
@@ -108,7 +192,7 @@ def idle(report: Report, *, now: float) -> str | None:
     if counts.get(QueueState.READY, 0) or counts.get(QueueState.IN_PROCESS, 0):
         return None
     if counts.get(QueueState.SNOOZED, 0):
-        wake = min((q.wake_time for q in report.queues if q.state is QueueState.SNOOZED), default=now)
+        wake = now if overview.next_wake is None else overview.next_wake
         return f"all active queues are snoozed; the next one wakes in {duration(wake - now)}"
     if counts.get(QueueState.INACTIVE, 0):
         return "inactive queues are activated as soon as a worker asks for a URI, and none is asking"

@@ -6,13 +6,13 @@ Queue keys and URLs come from the web, so that each value is escaped here, and t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import clean, duration
+from budgetfrontier.reports.figures import Overview, clean, duration
 from budgetfrontier.reports.text import summary_line
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def render(report: Report, *, limit: int = 100, now: float | None = None) -> str:
-    """The report as one HTML document, at most `limit` queues in each table. Cost: as the text report."""
+def render(report: Report, *, limit: int = 100, now: float | None = None, overview: Overview | None = None) -> str:
+    """The report as one HTML document, at most `limit` queues in each table; the rest is as in the text report."""
     now = time.time() if now is None else now
-    return "".join(_document(report, limit, now))
+    return "".join(_document(report, overview or Overview(limit).gather(report.queues), now))
 
 
-def _document(report: Report, limit: int, now: float) -> Iterator[str]:
+def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.generated))
     state = f"{report.state}" + (f" ({_text(report.pause_reason)})" if report.pause_reason else "")
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -63,15 +63,15 @@ def _document(report: Report, limit: int, now: float) -> Iterator[str]:
     yield f"<title>Frontier report: {_text(report.crawl)}</title>\n<style>{_STYLE}</style></head><body>\n"
     yield f"<h1>Frontier report: {_text(report.crawl)}</h1>\n<p>{stamp}, {state}</p>\n"
     yield f'<p class="summary">{_text(summary_line(report))}</p>\n'
-    if reason := figures.idle(report, now=now):
+    if reason := figures.idle(report, overview, now=now):
         yield f"<p>Idle, because {_text(reason)}.</p>\n"
     yield from _totals(report)
     yield "<h2>Queues by state</h2>\n" + _states_bar(report.totals.queues)
-    yield from _spend(report, limit)
+    yield from _spend(overview)
     yield "<h2>Longest queues</h2>\n"
-    yield _bars([(queue.queue, queue.queued) for queue in figures.longest(report.queues, 10)])
+    yield _bars([(queue.queue, queue.queued) for queue in overview.longest(10)])
     for queue_state in figures.ORDER:
-        shown = figures.listed(report.queues, queue_state, limit)
+        shown = overview.listed(queue_state)
         yield from _table(queue_state, shown, report.totals.queues.get(queue_state, 0), now)
     yield "</body></html>\n"
 
@@ -123,8 +123,8 @@ def _bars(amounts: list[tuple[str, int]]) -> str:
     return f'<svg viewBox="0 0 1000 {24 * len(amounts)}" role="img">{"".join(lines)}</svg>\n'
 
 
-def _spend(report: Report, limit: int) -> Iterator[str]:
-    spend = figures.spend(report.queues, limit=limit)
+def _spend(overview: Overview) -> Iterator[str]:
+    spend = overview.spend()
     yield "<h2>Spend</h2>\n"
     yield f"<p>{spend.total:,} spent by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties. "
     yield f"Gini {spend.gini:.2f}; the ten biggest spenders have {spend.top10_share:.0%}.</p>\n"
@@ -134,8 +134,7 @@ def _spend(report: Report, limit: int) -> Iterator[str]:
         yield _bars([(queue.queue, queue.queued) for queue in spend.stranding[:10]])
 
 
-def _table(state: QueueState, queues: Iterable[QueueRecord], count: int, now: float) -> Iterator[str]:
-    rows = list(queues)
+def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: float) -> Iterator[str]:
     yield f"<h2>{state.replace('_', '-')} queues: {count:,}</h2>\n"
     if not rows:
         return

@@ -3,88 +3,162 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from contextlib import contextmanager
+from itertools import islice
+from operator import attrgetter
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 
+import msgspec
+
+from budgetfrontier.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.figures import clean
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from budgetfrontier.store.snapshot import Report
+
+Row = Sequence[object]
+queue_row = attrgetter(*ROW_FIELDS)
+"""A queue as a row of every report."""
+_T = TypeVar("_T")
+
+_IN_MEMORY = 1 << 24  # characters of a listing; what is longer goes through a temporary file
+_BLOCK = 1 << 20
+_CHUNK = 1000  # rows encoded at once
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def write(
-    rows: Iterable[Row],
-    columns: Sequence[str],
-    out: TextIO,
-    *,
-    format: str = "text",
-    shown: Sequence[str] | None = None,
-) -> None:
-    """Write `rows` to `out`. JSON is one array, CSV has a header; text shows only the columns `shown`.
+def write(rows: Iterable[Row], columns: Sequence[str], out: TextIO, *, format: str = "text") -> None:
+    """Write `rows`, each with a value for each of `columns`. JSON is one array of objects, CSV and text have a header.
 
-    Memory does not grow with the number of rows, except for text, which has to measure its columns.
+    Nothing is printed before the last row was read. What grows with the number of rows is a temporary file, not memory.
     """
-    if format == "json":
-        _write_json(rows, columns, out)
-    elif format == "csv":
-        table = csv.writer(out, lineterminator="\n")
-        table.writerow(columns)
-        table.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
-    else:
-        for line in text_lines(rows, shown or columns):
-            out.write(line + "\n")
+    with spooled(out) as spool:
+        if format == "json":
+            for text in json_array(rows, columns):
+                spool.write(text)
+            spool.write("\n")
+        elif format == "csv":
+            write_csv(rows, columns, spool)
+        else:
+            _write_text(rows, columns, spool)
 
 
-def text_lines(rows: Iterable[Row], columns: Sequence[str]) -> list[str]:
-    """The rows as lines with a header; numbers stand at the right of their columns, the last column is never padded."""
-    cells = [[_text_cell(row[name]) for name in columns] for row in rows]
-    numeric = [True] * len(columns)
-    widths = [len(name) for name in columns]
-    for line in cells:
-        for at, (text, number) in enumerate(line):
-            widths[at] = max(widths[at], len(text))
-            numeric[at] = numeric[at] and number
-    header = [(name, True) for name in columns]
-    return [
-        "  ".join(
-            text.rjust(width) if right else text.ljust(width)
-            for (text, _), width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in (header, *cells)
-    ]
+@contextmanager
+def spooled(out: TextIO) -> Iterator[IO[str]]:
+    """A file to write to whose content is printed at the end.
+
+    Rows come from a snapshot of the frontier, and while that is held the writer's file grows: a pager that nobody
+    scrolls must not hold it. Whatever goes wrong while reading, nothing is printed by halves.
+    """
+    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="") as spool:
+        yield spool
+        spool.seek(0)
+        shutil.copyfileobj(spool, out, _BLOCK)
 
 
-def _write_json(rows: Iterable[Row], columns: Sequence[str], out: TextIO) -> None:
-    opening = "["
-    for row in rows:
-        out.write(opening + "\n" + json.dumps({name: row[name] for name in columns}, default=str))
-        opening = ","
-    out.write("[]\n" if opening == "[" else "\n]\n")
+def json_report(head: Report, queues: Iterable[QueueRecord]) -> Iterator[str]:
+    """A report as `Report.to_dict` gives it, in pieces; its rows are those of `queues`."""
+    plain = {**head.to_dict(), "queues": []}
+    yield json.dumps(plain, indent=1).removesuffix("[]\n}")
+    yield from json_array(map(queue_row, queues), ROW_FIELDS)
+    yield "\n}"
+
+
+def json_array(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
+    """A JSON array of objects, one a line, in pieces. In ASCII, whatever the terminal can show."""
+    shape = msgspec.defstruct("Row", columns)
+    encode = msgspec.json.Encoder(enc_hook=str).encode_lines
+    opening = "[\n"
+    for chunk in _chunks(rows):
+        lines = encode([shape(*row) for row in chunk]).decode()[:-1].replace("\n", ",\n")  # values hold no line ends
+        yield opening + (lines if lines.isascii() else _NOT_ASCII.sub(_escape, lines))
+        opening = ",\n"
+    yield "[]" if opening == "[\n" else "\n]"
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
+
+
+def write_csv(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None:
+    """A table with a header. What CSV has no type for, lists and mappings, is JSON within its cell."""
+    csv.writer(out, lineterminator="\n").writerow(columns)
+    for chunk in _chunks(rows):
+        lines = io.StringIO()
+        careful = csv.writer(lines, lineterminator="\n")
+        for row in chunk:
+            line = ",".join(map(str, row))  # the csv module takes three times as long, and most rows need no quotes
+            if line.count(",") == len(row) - 1 and not _needs_care(line):
+                lines.write(line + "\n")
+            else:
+                careful.writerow(map(_csv_cell, row))
+        out.write(lines.getvalue())
+
+
+def _needs_care(line: str) -> bool:
+    """Whether a cell may have to be quoted, is None, or is no plain value."""
+    return '"' in line or "\n" in line or "\r" in line or "None" in line or "{" in line or "[" in line
 
 
 def _csv_cell(value: object) -> object:
     if value is None:
         return ""
-    return json.dumps(value, default=str) if isinstance(value, dict | list | tuple) else value
+    return json.dumps(value, default=str) if isinstance(value, dict | list) else value
 
 
-def _text_cell(value: object) -> tuple[str, bool]:
-    """What a cell shows, and whether it may stand in a column of numbers."""
-    if value is None or value == "":
-        return "-", True
-    if isinstance(value, float):
-        return f"{value:.1f}", True
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value), True
-    if isinstance(value, dict):
-        return clean(" ".join(_pairs(value))) or "-", False
-    return clean(str(value)), False
+def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None:
+    """Aligned columns with a header: numbers stand at the right, and the last column is not padded."""
+    widths = [len(name) for name in columns]
+    kinds: set[tuple[type, ...]] = set()
+    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as cells:  # widths are known at the end
+        for chunk in _chunks(rows):
+            lines = []
+            for row in chunk:
+                line = [_TEXT.get(type(value), _text)(value) for value in row]
+                widths = list(map(max, widths, map(len, line)))
+                kinds.add(tuple(map(type, row)))
+                lines.append("\t".join(line) + "\n")
+            cells.write("".join(lines))
+        cells.seek(0)
+        numbers = [all(kind in _NUMBERS for kind in column) for column in zip(*kinds, strict=True)] or [False] * len(
+            widths
+        )
+        show = "  ".join(f"{{:{'>' if number else '<'}{width}}}" for number, width in zip(numbers, widths, strict=True))
+        out.write(show.format(*columns).rstrip() + "\n")
+        for some in _chunks(cells):
+            out.write("".join(show.format(*line[:-1].split("\t")).rstrip() + "\n" for line in some))
 
 
-def _pairs(value: dict[str, Any], prefix: str = "") -> Iterator[str]:
+def _chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    rows = iter(rows)
+    while chunk := list(islice(rows, _CHUNK)):
+        yield chunk
+
+
+def _text(value: object) -> str:
+    return clean(str(value)) or "-"
+
+
+def _pairs(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """A mapping as name=value, with dotted names for those within."""
     for name, inner in value.items():
         if isinstance(inner, dict):
             yield from _pairs(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}={inner}"
+
+
+_TEXT: dict[type, Any] = {
+    type(None): lambda value: "-",
+    int: str,
+    float: "{:.1f}".format,
+    dict: lambda value: _text(" ".join(_pairs(value))),
+}
+_NUMBERS = frozenset((int, float, type(None)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import clean, duration
+from budgetfrontier.reports.figures import Overview, clean, duration
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.snapshot import Report
 
@@ -58,24 +58,28 @@ def queue_line(queue: QueueRecord, *, now: float) -> str:
     return " ".join(clean(str(token)).replace(" ", "\\x20") for token in tokens)
 
 
-def render(report: Report, *, limit: int = 20, now: float | None = None) -> str:
-    """The whole report, at most `limit` queues in each section. Times are shown relative to `now` (epoch seconds)."""
+def render(report: Report, *, limit: int = 20, now: float | None = None, overview: Overview | None = None) -> str:
+    """The whole report, at most `limit` queues in each section. Times are shown relative to `now` (epoch seconds).
+
+    `overview` is that of the queues, where they were gathered already and are not in `report`; it has its own limit.
+    """
     now = time.time() if now is None else now
-    lines = [*_head(report, now), *_stats(report), *_queues(report)]
-    lines += _section(f"{limit} LONGEST QUEUES", figures.longest(report.queues, limit), now)
+    overview = overview or Overview(limit).gather(report.queues)
+    lines = [*_head(report, overview, now), *_stats(report), *_queues(report, overview)]
+    lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now)
     for state in figures.ORDER:
-        shown = figures.listed(report.queues, state, limit)
+        shown = overview.listed(state)
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, more=report.totals.queues.get(state, 0) - len(shown))
-    lines += _spend(report, limit)
+    lines += _spend(overview)
     return "\n".join((*lines, "", summary_line(report), ""))
 
 
-def _head(report: Report, now: float) -> Iterator[str]:
+def _head(report: Report, overview: Overview, now: float) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
     yield f" Crawl state: {report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
-    if reason := figures.idle(report, now=now):
+    if reason := figures.idle(report, overview, now=now):
         yield f" Idle, because {reason}."
 
 
@@ -96,10 +100,10 @@ def _stats(report: Report) -> Iterator[str]:
     yield f" Expenditure:   {totals.expenditure}"
 
 
-def _queues(report: Report) -> Iterator[str]:
+def _queues(report: Report, overview: Overview) -> Iterator[str]:
     count = {state: report.totals.queues.get(state, 0) for state in QueueState}
     active = count[QueueState.IN_PROCESS] + count[QueueState.READY] + count[QueueState.SNOOZED]
-    waiting = "; ".join(f"p{precedence}: {n}" for precedence, n in figures.inactive_by_precedence(report.queues))
+    waiting = "; ".join(f"p{precedence}: {n}" for precedence, n in overview.inactive_by_precedence())
     yield from _title("QUEUES")
     yield f" Already included size:     {report.totals.seen}"
     yield "               pending:     0"
@@ -126,8 +130,8 @@ def _section(title: str, queues: Iterable[QueueRecord], now: float, *, more: int
         yield f"...and {more:,} more"
 
 
-def _spend(report: Report, limit: int) -> Iterator[str]:
-    spend = figures.spend(report.queues, limit=limit)
+def _spend(overview: Overview) -> Iterator[str]:
+    spend = overview.spend()
     yield from _title("SPEND")
     yield f" Spent: {spend.total:,} by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties"
     yield f" Spread: Gini {spend.gini:.2f}; the ten biggest spenders have {spend.top10_share:.0%}"

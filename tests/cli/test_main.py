@@ -124,7 +124,7 @@ def test_our_own_bugs_keep_their_traceback(cli: Cli, stopped: Path, monkeypatch:
     def bug(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("budgetfrontier.store.snapshot.Report.read", bug)
+    monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", bug)
     with pytest.raises(ZeroDivisionError):
         cli("report", stopped)
 

@@ -319,6 +319,6 @@ def test_ctrl_c_is_no_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("budgetfrontier.store.snapshot.Report.read", interrupted)
+    monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", interrupted)
     assert main(["report", str(stopped)]) == 130
     assert capsys.readouterr().err == ""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import re
+from collections import Counter
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import figures, html, tables, text
+from budgetfrontier.reports.figures import Overview
 from budgetfrontier.store.snapshot import Report, row
 
 NOW = 1_700_000_000.0
@@ -199,12 +204,56 @@ def test_the_report_explains_idleness(report: Report, reason: str | None) -> Non
 # -- figures
 
 
+def test_an_overview_is_what_sorting_everything_would_give() -> None:
+    rng = random.Random(11)
+    states = list(QueueState)
+    queues = [
+        queue(
+            f"{n}.test",
+            rng.choice(states),
+            id=n,
+            queued=rng.randrange(6),
+            expenditure=rng.randrange(40),
+            penalties=rng.randrange(2),
+            precedence=rng.randrange(3),
+            position=rng.randrange(10_000),
+            wake_time=NOW + rng.randrange(500),
+        )
+        for n in range(3000)
+    ]
+    seen = Overview(7)
+    assert list(seen.through(queues)) == queues
+
+    def most(key: str, some: list[QueueRecord]) -> list[QueueRecord]:
+        return sorted((q for q in some if getattr(q, key)), key=lambda q: -getattr(q, key))
+
+    assert seen.longest(7) == most("queued", queues)[:7]
+    assert seen.longest(10) == most("queued", queues)[:10]
+    for state, order in figures.ORDER.items():
+        assert seen.listed(state) == sorted((q for q in queues if q.state is state), key=order)[:7]
+    retired = [q for q in queues if q.state is QueueState.RETIRED and q.queued]
+    spend = seen.spend()
+    assert (spend.top, spend.stranding) == (most("expenditure", queues)[:7], most("queued", retired)[:7])
+    assert (spend.stranded, spend.stranding_count) == (sum(q.queued for q in retired), len(retired))
+    assert spend.total == sum(q.expenditure for q in queues)
+    assert spend.spenders == sum(q.expenditure > 0 for q in queues)
+    assert spend.penalties == sum(q.penalties for q in queues if q.expenditure)
+    assert spend.top10_share == sum(q.expenditure for q in most("expenditure", queues)[:10]) / spend.total
+    assert seen.next_wake == min(q.wake_time for q in queues if q.state is QueueState.SNOOZED)
+
+
+def test_an_overview_without_rows_still_adds_up() -> None:
+    seen = Overview(0).gather([queue(f"{n}.test", QueueState.RETIRED, queued=1, expenditure=2) for n in range(300)])
+    assert (seen.longest(0), seen.listed(QueueState.RETIRED), seen.spend().top) == ([], [], [])
+    assert (seen.spend().total, seen.spend().stranded, seen.spend().top10_share) == (600, 300, 20 / 600)
+
+
 @pytest.mark.parametrize(
     ("amounts", "expected"),
     [([], 0.0), ([0, 0], 0.0), ([5, 5, 5], 0.0), ([0, 0, 0, 8], 0.75), ([1, 3], 0.25)],
 )
 def test_gini(amounts: list[int], expected: float) -> None:
-    assert figures.gini(amounts) == pytest.approx(expected)
+    assert figures.gini(Counter(amounts)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -292,9 +341,12 @@ def test_html_tables_are_capped() -> None:
 # -- tables
 
 
+COLUMNS = ("name", "n", "why")
+
+
 def written(rows: list[dict[str, Any]], **options: Any) -> str:
     out = io.StringIO()
-    tables.write(rows, ("name", "n", "why"), out, **options)
+    tables.write([tuple(row[name] for name in COLUMNS) for row in rows], COLUMNS, out, **options)
     return out.getvalue()
 
 
@@ -310,7 +362,6 @@ def test_text_table_is_aligned() -> None:
         "a           5  -",
         "long,er  1234  before.x=1 y=2",
     ]
-    assert written(ROWS, shown=("n", "name")).splitlines()[0] == "   n  name"
 
 
 def test_json_is_one_array() -> None:
@@ -323,6 +374,79 @@ def test_csv_quotes_and_keeps_plain_data() -> None:
     assert header == ["name", "n", "why"]
     assert first == ["a", "5", ""]
     assert second[:2] == ["long,er", "1234"] and json.loads(second[2]) == ROWS[1]["why"]
+
+
+HOSTILE: list[Any] = [
+    "a,b",
+    'a"b',
+    "a\nb",
+    "a\rb",
+    "None",
+    None,
+    "{}",
+    {"x": [1, None]},
+    [],
+    "[1",
+    "",
+    " a ",
+    "é",
+    0.1,
+    1e22,
+    -3,
+    True,
+]
+
+
+def test_csv_is_what_the_csv_module_writes() -> None:
+    rng = random.Random(3)
+    rows = [tuple(rng.choices(HOSTILE, k=3)) for _ in range(2500)]
+    out, expected = io.StringIO(), io.StringIO()
+    tables.write(rows, COLUMNS, out, format="csv")
+    table = csv.writer(expected, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows([json.dumps(v) if isinstance(v, dict | list) else v for v in row] for row in rows)
+    assert out.getvalue() == expected.getvalue()
+
+
+def test_json_keeps_every_value_and_is_ascii() -> None:
+    rng = random.Random(3)
+    rows = [tuple(rng.choices(HOSTILE, k=3)) for _ in range(2500)]
+    rows.append(("\U0001f577", "\u2028", "\x7f\x80"))
+    out = io.StringIO()
+    tables.write(rows, COLUMNS, out, format="json")
+    assert json.loads(out.getvalue()) == [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    assert out.getvalue().isascii() and len(out.getvalue().splitlines()) == len(rows) + 2
+
+
+def test_a_long_text_table_is_aligned_to_its_widest_row() -> None:
+    rows = [{"name": "x" * (n % 50), "n": n, "why": "a\tb" if n == 2047 else "-"} for n in range(4000)]
+    header, *lines = written(rows).splitlines()
+    assert {line.index(str(n)) + len(str(n)) for n, line in enumerate(lines) if n > 1000} == {header.index(" n ") + 2}
+    assert lines[2047].endswith(r"a\tb")
+
+
+@pytest.mark.parametrize("format", ["text", "json", "csv"])
+def test_nothing_is_printed_before_all_is_read(format: str) -> None:
+    out = io.StringIO()
+
+    def rows(good: bool) -> Iterator[tuple[object, ...]]:
+        for n in range(5000):
+            yield "a", n, "b"
+        assert not out.getvalue()
+        if not good:
+            raise CorruptFrontier("a record cannot be read")
+
+    with pytest.raises(CorruptFrontier):
+        tables.write(rows(good=False), COLUMNS, out, format=format)
+    assert out.getvalue() == ""
+    tables.write(rows(good=True), COLUMNS, out, format=format)
+    assert out.getvalue().count("4999") == 1
+
+
+def test_a_report_in_pieces_is_the_report() -> None:
+    report = make_report(*(queue(f"{n}.test", queued=n, last_enqueued="http://é/") for n in range(2500)))
+    assert json.loads("".join(tables.json_report(report, report.queues))) == report.to_dict()
+    assert json.loads("".join(tables.json_report(report, []))) == {**report.to_dict(), "queues": []}
 
 
 def test_queue_rows_have_the_columns_of_every_report() -> None:
