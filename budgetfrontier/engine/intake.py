@@ -338,6 +338,7 @@ class Intake:
         hops = "" if via is None else via.hops + "L"
         records: list[tuple[bytes, bytes]] = []
         for queue_id, queue, group in sorted(touched):
+            before = len(records)
             start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
             found_on = None if via is None else shorten(via.url, queue.queue)
             for candidate in group:
@@ -351,6 +352,8 @@ class Intake:
                     records.append((start + pack_ordinal(ordinal ^ flip), value))
                 else:
                     records.append(_record(queue_id, candidate, ordinal))
+            if queue.out:
+                kernel.heads.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
         kernel.env.pending.putmulti(records)
         for _, queue, group in touched:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from budgetfrontier.engine import queue as rules
 from budgetfrontier.engine.force import InForce
+from budgetfrontier.engine.heads import Heads, Record
 from budgetfrontier.engine.later import Later
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
@@ -25,8 +26,8 @@ from budgetfrontier.store.records import (
     DeadRow,
     decode_uri,
     encode,
+    read,
     short_url,
-    shorten,
     tries,
     with_tries,
 )
@@ -34,6 +35,7 @@ from budgetfrontier.store.records import (
 MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
 
 _SUCCESS = Outcome.SUCCESS
+_NOTHING = (b"", b"")
 
 
 class Kernel:
@@ -45,6 +47,7 @@ class Kernel:
         self.queues = Queues(env, counters)
         self.rotation = Rotation(env, counters, self.queues)
         self.leases = Leases(env)
+        self.heads = Heads(env, self.leases)
         self.later = Later(env, counters, self.queues)
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
@@ -118,22 +121,9 @@ class Kernel:
 
     # -- the URIs of a queue
 
-    def head(self, queue: QueueRecord) -> tuple[bytes, bytes] | None:
+    def head(self, queue: QueueRecord) -> Record | None:
         """The first pending record of a queue that is not out, or its first, out or not, when all are."""
-        cursor = self.env.pending
-        prefix = keys.u32.pack(queue.id)
-        if not cursor.set_range(prefix):
-            return None
-        first = found = cursor.item()
-        if first[0][:4] != prefix:
-            return None
-        out = self.leases.keys
-        while found[0] in out:
-            cursor.next()
-            found = cursor.item()
-            if found[0][:4] != prefix:
-                return first
-        return found
+        return self.heads.first(queue.id)
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take one URI out of its queue."""
@@ -166,6 +156,7 @@ class Kernel:
             if settings.lifo:
                 ordinal = keys.MAX_ORDINAL - ordinal
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
+        self.heads.arrived(queue.id, key)
         self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
         queue.last_enqueued = short_url(value)[:LONGEST_SHOWN]
         self.arrived(queue, 1, settings, now)
@@ -213,9 +204,9 @@ class Kernel:
         leased: list[Lease] = []
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
-        pack, unpack_place = keys.u32.pack, keys.place.unpack_from
+        pack, unpack_place, out = keys.u32.pack, keys.place.unpack_from, leases.out
         trivial, settings = self.force.trivial, self.force.base
-        revision = counters.settings_revision
+        revision, concurrency = counters.settings_revision, settings.per_queue_concurrency
         activations = 0
         deadline = now + ttl
         if deadline < leases.next_expiry:
@@ -230,13 +221,14 @@ class Kernel:
             queue_id = ring[0]
             queue = cache.get(queue_id) or queues.get(queue_id)
             if queue.out:
-                key, value = self.head(queue) or (b"", b"")
+                key, value = self.heads.first(queue_id) or _NOTHING
             else:
                 cursor.set_range(pack(queue_id))
                 key, value = cursor.item()
-            uri = decode_uri(value, queue.queue)
+            uri, short, attempts, deliveries = read(value, queue.queue)
             if not trivial:
                 settings = self.force.effective.for_uri(uri.url, queue.queue)
+                concurrency = settings.per_queue_concurrency
             if queue.revision != revision:
                 self.take_budgets(queue, uri)
             if queue.balance_replenish_amount <= 0 or (
@@ -244,7 +236,7 @@ class Kernel:
             ):
                 rotation.move(queue, RETIRED)
                 continue
-            if queue.out and not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
+            if queue.out and not rules.may_lease(queue, concurrency, settings.reached):
                 rotation.move(queue, IN_PROCESS)
                 continue
             ring.popleft()
@@ -256,20 +248,16 @@ class Kernel:
                 uri.priority = keys.priority_of(inverted)
             lease_id = leases.next_id
             leases.next_id = lease_id + 1
-            lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
-            attempts, deliveries = tries(value)
-            if attempts or deliveries:
-                lease.attempt += attempts
-                lease.delivery += deliveries
-            leases.out[lease_id] = lease
+            lease = Lease(lease_id, queue.queue, uri, cost, deadline, deliveries + 1, attempts + 1, queue_id, key)
+            out[lease_id] = lease
             leases.keys.add(key)
             queue.out += 1
             queue.reserved += cost
-            queue.last_leased = shorten(uri.url, queue.queue)[:LONGEST_SHOWN]
+            queue.last_leased = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
             dirty.add(queue_id)
-            if queue.out < settings.per_queue_concurrency and rules.may_lease(
-                queue, settings.per_queue_concurrency, settings.reached
-            ):
+            if concurrency > 1:
+                self.heads.went_out(queue_id, key)
+            if queue.out < concurrency and rules.may_lease(queue, concurrency, settings.reached):
                 ring.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
             else:
@@ -324,6 +312,7 @@ class Kernel:
             self._retry(queue, key, settings, reason, retry_delay, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
+            self.heads.forget(queue_id)
         elif outcome is Outcome.DISREGARDED:
             counters.disregarded += 1
             self.remove(queue, key)
@@ -371,6 +360,7 @@ class Kernel:
             self.remove(queue, key)
             self.later.add(queue, key[4:], value, now + delay, self.next_ordinal())
         else:
+            self.heads.forget(queue.id)
             self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
 
     def count_delivery(self, lease: Lease, now: float) -> None:
@@ -386,6 +376,7 @@ class Kernel:
     def release(self, lease: Lease, now: float, *, front: bool = False) -> None:
         """End a lease that nobody finished; its queue joins the ring, at its front or its back."""
         queue = self.queues.get(lease.queue_id)
+        self.heads.forget(queue.id)
         self.leases.remove(lease)
         queue.out -= 1
         queue.reserved -= lease.cost
