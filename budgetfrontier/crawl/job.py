@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ import msgspec
 from budgetfrontier import plugins, uris
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetcher import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer, Fetcher
-from budgetfrontier.crawl.outputs import Logs, write_reports
+from budgetfrontier.crawl.outputs import Logs
 from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
 from budgetfrontier.crawl.scope import Scope, redirected_seed
@@ -35,10 +36,10 @@ from budgetfrontier.model import (
     Directive,
     Lease,
     Outcome,
-    QueueRecord,
     QueueState,
 )
-from budgetfrontier.reports.figures import counted, revival_command
+from budgetfrontier.reports import files
+from budgetfrontier.reports.figures import Overview, Spend, counted, revival_command
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import FetchSettings
 from budgetfrontier.store.snapshot import Report
@@ -93,6 +94,7 @@ class Job:
         self._bytes = 0
         self._finished = 0
         self._looked = self._reported = time.monotonic()
+        self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, settings.frontier.commit_interval)
         self._patience = settings.fetch.timeout or NO_TIMEOUT
 
@@ -122,14 +124,15 @@ class Job:
                 try:
                     await self._drive()
                 finally:
-                    for task in self._visits:
+                    left = [*self._visits, *([self._reporting] if self._reporting else [])]
+                    for task in left:
                         task.cancel()
-                    await asyncio.gather(*self._visits, return_exceptions=True)
+                    await asyncio.gather(*left, return_exceptions=True)
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
         self._frontier.commit()
-        self._conclude(self._report())
+        self._conclude(*files.write(self._folder / "frontier", self._folder / "reports"))
         return 1 if self._forced else 0
 
     # Beginning
@@ -251,8 +254,9 @@ class Job:
                 self._stopping = f"limits.{name} is reached"
         if self._progress.due:
             self._progress.show(self._frontier.summary(), in_flight=len(self._visits))
-        if every and time.monotonic() - self._reported >= every:
-            self._report()
+        if every and time.monotonic() - self._reported >= every and (self._reporting is None or self._reporting.done()):
+            self._reported = time.monotonic()
+            self._reporting = asyncio.create_task(self._report())
 
     # One visit
 
@@ -348,13 +352,30 @@ class Job:
 
     # Reports and the end
 
-    def _report(self) -> Report:
-        report = self._frontier.report()
-        write_reports(self._folder / "reports", report)
-        self._reported = time.monotonic()
-        return report
+    async def _report(self) -> None:
+        """Write the reports, as of the last commit, in a process of its own: many queues would hold up this one."""
+        module, frontier, folder = files.__name__, self._folder / "frontier", self._folder / "reports"
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", module, frontier, folder),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for this process to handle
+            )
+        except OSError as e:
+            log.warning("the reports were not written: %s", e)
+            return
+        try:
+            _, errors = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            log.warning("the reports were not written: %s", errors.decode(errors="replace").strip().rpartition("\n")[2])
 
-    def _conclude(self, report: Report) -> None:
+    def _conclude(self, report: Report, overview: Overview) -> None:
         """Say how the crawl stands, and what would go on with it."""
         say, summary = self._progress.say, report.totals
         self._progress.show(summary, in_flight=0)
@@ -366,26 +387,24 @@ class Job:
         elif self._stopping:
             say(f"stopped: {self._stopping}; {again}")
         elif summary.state is CrawlState.PAUSED:
-            self._say_retired([row for row in report.queues if row.state is QueueState.RETIRED])
+            self._say_retired(summary.queues[QueueState.RETIRED], overview.spend())
         else:
             say(f"crawl {summary.state.lower()}")
 
-    def _say_retired(self, retired: list[QueueRecord]) -> None:
+    def _say_retired(self, count: int, spend: Spend) -> None:
         say = self._progress.say
-        if not retired:
+        if not count:
             say("paused at finish: everything is crawled; add seeds and run the same command to go on, or terminate")
             return
-        retired.sort(key=lambda row: -row.queued)
         replenish = self._settings.frontier.balance_replenish_amount
-        verb = "is" if len(retired) == 1 else "are"
-        held = counted(sum(row.queued for row in retired), "URI")
-        say(f"paused at finish: {counted(len(retired), 'queue')} {verb} retired, with {held}")
-        for row in retired[:_LISTED]:
+        verb = "is" if count == 1 else "are"
+        say(f"paused at finish: {counted(count, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}")
+        for row in spend.stranding[:_LISTED]:
             spent = f"spent {row.expenditure} of {row.total_budget}"
             say(f"  {row.queue}: {counted(row.queued, 'URI')}, {spent}; to revive it:")
             say(f"    {revival_command(row, str(self._folder), replenish=replenish)}")
-        if len(retired) > _LISTED:
-            say(f"  ...and {len(retired) - _LISTED} more: budgetfrontier queues {self._folder} --state RETIRED")
+        if (more := count - len(spend.stranding[:_LISTED])) > 0:
+            say(f"  ...and {more} more: budgetfrontier queues {self._folder} --state RETIRED")
         say("then run the same command again")
 
 

@@ -1,4 +1,4 @@
-"""What a crawl leaves behind: crawl.log in Heritrix's columns, pages and links as JSON lines, the frontier report.
+"""What a crawl writes down as it goes: crawl.log in Heritrix's columns, pages and links as JSON lines.
 
 A line is written before the frontier finishes its URI: what the frontier calls done is in the logs. After a crash, what
 was not committed is fetched again and then stands twice.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -20,9 +19,7 @@ import msgspec
 
 from budgetfrontier.crawl.fetcher import Answer
 from budgetfrontier.model import Lease, Outcome
-from budgetfrontier.reports import text
 from budgetfrontier.settings.schema import OutputSettings
-from budgetfrontier.store.snapshot import Report
 
 _NO_FIELD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
@@ -59,18 +56,6 @@ class Logs:
         if self._links is not None:
             for target, hop in links:
                 _write_json(self._links, {"from": url, "to": target, "hop": hop})
-
-
-def write_reports(folder: Path, report: Report) -> None:
-    """Write frontier.txt and frontier.json; readers find the old one or the new one, whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (
-        ("frontier.txt", text.render(report).encode()),
-        ("frontier.json", msgspec.json.encode(report.to_dict())),
-    ):
-        partial = folder / f"{name}.partial"
-        partial.write_bytes(content)
-        os.replace(partial, folder / name)
 
 
 def crawl_line(lease: Lease, answer: Answer, *, now: datetime, digest: str, slot: int) -> str:

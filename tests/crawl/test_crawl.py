@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -306,6 +308,22 @@ def test_a_terminated_crawl_is_over(tmp_path: Path) -> None:
             frontier.terminate()
         code, said = run(site.settings(HOME), tmp_path)
     assert code == 1 and "terminated" in said and not site.hits
+
+
+def test_reports_that_cannot_be_written_meanwhile_stop_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slowly() -> web.StreamResponse:
+        time.sleep(0.3)
+        return web.Response(text="")
+
+    for broken, reason in (("/nonexistent/python", "No such file"), ("/bin/false", "not written")):
+        monkeypatch.setattr(sys, "executable", broken)
+        with Site(dict.fromkeys(("a.test/", "a.test/1"), slowly)) as site:
+            settings = site.settings(HOME, "http://a.test/1", reports={"every": 0.01}, fetch={"robots": "ignore"})
+            code, _ = run(settings, tmp_path / Path(broken).name)
+        assert code == 0 and reason in caplog.text
+        assert "Frontier report" in (tmp_path / Path(broken).name / "reports/frontier.txt").read_text()
 
 
 def test_a_bug_in_one_visit_ends_that_visit_only(

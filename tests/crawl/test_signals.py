@@ -133,6 +133,28 @@ def test_sigterm_stops_it_as_ctrl_c_does(tmp_path: Path) -> None:
     assert code == 0 and "stopped: interrupted" in said
 
 
+def test_reports_are_written_while_it_crawls_and_are_whole_at_any_time(tmp_path: Path) -> None:
+    folder = tmp_path / "job/reports"
+    seen: set[float] = set()
+    with Endless() as site, started(site, tmp_path, "http://a.test/0", reports={"every": 0.05}) as process:
+
+        def read() -> bool:
+            if (folder / "frontier.json").exists():
+                report = json.loads((folder / "frontier.json").read_text())
+                assert report["state"] == "RUNNING" and [row["queue"] for row in report["queues"]] == ["a.test"]
+                assert "RUN - 1 URI queues" in (folder / "frontier.txt").read_text()
+                seen.add(report["generated"])
+            return len(seen) == 3
+
+        until(read, process)
+        process.send_signal(signal.SIGINT)
+        code, said = end(process)
+    assert code == 0 and "Traceback" not in said
+    last = json.loads((folder / "frontier.json").read_text())
+    assert last["generated"] > max(seen) and last["totals"]["in_process"] == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["frontier.json", "frontier.txt"]
+
+
 def test_commands_reach_a_running_crawl(tmp_path: Path) -> None:
     frontier = tmp_path / "job/frontier"
     with Endless() as site:

@@ -1,0 +1,36 @@
+"""The reports as files, `frontier.txt` and `frontier.json`: `python -m budgetfrontier.reports.files FRONTIER FOLDER`.
+
+A crawl runs this in a process of its own: a report of a million queues takes seconds, which would hold up its engine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from budgetfrontier.reports import tables, text
+from budgetfrontier.reports.figures import Overview
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.snapshot import Report
+
+
+def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
+    """Write both reports as of the last commit; return what they say, without the rows.
+
+    Whoever looks finds the old ones or the new ones, whole.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    overview = Overview(20)
+    with Reader(frontier) as reader, (folder / "frontier.json.partial").open("w", encoding="ascii") as out:
+        with reader.scan() as (head, rows):
+            out.writelines(tables.json_report(head, overview.through(rows)))
+        out.write("\n")
+    (folder / "frontier.txt.partial").write_text(text.render(head, overview=overview), encoding="utf-8")
+    for name in ("frontier.txt", "frontier.json"):
+        os.replace(folder / f"{name}.partial", folder / name)
+    return head, overview
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))
