@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth clean
+.PHONY: help demo test check format wheel-check docs bench growth plots clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make docs         build docs/_build/html"
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
+	@echo "make plots        put the newest figures of both into docs/explanation"
 	@echo "make clean        remove what was built, not .venv"
 
 $(BIN)/python:
@@ -62,6 +63,9 @@ bench: $(VENV)/.stamp-bench
 
 growth: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+plots: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.publish $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
     parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib and Redis")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the table is written")
+    parser.add_argument("--results", type=Path, help="where the table is written (default: benchmarks/results)")
     options = parser.parse_args()
     if machine.file_system(options.folder) in ON_MEMORY:
         parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
@@ -68,7 +68,8 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     about["load after"] = machine.load()
-    write(options.results, about, rounds)
+    results = options.results or (HERE / "results" if options.scale == 1 and others else None)  # a part is printed only
+    write(results, about, rounds)
 
 
 def available() -> list[str]:
@@ -106,7 +107,7 @@ def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.
     return rounds
 
 
-def write(results: Path, about: dict[str, str], rounds: list[table.Round]) -> None:
+def write(results: Path | None, about: dict[str, str], rounds: list[table.Round]) -> None:
     """Print the table, and write it with all that was measured."""
     now = datetime.now(UTC)
     found = table.results(ROWS, rounds)
@@ -127,12 +128,14 @@ def write(results: Path, about: dict[str, str], rounds: list[table.Round]) -> No
             "",
         ]
     )
+    print(text)
+    if results is None:
+        return
     results.mkdir(parents=True, exist_ok=True)
     target = results / f"{now:%Y-%m-%d}-{machine.slug()}"
     target.with_suffix(".md").write_text(text)
     record = {"date": f"{now:%Y-%m-%dT%H:%MZ}", "machine": about, "table": found, "rounds": rounds}
     target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    print(text)
 
 
 if __name__ == "__main__":

@@ -30,18 +30,20 @@ def _of_scrapy(kind: str) -> list[str]:
 def _speed() -> Iterator[Row]:
     floors = "floor", "sorted floor"
     yield Row("schedule, 1,000 at a time", of("schedule"))
-    yield Row("share of the faster floor", _ratio("schedule", *floors), "x", at_least=0.5)
+    yield Row("schedule / the faster floor", _ratio("schedule", *floors), "x", at_least=0.5)
     for kind, least in (("memory", None), ("JOBDIR", 12.0)):
-        yield Row(f"to Scrapy, {kind}, the faster queue", _ratio("schedule", *_of_scrapy(kind)), "x", at_least=least)
+        yield Row(
+            f"schedule / Scrapy's faster queue, {kind}", _ratio("schedule", *_of_scrapy(kind)), "x", at_least=least
+        )
     yield Row("schedule, one at a time", of("schedule singly"))
     yield Row("schedule, :memory:", of("schedule in memory"))
-    for held, order in (("", "10,000 hosts in rotation"), (" held", "hosts one after the other")):
+    for held, order in (("", "10,000 hosts in rotation"), (" held", "one host after the other")):
         drain = f"drain{held}"
         yield Row(f"lease + finish, 64 at a time, {order}", of(drain), at_least=300_000)
-        yield Row("share of the floor", _ratio(drain, f"floor {drain}"), "x")
+        yield Row("lease + finish / the floor", _ratio(drain, f"floor {drain}"), "x")
         for kind, least in (("memory", 1.0), ("JOBDIR", 4.5)):
             ratio = _ratio(drain, *_of_scrapy(kind), name="taken_per_second")
-            yield Row(f"to Scrapy, {kind}, the faster queue", ratio, "x", at_least=least)
+            yield Row(f"lease + finish / Scrapy's faster queue, {kind}", ratio, "x", at_least=least)
         yield Row(f"lease + finish, one at a time, {order}", of(f"{drain} singly"))
     yield Row("lease + finish, 64 at a time, :memory:", of("drain in memory"))
     yield Row("schedule, per second of processor time", of("schedule", "per_cpu_second"))
@@ -51,7 +53,7 @@ def _speed() -> Iterator[Row]:
 def _calls() -> Iterator[Row]:
     for call, measurement, most in (
         ("lease(1) + finish, rotation", "drain singly", 40.0),
-        ("lease(1) + finish, one after the other", "drain held singly", 40.0),
+        ("lease(1) + finish, one host", "drain held singly", 40.0),
         ("schedule", "schedule singly", None),
     ):
         for name in ("p50", "p99", "max"):

@@ -42,6 +42,9 @@ SECONDS = 6.0  # of each
 
 PARTS = ("sizes", "hosts", "stalls")
 
+MEMORY = 200.0  # MiB at the most
+BYTES = 200.0  # a pending URL at the most
+
 Point = dict[str, Any]
 """What ours and the floor did in one leg."""
 
@@ -203,6 +206,13 @@ def summary(points: list[Point], size: int) -> dict[str, float]:
     }
 
 
+def by_hosts(record: dict[str, Any]) -> list[dict[str, float]]:
+    """What was found with more and fewer hosts, and with the usual number at the same size."""
+    others = record["hosts"]
+    usual = min(record["sizes"], key=lambda size: abs(size["pending"] - others[0]["pending"])) if others else None
+    return sorted([*others, *filter(None, [usual])], key=lambda size: size["hosts"])
+
+
 COLUMNS = {
     "pending": ("URLs pending", ""),
     "hosts": ("hosts", ""),
@@ -244,11 +254,11 @@ ROWS = (
     Row("links a second, 3,000,000 URLs pending", of("3,000,000", "rate"), at_least=200_000),
     Row("links a second, 10,000,000 URLs pending", of("10,000,000", "rate"), at_least=120_000),
     Row("share of the floor, the least of all sizes and hosts", of("least", "share"), "x", at_least=0.5),
-    Row("anonymous memory, the most of all", of("most", "peak"), "MiB", at_most=200),
+    Row("anonymous memory, the most of all", of("most", "peak"), "MiB", at_most=MEMORY),
     Row("opening again, the slowest of all", of("most", "reopen"), "s", at_most=1),
-    Row("file, bytes a pending URL, 10,000,000 pending", of("10,000,000", "file"), "B", at_most=200),
+    Row("file, bytes a pending URL, 10,000,000 pending", of("10,000,000", "file"), "B", at_most=BYTES),
     Row("the same, the most of all sizes and hosts", of("most", "file"), "B"),
-    Row("250,000 snoozed queues: anonymous memory", of("snooze", "peak"), "MiB", at_most=200),
+    Row("250,000 snoozed queues: anonymous memory", of("snooze", "peak"), "MiB", at_most=MEMORY),
     Row("250,000 snoozed queues: opening again", of("wake", "reopen"), "s", at_most=1),
     Row("250,000 snoozed queues fall due at once: longest call", of("wake", "ms"), "ms", at_most=50),
     Row("adjust revives 300,000 queues: longest call", of("revive", "ms"), "ms", at_most=50),
@@ -258,7 +268,7 @@ ROWS = (
 )
 
 
-def write(results: Path, record: dict[str, Any]) -> None:
+def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
     about = record["machine"]
     parts = [
@@ -269,11 +279,15 @@ def write(results: Path, record: dict[str, Any]) -> None:
         table.markdown(targets(record)),
     ]
     text = "\n\n".join(filter(None, parts)) + "\n"
+    print(text)
+    if results is None:
+        return
     results.mkdir(parents=True, exist_ok=True)
     target = results / f"growth-{record['date'][:10]}-{machine.slug()}"
     target.with_suffix(".md").write_text(text)
-    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    print(text)
+    points = ",\n".join(json.dumps(point) for point in record["points"])  # a line each
+    whole = json.dumps(record | {"points": []}, indent=1).replace('"points": []', f'"points": [\n{points}\n]')
+    target.with_suffix(".json").write_text(whole + "\n")
 
 
 def measure(folder: Path, parts: list[str], largest: int, scale: float, core: int, other: int) -> dict[str, Any]:
@@ -312,7 +326,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
     parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the tables are written")
+    parser.add_argument("--results", type=Path, help="where the tables are written (default: benchmarks/results)")
     options = parser.parse_args()
     if machine.file_system(options.folder) in ON_MEMORY:
         parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
@@ -327,7 +341,9 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     about["load after"] = machine.load()
-    write(options.results, {"date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record)
+    whole = options.scale == 1 and options.parts == PARTS and options.largest >= SIZES[-1]
+    results = options.results or (HERE / "results" if whole else None)  # a part is printed only
+    write(results, {"date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record)
 
 
 if __name__ == "__main__":

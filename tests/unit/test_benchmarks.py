@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
-from benchmarks import redis_peer
+from benchmarks import growth, plots, publish, redis_peer
 from benchmarks.__main__ import EACH_ROUND, QUEUELIB, REDIS, SCRAPY
 from benchmarks.figures import ROWS
 from benchmarks.floor import Floor
@@ -140,3 +142,68 @@ def test_redis_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(redis_peer, "find_spec", lambda name: None)
     assert redis_peer.missing() == "redis-server and redis-py"
+
+
+def leg(size: int, seconds: float, **more: Any) -> dict[str, Any]:
+    """What a contestant says of a leg that ended with so many URLs pending."""
+    figures = {"pending": size, "links": size, "seconds": seconds, "peak": 50.0, "committing": [0.1, 0.2]}
+    return figures | {"file": 200 * size, "live": {"pending": 90 * size, "seen": 30 * size}} | more
+
+
+def grown() -> dict[str, Any]:
+    """A record of `make growth` in which ours is twice as slow as the floor."""
+    points: list[growth.Point] = []
+    for end in growth.ends_of_legs(10, [1000, 4000]):
+        point: growth.Point = {"hosts": 10, "size": end, "ours": leg(end, 2.0), "floor": leg(end, 1.0)}
+        if end in (1000, 4000):
+            point["drain"] = {"finished": 100, "seconds": 0.5, "reopen": 0.25, "peak": 60.0}
+            point["floor drain"] = {"taken": 100, "seconds": 0.1}
+        points.append(point)
+    sizes = [growth.summary(points, size) for size in (1000, 4000)]
+    about = dict.fromkeys(
+        ("commit", "processor", "cores", "memory", "file system", "python", "lmdb", "load before", "load after"), "1"
+    )
+    more = {"hosts": [sizes[1] | {"hosts": 100.0}], "stalls": {"wake": {"longest": 0.06, "reopen": 0.5}}, "reports": {}}
+    return {"date": "2026-01-01T00:00Z", "machine": about, "sizes": sizes, "points": points, **more}
+
+
+def test_the_rate_at_a_size_is_that_since_half_of_it() -> None:
+    assert growth.ends_of_legs(10, [1000, 4000]) == [500, 750, 1000, 2000, 3000, 4000]
+    assert growth.ends_of_legs(0, [2_000_000]) == [1_000_000, 1_500_000, 2_000_000]
+    last = grown()["sizes"][1]
+    assert (last["rate"], last["floor_rate"], last["share"]) == (7000 / 4, 7000 / 2, 0.5)
+    assert (last["peak"], last["commit_p50"], last["commit_max"]) == (60.0, 100.0, 200.0)
+    assert (last["file"], last["live"], last["drain"], last["floor_drain"]) == (200.0, 120.0, 200.0, 1000.0)
+
+
+def test_growth_says_which_targets_were_reached() -> None:
+    reached = {row["figure"]: row["reached"] for row in growth.targets(grown())}
+    assert reached["share of the floor, the least of all sizes and hosts"] is True
+    assert reached["opening again, the slowest of all"] is True
+    assert reached["250,000 snoozed queues fall due at once: longest call"] is False
+
+
+def test_tables_take_their_place_in_a_page() -> None:
+    page = "before\n<!-- table: one -->\nold\n<!-- end -->\n\n<!-- table: two -->\nold\n<!-- end -->\nafter\n"
+    filled = publish.fill(page, {"one": "| new |"})
+    assert filled == page.replace("one -->\nold\n", "one -->\n\n| new |\n\n")
+    assert publish.fill(filled, {"one": "| new |"}) == filled
+
+
+def test_the_pages_have_a_place_for_every_table() -> None:
+    named = re.findall("<!-- table: (.*) -->", "".join((publish.PAGES / name).read_text() for name in publish.FILLED))
+    assert set(publish.of_growth(grown())) == {name for name in named if name.startswith("growth")}
+    bench = {name for name in named if name.startswith("bench")}
+    assert bench == {"bench origin", "bench peers", "bench targets"}
+
+
+def test_the_same_figures_give_the_same_files(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    first = plots.draw(grown(), tmp_path / "first")
+    again = plots.draw(grown(), tmp_path / "again")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    shown = re.findall(r"figures/([\w-]+\.svg)", (publish.PAGES / "growth.md").read_text())
+    assert {path.name for path in first} == set(shown)
+    text = first[0].read_text()
+    assert ">URLs pending (million)<" in text
+    assert ">links (thousand a second)<" in text

@@ -1,0 +1,139 @@
+"""The curves of `make growth`, as SVG: the same file for the same figures, and dark text on white in any theme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.growth import BYTES, MEMORY, Point, by_hosts
+
+OURS, FLOOR, LIMIT = "#1f6feb", "#b35900", "#6e7781"
+STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.edgecolor": "#57606a",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "grid.color": "#d8dee4",
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 3,
+    "svg.fonttype": "none",  # text stays text: small files, and readable ones
+    "svg.hashsalt": "budgetfrontier",
+}
+CONTESTANTS = ("floor", "bare LMDB", FLOOR), ("ours", "budgetfrontier", OURS)
+MILLION, THOUSAND = 1e6, 1e3
+PENDING = "URLs pending (million)"
+
+
+class Figure:
+    """One plot with its axes."""
+
+    def __init__(self, across: str, up: str, *, logarithmic: bool = False) -> None:
+        from matplotlib.figure import Figure as Canvas
+
+        self._canvas = Canvas(figsize=(6.4, 3.2), layout="constrained")
+        self._axes = self._canvas.add_subplot()
+        self._axes.set_xlabel(across)
+        self._axes.set_ylabel(up)
+        if logarithmic:
+            self._axes.set_xscale("log")
+
+    def line(self, points: Iterable[tuple[float, float]], label: str, color: str, style: str = "-") -> None:
+        """A curve."""
+        xs, ys = zip(*points, strict=True)
+        self._axes.plot(xs, ys, style, color=color, label=label, marker="o" if style == "-" else None)
+
+    def limit(self, value: float, label: str) -> None:
+        """What may not be crossed."""
+        self._axes.axhline(value, color=LIMIT, linestyle=":", label=label)
+
+    def save(self, path: Path) -> None:
+        """Write it, from zero upwards."""
+        self._axes.set_ylim(bottom=0)
+        self._axes.legend()
+        self._canvas.savefig(path, metadata={"Date": None, "Creator": None}, facecolor="white")
+
+
+def draw(record: dict[str, Any], folder: Path) -> list[Path]:
+    """Write the figures of a record of `make growth`; returns the files."""
+    import matplotlib
+
+    points = [point for point in record["points"] if point["hosts"] == record["sizes"][0]["hosts"]]
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    with matplotlib.rc_context(STYLE):
+        figures = {
+            "schedule": _schedule(points),
+            "commits": _commits(points),
+            "drain": _drain(record["sizes"]),
+            "hosts": _hosts(by_hosts(record)),
+            "memory": _memory(points),
+            "bytes": _bytes(points),
+        }
+        for name, figure in figures.items():
+            written.append(folder / f"growth-{name}.svg")
+            figure.save(written[-1])
+    return written
+
+
+def _schedule(points: list[Point]) -> Figure:
+    figure = Figure(PENDING, "links (thousand a second)")
+    figure.line(_across(points, "floor", _rate), "bare LMDB", FLOOR)
+    figure.line(_across(points, "floor", lambda leg: _rate(leg) / 2), "half of it", FLOOR, ":")
+    figure.line(_across(points, "ours", _rate), "budgetfrontier", OURS)
+    return figure
+
+
+def _commits(points: list[Point]) -> Figure:
+    figure = Figure(PENDING, "time spent in commits (%)")
+    for name, label, color in CONTESTANTS:
+        figure.line(_across(points, name, lambda leg: 100 * sum(leg["committing"]) / leg["seconds"]), label, color)
+    return figure
+
+
+def _drain(sizes: list[dict[str, float]]) -> Figure:
+    figure = Figure("URLs pending", "URLs (thousand a second)", logarithmic=True)
+    for name, label, color in (
+        ("floor_drain", "bare LMDB: taken", FLOOR),
+        ("drain", "budgetfrontier: leased and finished", OURS),
+    ):
+        figure.line([(size["pending"], size[name] / THOUSAND) for size in sizes], label, color)
+    return figure
+
+
+def _hosts(sizes: list[dict[str, float]]) -> Figure:
+    figure = Figure("hosts", "links (thousand a second)", logarithmic=True)
+    floor = [(size["hosts"], size["floor_rate"] / THOUSAND) for size in sizes]
+    figure.line(floor, "bare LMDB", FLOOR)
+    figure.line([(hosts, rate / 2) for hosts, rate in floor], "half of it", FLOOR, ":")
+    figure.line([(size["hosts"], size["rate"] / THOUSAND) for size in sizes], "budgetfrontier", OURS)
+    return figure
+
+
+def _memory(points: list[Point]) -> Figure:
+    figure = Figure(PENDING, "anonymous memory (MiB)")
+    for name, label, color in CONTESTANTS:
+        figure.line(_across(points, name, lambda leg: leg["peak"]), label, color)
+    figure.limit(MEMORY, "target: at most")
+    return figure
+
+
+def _bytes(points: list[Point]) -> Figure:
+    figure = Figure(PENDING, "bytes a pending URL")
+    for name, label, color in CONTESTANTS:
+        figure.line(_across(points, name, lambda leg: leg["file"] / leg["pending"]), f"{label}: file", color)
+        in_use = _across(points, name, lambda leg: sum(leg["live"].values()) / leg["pending"])
+        figure.line(in_use, f"{label}: pages in use", color, "--")
+    figure.limit(BYTES, "target: at most")
+    return figure
+
+
+def _rate(leg: dict[str, Any]) -> float:
+    return float(leg["links"] / leg["seconds"] / THOUSAND)
+
+
+def _across(points: list[Point], name: str, value: Callable[[dict[str, Any]], float]) -> list[tuple[float, float]]:
+    return [(point[name]["pending"] / MILLION, value(point[name])) for point in points]

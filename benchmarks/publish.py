@@ -1,0 +1,131 @@
+"""Put the newest results into the documentation: `python -m benchmarks.publish` (or `make plots`).
+
+Figures are drawn into `docs/explanation/figures`; tables replace what stands in the pages between a line
+`<!-- table: NAME -->` and one `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import growth, plots, table
+from benchmarks.figures import ROWS
+
+HERE = Path(__file__).parent
+PAGES = HERE.parent / "docs" / "explanation"
+FILLED = ("speed.md", "growth.md")
+
+MARKS = re.compile(r"(?<=^<!-- table: )([\w ]+)( -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
+
+
+def fill(page: str, tables: dict[str, str]) -> str:
+    """A page with its tables replaced; one that is not given is left as it was."""
+
+    def replaced(found: re.Match[str]) -> str:
+        name, end = found.groups()
+        return f"{name}{end}\n{tables[name]}\n\n" if name in tables else found[0]
+
+    return MARKS.sub(replaced, page)
+
+
+def origin(record: dict[str, Any]) -> str:
+    """When and where a record was measured, in a sentence."""
+    about = record["machine"]
+    return (
+        f"Measured on {record['date'][:10]} at commit {about['commit']}: {about['processor']}, "
+        f"{about['cores'].partition(',')[0]} cores of which one worked, "
+        f"{about['memory']} of memory, {about['file system']}, {about['python']}, LMDB {about['lmdb'].split()[-1]}; "
+        f"load {about['load before']} before and {about['load after']} after."
+        + (f" Scale {about['scale']}." if "scale" in about else "")
+    )
+
+
+def of_growth(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of `make growth`."""
+    return {
+        "growth origin": origin(record),
+        "growth sizes": growth.overview(record["sizes"]),
+        "growth hosts": growth.overview(growth.by_hosts(record)),
+        "growth targets": table.markdown(growth.targets(record)),
+    }
+
+
+PUT, TAKEN = "per_second", "taken_per_second"
+SCRAPY_QUEUES = (
+    ("Scrapy, in memory, its default queue", "scrapy in memory, default"),
+    ("Scrapy, in memory, its plain queue", "scrapy in memory, plain"),
+    ("Scrapy, JOBDIR, its default queue", "scrapy JOBDIR, default"),
+    ("Scrapy, JOBDIR, its plain queue", "scrapy JOBDIR, plain"),
+    ("queuelib alone, FIFO on disk", "queuelib FIFO"),
+    ("queuelib alone, LIFO on disk", "queuelib LIFO"),
+)
+
+
+def of_bench(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of `make bench`."""
+    found = table.results(ROWS, record["rounds"])
+    return {
+        "bench origin": origin(record),
+        "bench peers": _peers(record["rounds"]),
+        "bench targets": table.markdown([row for row in found if row["target"]]),
+    }
+
+
+def _peers(rounds: list[table.Round]) -> str:
+    def rate(measurement: str, name: str = PUT) -> str:
+        values = [figures[measurement][name] for figures in rounds if measurement in figures]
+        return table.number(median(values), "/s") if values else ""
+
+    floor = max(("floor", "sorted floor"), key=lambda name: median(figures[name][PUT] for figures in rounds))
+    lines = [
+        ["", "put singly", "in batches", "taken singly", "in batches", "synced to disk"],
+        _line("budgetfrontier", rate("schedule singly"), rate("schedule"), rate("drain singly"), rate("drain"), "yes"),
+        _line("budgetfrontier, `:memory:`", "", rate("schedule in memory"), "", rate("drain in memory"), "no"),
+        _line("bare LMDB", "", rate(floor), "", rate("floor drain"), "yes"),
+        *(_line(title, rate(name), "", rate(name, TAKEN), "", "no") for title, name in SCRAPY_QUEUES),
+    ]
+    for title, name, synced in (
+        ("Redis, in memory", "redis in memory", "no"),
+        ("Redis, append-only file", "redis appending", "each second"),
+    ):
+        piped = rate(name, "piped_per_second"), rate(name, "piped_taken_per_second")
+        lines.append(_line(title, rate(name), piped[0], rate(name, TAKEN), piped[1], synced))
+    return table.grid(lines)
+
+
+def _line(*cells: str) -> list[str]:
+    return list(cells)
+
+
+def newest(results: Path, pattern: str) -> dict[str, Any] | None:
+    """The record that was measured last."""
+    records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in results.glob(pattern)]
+    return max(records, key=lambda record: record["date"], default=None)
+
+
+def main() -> None:
+    """Parse the arguments and write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the results are")
+    parser.add_argument("--pages", type=Path, default=PAGES, help="the folder of speed.md and growth.md")
+    options = parser.parse_args()
+    tables: dict[str, str] = {}
+    record = newest(options.results, "growth-*.json")
+    if record is not None:
+        tables |= of_growth(record)
+        plots.draw(record, options.pages / "figures")
+    record = newest(options.results, "[0-9]*.json")
+    if record is not None:
+        tables |= of_bench(record)
+    for page in FILLED:
+        path = options.pages / page
+        path.write_text(fill(path.read_text(), tables))
+
+
+if __name__ == "__main__":
+    main()
