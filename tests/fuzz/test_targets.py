@@ -1,0 +1,41 @@
+"""The fuzz targets in CI: what Hypothesis draws, and what was worth keeping. By hand: `python -m tests.fuzz`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.targets import TARGETS, corpus
+
+SLOW = {"batches"}  # those that open frontiers
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_whatever_hypothesis_draws(name: str) -> None:
+    target = TARGETS[name]
+    examples = settings().max_examples // (4 if name in SLOW else 1)
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(target.strategy)
+    def check(drawn: Any) -> None:
+        target.check(drawn)
+
+    check()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(suppress_health_check=list(HealthCheck))
+@given(raw=st.binary(max_size=200))
+def test_whatever_a_fuzzer_gives_can_be_read(name: str, raw: bytes) -> None:
+    TARGETS[name].read(raw)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_was_worth_keeping(name: str) -> None:
+    kept = corpus(name)
+    assert kept
+    for path in kept:
+        TARGETS[name].check(TARGETS[name].read(path.read_bytes()))

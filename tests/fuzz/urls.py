@@ -1,0 +1,309 @@
+"""Fuzzed: URLs, each alone and in batches.
+
+A batch is the harder test: `engine/intake.py` skips the URL parser and the canonical form where it can. What it admits
+is compared with what those two say of each URL by itself, and with a frontier that is given one CrawlUri at a time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from hypothesis import strategies as st
+
+from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import intake
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.model import Tally
+from budgetfrontier.policies import assignment
+from budgetfrontier.settings import policies
+from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.store import keys, snapshot
+from tests.fuzz.target import Target, text
+from tests.support import START, make_settings
+
+REASONS = {"empty", "too-long", "scheme", "host", "port", "syntax", "encoding"}
+
+# -- URLs near the plain form, with a twist here and there
+
+AUTHORITIES = (
+    "https://a.test", "http://a.test", "https://www.a.test", "https://a.test:8080", "https://b.test", "http://b.test:81",
+    "https://u:p@a.test", "http://127.0.0.1", "https://[::1]:81", "https://xn--bcher-kva.test", "https://a.test.",
+    "https://a.b.co.uk", "http://a",
+)  # fmt: skip
+TWISTED = (
+    "HTTPS://a.test", "https://A.test", "https://a.test:443", "http://a.test:80", "https://a.test:080", "https:/a.test",
+    "https:a.test", "https:\\\\a.test", "https:///a.test", " https://a.test", "ht\ntps://a.test", "https://a.test\t",
+    "https://a%2etest", "https://bücher.test", "https://a\u3002test", "//a.test", "ftp://a.test", "", "https://",
+    "http:///", "https://127.1", "https://0x7f.1", "https://@a.test", "https://:@a.test", "https://a.test:", "a.test",
+    "https://a.tes", "https://a.test@b.test", "https://u@a.test", "https://a.test\\", "https://a.test:0",
+    "https://a.test:99999", "https://a b.test", "https://[::1", "https://a.test\0", "https://\ud800.test",
+    f"https://{'h' * 250}.test:8080", f"https://{'u' * 600}@a.test",
+)  # fmt: skip
+SEGMENTS = (
+    "", "a", "b", "A", "x.y", "a-_~b", "..", ".", "%2e", ".%2E", ".x", "x.", "...", "%7e", "%41", "%2f", "%zz", "%",
+    "é", " ", "\t", "\n", "\\", "^", "|", "[", "]", "'", '"', "<", "`", "{", "@", ":", "a:b", "+", ",", "!", "*", "$",
+    "=", "&", ";", "(", ")", "\0", "\x1f", "\x7f", "\xa0", "\u2028", "\ud800", "😀", "%F0%9f", "a;jsessionid=0",
+    "www.a.test", "(S(abcdefghijklmnopqrstuvwx))", "(abcdefghijklmnopqrstuvwx)", "//", "a" * 600, "a" * 8175,
+)  # fmt: skip
+ARGUMENTS = (
+    "", "a=1", "b=2", "A=1", "a", "=", "=1", "a=", "a=b=c", "utm_source=x", "UTM_Source=x", "gclid=1", "sid=1",
+    "cfid=2", f"sid={'a1' * 16}", f"SID={'0' * 32}", "PHPSESSID=3", "a=%41", "%61=1", "a=%2e", "a=/.", "a=/../b",
+    "a=?b", "a='", "a=é", "a=%c3", "a= ", "a=\t", "a=:+,!*$@", "a=;()[]|^",
+    'a="', "a=<>", "a=`{}", "a=\\", "a=\ud800", "a=\0",
+    "a=#", "?", "aspsessionidabc=1", "%75tm_x=1", "a=" + "1" * 600,
+)  # fmt: skip
+
+
+def mostly(common: tuple[str, ...], rare: tuple[str, ...]) -> st.SearchStrategy[str]:
+    """One of the common most times, one of the rare sometimes."""
+    return st.integers(0, 5).flatmap(lambda n: st.sampled_from(rare if n == 5 else common))
+
+
+near_plain = st.builds(
+    "{}{}{}{}".format,
+    mostly(AUTHORITIES[:3], AUTHORITIES + TWISTED),
+    st.lists(mostly(("a", "b"), SEGMENTS), max_size=3).map(lambda parts: "".join(f"/{part}" for part in parts)),
+    st.one_of(
+        st.just(""),
+        st.lists(mostly(("a=1", "b=2", "utm_source=x"), ARGUMENTS), max_size=3).map("&".join).map("?{}".format),
+    ),
+    mostly(("",), ("#", "#top", "#/.?", " ", "\n", "\0")),
+)
+any_text = st.text(st.characters(exclude_categories=()), max_size=40)
+odd_text = st.text(st.sampled_from("aZ09.-_~%/\\?#@:[]&=;+ \t\n\x00\x7fé\u200d\u3002\ud800☃"), max_size=20)
+any_url = st.one_of(
+    near_plain, st.builds("{}{}".format, near_plain, odd_text), any_text, odd_text.map("http://{}".format)
+)
+
+# -- each alone
+
+CANONICALIZATIONS: list[Any] = [
+    plugins.resolve("canonicalization", {"standard": options})
+    for options in (
+        {},
+        {"strip_userinfo": False, "strip_www": False, "strip_session_ids": False, "strip_tracking": False},
+        {"sort_query": False, "ignore_params": ["a"]},
+        {"keep_params": ["a", "sid"]},
+    )
+]
+ASSIGNMENTS = [plugins.resolve("assignment", name) for name in plugins.known("assignment")]
+RULES: list[dict[str, Any]] = [
+    {"when": "depth", "add-each": 1},
+    {"when": "query-args", "over": 1, "add": 1},
+    {"when": "repeated-segments", "over": 1, "add-each": 2},
+    {"when": "hops", "over": 1, "add": 1},
+    {"when": "regex", "pattern": "(?i)a[.]test.*[?]", "add": 3},
+    {"when": "extension", "in": ["y", "pdf"], "add": 2},
+]
+COSTS = [plugins.resolve("cost", {"additive": {"rules": RULES}})]
+COSTS += [plugins.resolve("cost", name) for name in plugins.known("cost")]
+MATCHES = [
+    parse_match(match)
+    for match in ("*", "domain:a.test", "host:*.a.test", "host:a.test", "queue:*.test", "surt:(test,", "regex:[?&]a=")
+]
+
+
+def check_url(url: str) -> None:
+    """A URL is refused with a reason, or has one form that every function on a href takes."""
+    try:
+        href = uris.parse(url)
+    except InvalidUrl as error:
+        assert error.reason in REASONS, error.reason
+        return
+    assert uris.parse(href) == href
+    assert href.isascii() and href.isprintable() and not set(' "<>#') & set(href)
+    assert href.startswith(("http://", "https://")) and len(href) <= uris.MAX_LENGTH
+    prefix, path, query = uris.split(href)
+    assert prefix + path + ("" if query is None else f"?{query}") == href and path.startswith("/")
+    authority, host = uris.authority(href), uris.host(href)
+    assert authority and prefix.endswith(authority) and authority.startswith(host) and "@" not in authority
+    assert uris.parse(f"https://{host}/") == f"https://{host}/"
+    assert uris.surt(href).startswith(f"{prefix.partition(':')[0]}://({uris.surt_authority(authority)})/")
+    for canonical in CANONICALIZATIONS:
+        form = canonical(href)
+        assert form == canonical.authority(prefix) + canonical.path(path) + canonical.query(query)
+        assert form.startswith(href[: href.index("/") + 2]) and form.isascii() and "/" in form[8:]
+        assert uris.fingerprint(form)[:4] == uris.authority_hash(canonical.authority(prefix))
+    uri = CrawlUri(href, via=href.partition("?")[0], hops="LL")
+    for assign in ASSIGNMENTS:
+        key = assign(uri)
+        assert key and key.isascii() and "\0" not in key
+    for cost in COSTS:
+        price = cost(uri)
+        assert type(price) is int and 0 <= price <= keys.MAX_COST
+    for match in MATCHES:
+        match.matches(href, authority)
+
+
+urls = Target(check_url, any_url, text)
+
+# -- in batches
+
+
+AT_ONCE, FOUND, ONE_BY_ONE, MIXED = range(4)
+
+
+class Step(NamedTuple):
+    """URLs, and how a frontier gets them: all at once, found on a page, one by one, or every other as a CrawlUri."""
+
+    kind: int
+    urls: list[str]
+
+    def force(self, index: int) -> bool:
+        """Whether a URL of the step is forced."""
+        return self.kind == MIXED and index % 4 == 3
+
+
+class Batches(NamedTuple):
+    """The settings of a frontier, and what happens to it."""
+
+    settings: int
+    steps: list[Step]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"queue_assignment_policy": "surt-authority", "cost_policy": "zero"},
+    {"queue_assignment_policy": "registered-domain", "canonicalization": {"strip_www": False, "strip_userinfo": False}},
+    {"queue_assignment_policy": "single", "canonicalization": {"sort_query": False, "strip_tracking": False}},
+    {"cost_policy": "wag", "canonicalization": {"keep_params": ["a"]}},
+    {"order": "lifo", "canonicalization": {"strip_session_ids": False, "ignore_params": ["b"]}},
+    {"max_queued": 4},
+    {"max_queue_size": 2},
+    {"overrides": [{"match": "domain:a.test", "set": {"order": "lifo", "max_queue_size": 3}}]},
+    {"overrides": [{"match": "regex:[?]a", "set": {"cost_policy": "zero"}}]},
+]
+SETTINGS = [make_settings(**options) for options in OPTIONS]
+SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+class Expected:
+    """What a frontier must hold, from what the parser and the policies say of each URL alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._canonical = policies.canonicalization(settings.frontier)
+        self._assign = policies.assignment(settings.frontier, policies.suffix_list(settings.frontier))
+        self.seen: set[bytes] = set()
+        self.urls: dict[str, set[str]] = defaultdict(set)
+
+    def add(self, url: str, *, force: bool) -> bool:
+        """Whether the URL is valid, and the first of its form (or it is forced, and leaves no trace of that)."""
+        try:
+            href = uris.parse(url)
+        except InvalidUrl:
+            return False
+        key = self._assign(CrawlUri(href))
+        fingerprint = uris.fingerprint(self._canonical(href))
+        if len(key.encode()) > keys.MAX_QUEUE_KEY:
+            return False
+        self.urls[key].add(href)
+        if force:
+            return True
+        new = fingerprint not in self.seen
+        self.seen.add(fingerprint)
+        return new
+
+
+def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], set[bytes]]:
+    """The records of the queues, their URIs in order, and the fingerprints."""
+    frontier.commit()
+    env = frontier._session.kernel.env
+    records = {queue.queue: queue for queue in snapshot.queues(env.txn, env.db)}
+    held = {key: [(p.uri, p.cost) for p in snapshot.pending(env.txn, env.db, queue)] for key, queue in records.items()}
+    seen = {key for key, _ in snapshot.items(env.txn, env.db[keys.SEEN])}
+    return {key: snapshot.row(queue) for key, queue in records.items()}, held, seen
+
+
+def count(tally: Tally, admission: Admission) -> None:
+    """Count what became of one URI."""
+    name = str(admission).lower()
+    setattr(tally, name, getattr(tally, name) + 1)
+
+
+def check_batches(batches: Batches) -> None:
+    """A batch ends as its URLs would one by one, and as the parser and the policies say."""
+    settings = SETTINGS[batches.settings % len(SETTINGS)]
+    with _small(), _open(settings) as fast, _open(settings) as slow:
+        expected = Expected(settings)
+        for step in batches.steps:
+            added, new = (
+                _take(step, fast, slow),
+                [expected.add(u, force=step.force(i)) for i, u in enumerate(step.urls)],
+            )
+            records, held, seen = contents(fast)
+            assert (records, held, seen) == contents(slow)
+            assert fast.summary() == slow.summary()
+            assert all({uri.url for uri, _ in held_there} <= expected.urls[key] for key, held_there in held.items())
+            if "max" not in str(OPTIONS[batches.settings % len(SETTINGS)]):
+                assert (seen, added) == (expected.seen, sum(new))
+        fast.check()
+
+
+@contextmanager
+def _small() -> Iterator[None]:
+    """Caches that overflow soon, a short suffix list, no disk."""
+    with (
+        mock.patch.multiple(intake, RECENT=3, AUTHORITIES=3),
+        mock.patch.object(assignment, "bundled_suffix_list", lambda: "test\nco.uk\nuk\n"),
+        mock.patch.object(tempfile, "tempdir", SHARED_MEMORY),
+    ):
+        yield
+
+
+def _open(settings: Settings) -> Frontier:
+    return Frontier.open(":memory:", settings, clock=ManualClock(START))
+
+
+def _take(step: Step, fast: Frontier, slow: Frontier) -> int:
+    """Give the URLs of a step to both; how many the slow one added."""
+    via: dict[str, Any] = {}
+    page = None
+    if step.kind == FOUND and (leases := fast.lease(1)):
+        (page,), (again,) = leases, slow.lease(1)
+        assert page.uri == again.uri
+        via = {"via": page.uri.url, "hops": page.uri.hops + "L"}
+    single, many = Tally(), Tally()
+    for index, url in enumerate(step.urls):
+        count(single, slow.schedule(CrawlUri(url, force=step.force(index), **via)))
+    if page is not None:
+        fast.finish(page, discovered=step.urls)
+        slow.finish(again)
+        return single.added
+    if step.kind == ONE_BY_ONE:
+        for url in step.urls:
+            count(many, fast.schedule(url))
+    elif step.kind == MIXED:
+        mixed = [CrawlUri(u, force=step.force(i)) if i % 2 else u for i, u in enumerate(step.urls)]
+        many = fast.schedule_many(mixed)
+    else:
+        many = fast.schedule_many(step.urls)
+    for name in "added", "duplicate", "invalid", "full":
+        assert getattr(many, name) == getattr(single, name), (name, many, single)
+    return single.added
+
+
+def read_batches(raw: bytes) -> Batches:
+    """One byte for the settings; then 0xFE before each step and a byte for its kind, 0xFF between URLs."""
+    first, *steps = raw.split(b"\xfe")
+    return Batches(
+        first[0] if first else 0,
+        [Step(step[0] % 4 if step else 0, [text(url) for url in step[1:].split(b"\xff")]) for step in steps],
+    )
+
+
+batches = Target(
+    check_batches,
+    st.builds(
+        Batches,
+        st.integers(0, len(SETTINGS) - 1),
+        st.lists(st.builds(Step, st.integers(0, 3), st.lists(near_plain, max_size=8)), min_size=1, max_size=5),
+    ),
+    read_batches,
+)
