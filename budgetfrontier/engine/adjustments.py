@@ -133,9 +133,8 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     }
     if args.get("dry_run"):
         return effect | _foresee(kernel, override, after)
-    retired = kernel.counters.retired
+    effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name
     kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
-    effect["revived_count"] = retired - kernel.counters.retired
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.force.settings, adjustments)
     return effect
 

@@ -148,6 +148,8 @@ class Frontier:
             kernel = self._kernel
             kernel.expire(now)
             leases: list[Lease] = []
+            kernel.cut_short = False
+            kernel.backlog.step()
             if kernel.counters.state is _RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
@@ -155,7 +157,7 @@ class Frontier:
                 leases = kernel.lease(count, ttl, now)
             if not leases:
                 session.settle()
-                if count > 0:
+                if count > 0 and not kernel.cut_short:
                     session.commit()
         except BaseException as e:
             session.abandon(e)
@@ -255,7 +257,7 @@ class Frontier:
             return float(kernel.force.frontier.commit_interval)
         if state is not CrawlState.RUNNING:
             return None
-        if kernel.rotation.ring or kernel.counters.inactive:
+        if kernel.rotation.ring or kernel.counters.inactive or kernel.backlog.waiting:
             return 0.0
         first = min(kernel.rotation.first_wake(), kernel.later.first_due(), kernel.leases.first_expiry())
         return None if first == NEVER else max(first - self._session.now(), 0.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.backlog import Backlog
 from budgetfrontier.engine.force import InForce
 from budgetfrontier.engine.heads import Heads, Record
 from budgetfrontier.engine.later import Later
@@ -32,7 +33,7 @@ from budgetfrontier.store.records import (
     with_tries,
 )
 
-MAX_ACTIVATIONS = 1000  # in one call of `lease`, so that a million queues over budget hold nobody up
+MAX_TURNS = 1000  # without a lease, in one call: a million queues over budget, or due at once, hold nobody up
 
 _SUCCESS = Outcome.SUCCESS
 _NOTHING = (b"", b"")
@@ -49,6 +50,9 @@ class Kernel:
         self.leases = Leases(env)
         self.heads = Heads(env, self.leases)
         self.later = Later(env, counters, self.queues)
+        self.backlog = Backlog(env, counters, self.queues, refresh=self.refresh, unretire=self.unretire)
+        self.cut_short = False
+        """Whether the last call of `lease` left queues that it should have had a look at."""
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
         self.on_dead: Callable[[int, DeadRow], None] | None = None
@@ -83,16 +87,12 @@ class Kernel:
     ) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
 
-        If precedences may have changed, INACTIVE queues find their FIFOs first: they have waited longer. O(retired
-        + leases out), and then O(inactive).
+        The first thousand at once, the others as time goes on. O(leases out).
         """
         self.put_in_force(settings, adjustments)
         self.counters.settings_revision += 1
-        if precedence:
-            for queue_id in self.rotation.inactive():
-                self.refresh(self.queues.get(queue_id))
-                self.queues.trim()
-        self._revive_retired()
+        self.backlog.begin(precedence=precedence)
+        self.backlog.step()
         for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
             queue = self.queues.get(queue_id)
             if queue.state is IN_PROCESS:  # a budget that was raised may let more of its URIs out
@@ -110,14 +110,6 @@ class Kernel:
         after = rules.after_turn(queue, self._settings_of(queue), now)
         if after is not IN_PROCESS:
             self.rotation.move(queue, after)
-
-    def _revive_retired(self) -> None:
-        """Every RETIRED queue that its operator did not retire by name: to the back of its FIFO. O(retired)."""
-        for queue_id in self.rotation.retired():
-            queue = self.queues.get(queue_id)
-            if not queue.by_name:
-                self.unretire(queue)
-            self.queues.trim()
 
     # -- the URIs of a queue
 
@@ -191,13 +183,17 @@ class Kernel:
         settings = self.force.for_uri(uri.url, queue.queue)
         rules.take(queue, settings)
         queue.revision = self.counters.settings_revision
-        if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
-            queue.wake_time = now + self.longest_delay  # the clock was ahead when this was stored
+        self._clip(queue, now)
         state = rules.on_activation(queue, settings, now)
         if state is READY:
             state = rules.after_turn(queue, settings, now)
         self.rotation.move(queue, state)
         queue.precedence = self.force.precedence(uri, settings)
+
+    def _clip(self, queue: QueueRecord, now: float) -> None:
+        """A wake time further ahead than any delay was stored by a clock that was ahead; what was asked for stays."""
+        if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
+            queue.wake_time = now + self.longest_delay
 
     def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
         """Hand out up to `count` URIs, each queue in its turn."""
@@ -207,15 +203,18 @@ class Kernel:
         pack, unpack_place, out = keys.u32.pack, keys.place.unpack_from, leases.out
         trivial, settings = self.force.trivial, self.force.base
         revision, concurrency = counters.settings_revision, settings.per_queue_concurrency
-        activations = 0
+        turns = 0
         deadline = now + ttl
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         while len(leased) < count:
+            if turns == MAX_TURNS:
+                self.cut_short = bool(ring or counters.inactive)
+                break
             if not ring:
-                if activations == MAX_ACTIVATIONS or not counters.inactive:
+                if not counters.inactive:
                     break
-                activations += 1
+                turns += 1
                 self.activate(rotation.front_inactive(), now)
                 continue
             queue_id = ring[0]
@@ -235,6 +234,7 @@ class Kernel:
                 queue.total_budget >= 0 and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
             ):
                 rotation.move(queue, RETIRED)
+                turns += 1
                 continue
             if queue.out and not rules.may_lease(queue, concurrency, settings.reached):
                 rotation.move(queue, IN_PROCESS)
@@ -267,10 +267,10 @@ class Kernel:
         return leased
 
     def wake_due(self, now: float) -> None:
-        """Snoozed queues that are due join the ring's back, by (wake time, queue id)."""
+        """Snoozed queues that are due join the ring's back, by (wake time, queue id): a thousand in one call."""
         if now < self.rotation.next_wake:
             return
-        for queue_id in self.rotation.due(now):
+        for queue_id in self.rotation.due(now, MAX_TURNS):
             self._wake(self.queues.get(queue_id), now)
             self.queues.trim()
         self.rotation.next_wake = self.rotation.first_wake()
@@ -338,6 +338,8 @@ class Kernel:
         elif state is not after:
             if after is INACTIVE and queue.balance > 0:
                 queue.balance = 0  # forfeited to a better precedence
+            elif after is SNOOZED:
+                self._clip(queue, now)
             self.rotation.move(queue, after)
 
     def _value(self, key: bytes) -> bytes:
@@ -395,8 +397,10 @@ class Kernel:
     # -- later
 
     def place_due(self, now: float) -> None:
-        """What was scheduled for later and is due now goes to its queues, by due time."""
-        while now >= self.later.next_due:
+        """What was scheduled for later and is due now goes to its queues, by due time; a thousand in one call."""
+        for _ in range(MAX_TURNS):
+            if now < self.later.next_due:
+                break
             row = self.later.take_due(now)
             if row is not None:
                 self.place(self.queues.get(row.queue), row.place, row.value, now)
@@ -406,16 +410,19 @@ class Kernel:
 
     def retire(self, queue: QueueRecord) -> None:
         """Retire by name."""
-        queue.by_name = True
-        self.queues.dirty.add(queue.id)
-        if queue.state is not RETIRED:
+        if queue.state is RETIRED:
+            self.counters.retired_by_name += not queue.by_name
+            queue.by_name = True
+            self.queues.dirty.add(queue.id)
+        else:
+            queue.by_name = True
             self.rotation.move(queue, RETIRED)
 
     def unretire(self, queue: QueueRecord) -> None:
         """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
-        queue.by_name = False
         self.refresh(queue)
         self.rotation.move(queue, INACTIVE if queue.queued else EXHAUSTED)
+        queue.by_name = False
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""
@@ -445,7 +452,9 @@ class Kernel:
     def is_empty(self) -> bool:
         """Nothing queued, no lease out, nothing scheduled for later; what waits for RETIRED queues does not count."""
         counters = self.counters
-        return not counters.queued and not self.leases.out and counters.future <= counters.future_retired
+        if counters.queued or self.leases.out or self.backlog.waiting:
+            return False
+        return counters.future <= counters.future_retired
 
     def settle(self) -> bool:
         """Let the crawl's state follow what happened. True if it has just paused at its finish."""

@@ -87,6 +87,7 @@ class Rotation:
             self._enter_fifo(queue)
         elif state is RETIRED:
             counters.retired += 1
+            counters.retired_by_name += queue.by_name
             counters.retired_back += 1
             queue.position = counters.retired_back
             self._env.txn.put(keys.u64.pack(queue.position), keys.u32.pack(queue.id), db=self._env.db[keys.RETIRED])
@@ -114,6 +115,7 @@ class Rotation:
             self._leave_fifo(queue)
         elif state is RETIRED:
             counters.retired -= 1
+            counters.retired_by_name -= queue.by_name
             self._env.txn.delete(keys.u64.pack(queue.position), db=self._env.db[keys.RETIRED])
 
     def _enter_ring(self, queue: QueueRecord, front: bool) -> None:
@@ -175,28 +177,16 @@ class Rotation:
         cursor.set_range(keys.FIRST)
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 
-    def due(self, now: float) -> list[int]:
-        """The ids of the snoozed queues whose time has come, by (wake time, queue id)."""
-        found = []
+    def due(self, now: float, limit: int) -> list[int]:
+        """The ids of the first snoozed queues whose time has come, by (wake time, queue id)."""
+        found: list[int] = []
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
         cursor.first()
         for key in cursor.iternext(keys=True, values=False):
             if key == keys.SENTINEL:
                 continue
             wake_time, queue_id = keys.timed.unpack(key)
-            if wake_time > now:
+            if wake_time > now or len(found) == limit:
                 break
             found.append(queue_id)
         return found
-
-    def retired(self) -> list[int]:
-        """The ids of the RETIRED queues, in the order of retirement."""
-        cursor = self._env.txn.cursor(self._env.db[keys.RETIRED])
-        cursor.first()
-        return [keys.u32.unpack(value)[0] for value in cursor.iternext(keys=False, values=True) if value]
-
-    def inactive(self) -> list[int]:
-        """The ids of the INACTIVE queues, by precedence and place."""
-        cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
-        cursor.first()
-        return [keys.u32.unpack(value)[0] for value in cursor.iternext(keys=False, values=True) if value]

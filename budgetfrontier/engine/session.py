@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -121,6 +122,7 @@ class Session:
     def tick(self) -> None:
         """Look at the mailbox, and commit what has changed: once every commit interval."""
         self.read_mailbox()
+        self.kernel.backlog.step()
         self.commit()
         self._next_tick = time.monotonic() + self.kernel.force.frontier.commit_interval
 
@@ -193,7 +195,7 @@ class Session:
         """Drop everything since the last commit and close: never half an operation."""
         path = self.kernel.env.path
         self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
-        if isinstance(error, lmdb.Error | msgspec.DecodeError):
+        if isinstance(error, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
             raise explain(error, path) from error
         raise error
 

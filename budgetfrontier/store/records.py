@@ -50,6 +50,13 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     settings_revision: int = 1
     retired_by_name: int = 0
     """Those of `retired` that no change of settings revives."""
+    revived_upto: int = 0
+    """How far the last change of settings has come with the RETIRED, by position, and how far it has to; 0: done."""
+    revive_upto: int = 0
+    regrade_precedence: int = 0
+    """The same for the INACTIVE, if precedences may have changed."""
+    regrade_position: int = 0
+    regrade_upto: int = 0
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
@@ -184,18 +191,27 @@ def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 def decode_uri(value: bytes, queue: str) -> CrawlUri:
     """The CrawlUri of a value, but for what is in the key. Raises msgspec.DecodeError for what nobody wrote."""
-    scheme = _PLAIN.get(value[:1])
-    if scheme is not None:
-        try:
-            return CrawlUri(scheme + queue + value[1:].decode())
-        except UnicodeDecodeError as e:
-            raise msgspec.DecodeError(str(e)) from None
+    if value[:1] in _PLAIN:
+        return read(value, queue)[0]
     uri = _decode_fields(value[4:])
     if uri.url[:1] <= _HTTPS:
         uri.url = expand(uri.url, queue)
     if uri.via:
         uri.via = expand(uri.via, queue)
     return uri
+
+
+def read(value: bytes, queue: str) -> tuple[CrawlUri, str, int, int]:
+    """The CrawlUri of a value as `decode_uri` gives it, its short URL, and its attempts and deliveries."""
+    scheme = _PLAIN.get(value[:1])
+    if scheme is not None:
+        try:
+            rest = value[1:].decode()
+        except UnicodeDecodeError as e:
+            raise msgspec.DecodeError(str(e)) from None
+        return CrawlUri(scheme + queue + rest), _PLAIN_MARK[value[:1]] + rest, 0, 0
+    uri = decode_uri(value, queue)
+    return uri, shorten(uri.url, queue), *keys.delivery.unpack_from(value)
 
 
 def short_url(value: bytes) -> str:
