@@ -19,7 +19,7 @@ from budgetfrontier.cli.exits import EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
 
-GROUPS = ("configure", "crawl", "show", "steer", "transfer", "verify")
+GROUPS = ("configure", "crawl", "show", "steer", "transfer", "maintain", "verify")
 """The modules with commands, in the order of the help. Each has `register(subparsers)`; none imports anything heavy."""
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -24,23 +23,11 @@ from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, snapshot
 from budgetfrontier.store.check import check
-from budgetfrontier.store.environment import check_files, check_schema, explain, lock_holder, open_lmdb, opened_here
+from budgetfrontier.store.copying import appearing, copy
+from budgetfrontier.store.environment import Environment, check_files, explain, lock_holder, opened_here
 from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.shared import Shared
 from budgetfrontier.store.snapshot import PendingUri, Report, Tables
-
-# LMDB forbids to open an environment twice in a process: the readers of one frontier share it, and are counted.
-_shared: dict[str, tuple[lmdb.Environment, int]] = {}
-_sharing = threading.Lock()
-
-
-def _after_fork() -> None:
-    """A child must open for itself what its parent reads."""
-    for env, _ in _shared.values():
-        env.close()
-    _shared.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Reader:
@@ -56,29 +43,14 @@ class Reader:
         self.path = Path(path)
         if not check_files(self.path):
             raise NotAFrontier(f"there is no frontier at {self.path}; name the folder of a job")
-        self._key = os.path.realpath(self.path)
         self._engine = opened_here(self.path)
-        self._mine = self._engine is None
-        if self._engine is not None:
-            self._env = self._engine.env
-            self._db: Tables = self._engine.db
-            return
-        with _sharing:
-            shared, users = _shared.pop(self._key, (None, 0))
-            self._env = shared or open_lmdb(self.path, readonly=True)
-            _shared[self._key] = self._env, users + 1
-        try:
-            check_schema(self._env, self.path)
-            self._db = {name: self._env.open_db(name.encode(), create=False) for name in keys.TABLES}
-        except BaseException:
-            self.close()
-            raise
+        self._shared = Shared.join(self.path) if self._engine is None else None
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[keys.Txn, Tables]]:
         """A transaction on the last commit, and the tables: what the functions of `store.snapshot` take."""
-        with self._named_errors(), self._begin() as txn:
-            yield txn, self._db
+        with self._named_errors(), self._begin() as found:
+            yield found
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -86,34 +58,30 @@ class Reader:
         try:
             yield
         except (lmdb.Error, msgspec.DecodeError, struct.error, AssertionError) as e:
-            self._check_open()
+            self._source()
             if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
                 raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
             raise explain(e, self.path) from e
 
-    def _begin(self) -> keys.Txn:
-        self._check_open()
-        try:
-            return self._env.begin()
-        except lmdb.MapResizedError:  # the writer's map has grown
-            self._env.set_mapsize(0)
-            return self._env.begin()
+    @contextmanager
+    def _begin(self) -> Iterator[tuple[keys.Txn, Tables]]:
+        source = self._source()
+        with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
+            yield txn, source.db
 
-    def _check_open(self) -> None:
-        if not self._mine and (self._engine is None or opened_here(self.path) is not self._engine):
+    def _source(self) -> Shared | Environment:
+        """What this looks into: the engine of this process, or what its readers share. Raises FrontierClosed."""
+        if self._shared is not None:
+            return self._shared
+        if self._engine is None or opened_here(self.path) is not self._engine:
             raise FrontierClosed("the frontier that this looked into was closed; make another Reader")
+        return self._engine
 
     def close(self) -> None:
         """Let go of the files."""
-        if not self._mine:
-            return
-        self._mine = False
-        with _sharing:
-            env, users = _shared.pop(self._key, (self._env, 1))
-            if users > 1:
-                _shared[self._key] = env, users - 1
-            else:
-                env.close()
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -155,13 +123,12 @@ class Reader:
 
         def rows() -> Iterator[QueueRecord]:
             with self._named_errors():
-                yield from snapshot.queues(txn, self._db)
+                yield from snapshot.queues(txn, db)
 
-        with self._named_errors():
-            txn = self._begin()
-        with txn:  # errors within the block are not ours
+        with ExitStack() as stack:  # errors within the caller's block are not ours
             with self._named_errors():
-                head = snapshot.report_head(txn, self._db, generated=time.time())
+                txn, db = stack.enter_context(self._begin())
+                head = snapshot.report_head(txn, db, generated=time.time())
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:
@@ -240,6 +207,16 @@ class Reader:
         """The commands that were applied, newest last. O(answer)."""
         with self.transaction() as (txn, db):
             return snapshot.audit(txn, db, limit)
+
+    def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
+        """Copy the frontier as of its last commit into the folder `path`, which may not be there yet, or is empty.
+
+        `path` appears when the copy is whole and synced; it is a frontier like any other. The file that is copied grows
+        as long as a copy is made of it, if somebody writes: FrontierError once by `max_growth` bytes (default: by its
+        own size, or 1 GiB if that is more). StorageFull if `path` has no room. O(file).
+        """
+        with appearing(Path(path)) as folder, self.transaction():
+            copy(self._source().env, self.path, folder, max_growth=max_growth)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier. O(everything)."""

@@ -20,7 +20,7 @@ from tests.cli.conftest import Cli
 COMMANDS = {
     "crawl", "demo", "init", "check-config", "report", "queues", "queue", "explain", "adjust", "audit", "delete",
     "retire", "unretire", "snooze", "wake", "pause", "resume", "terminate", "import", "export", "dead-letters",
-    "verify",
+    "verify", "compact", "backup",
 }  # fmt: skip
 
 

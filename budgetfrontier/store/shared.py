@@ -1,0 +1,97 @@
+"""The one environment of all readers of a frontier in a process: LMDB forbids to open it twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import check_schema, open_lmdb
+
+LARGEST_MAP = 1 << 40  # address space only: making a map larger would end all that is read through it
+
+_all: dict[str, Shared] = {}
+_sharing = threading.Lock()
+
+
+class Shared:
+    """A frontier's environment, read-only, and its tables; `join` one and `leave` it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._readers = 0
+        self._looking = 0
+        """Snapshots in use, those of iterators included."""
+        self._open()
+
+    def _open(self) -> None:
+        self._file = self._identity()
+        self.env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
+        try:
+            check_schema(self.env, self._path)
+            self.db: dict[str, Any] = {name: self.env.open_db(name.encode(), create=False) for name in keys.TABLES}
+        except BaseException:
+            self.env.close()
+            raise
+
+    def _identity(self) -> tuple[int, int]:
+        file = os.stat(self._path / "data.mdb")
+        return file.st_dev, file.st_ino
+
+    @staticmethod
+    def join(path: Path) -> Shared:
+        """The environment at `path`, for one more reader."""
+        key = os.path.realpath(path)
+        with _sharing:
+            shared = _all.get(key) or Shared(path)
+            shared._readers += 1
+            _all[key] = shared
+            return shared
+
+    def leave(self) -> None:
+        """One reader has done with it; the last one closes it."""
+        with _sharing:
+            self._readers -= 1
+            if not self._readers:
+                _all.pop(os.path.realpath(self._path), None)
+                self.env.close()
+
+    @contextmanager
+    def begin(self) -> Iterator[keys.Txn]:
+        """A snapshot of the last commit. A file that took the old one's place is opened once nobody looks at that."""
+        with _sharing:
+            if not self._looking and self._identity() != self._file:
+                self.env.close()
+                self._open()
+            try:
+                txn = self.env.begin()
+            except lmdb.MapResizedError:
+                if self._looking:
+                    raise FrontierError(f"{self._path} has outgrown its map: end what iterates over it first") from None
+                self.env.set_mapsize(0)
+                txn = self.env.begin()
+            self._looking += 1
+        try:
+            with txn:
+                yield txn
+        finally:
+            with _sharing:
+                self._looking -= 1
+
+
+def _after_fork() -> None:
+    """A child must open for itself what its parent reads."""
+    for shared in _all.values():
+        shared.env.close()
+    _all.clear()
+    _sharing.release()
+
+
+os.register_at_fork(before=_sharing.acquire, after_in_parent=_sharing.release, after_in_child=_after_fork)
