@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -40,6 +40,7 @@ from budgetfrontier.store.check import check
 from budgetfrontier.store.records import AuditEntry, expanded
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
+PART = 8 << 20  # bytes of payloads and bodies in one operation of it
 
 # Looking a member up in its Enum, or hashing it, costs 0.1 us in CPython 3.11: the hot path has names of its own, and
 # asks for identity first.
@@ -120,14 +121,15 @@ class Frontier:
         tally = Tally()
         remaining = iter(uris)
         while batch := self._session.given(islice(remaining, BATCH)):
-            self._session.enter()
-            try:
-                self._intake.take(batch, tally, self._session.now())
-                self._session.settle()
-                self._kernel.queues.trim()
-            except BaseException as e:
-                self._session.abandon(e)
-            self._session.leave(len(batch))
+            for part in _parts(batch):
+                self._session.enter()
+                try:
+                    self._intake.take(part, tally, self._session.now())
+                    self._session.settle()
+                    self._kernel.queues.trim()
+                except BaseException as e:
+                    self._session.abandon(e)
+                self._session.leave(len(part))
         return tally
 
     # -- URIs out
@@ -492,6 +494,24 @@ class Frontier:
             queue = self._kernel.queues.get(lease.queue_id)
             queue.block = max(queue.block, now + delay)
         return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
+
+
+def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
+    """A batch in parts that carry no more than PART bytes each, unless one URI alone does."""
+    part: list[str | CrawlUri] = []
+    size = 0
+    for uri in batch:
+        if isinstance(uri, CrawlUri):
+            try:
+                carried = len(uri.payload or b"") + len(uri.body or b"")
+            except TypeError:
+                carried = 0  # no bytes: it will be INVALID
+            if part and size + carried > PART:
+                yield part
+                part, size = [], 0
+            size += carried
+        part.append(uri)
+    yield part
 
 
 def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[int] | None:

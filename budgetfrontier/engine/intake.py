@@ -312,7 +312,10 @@ class Intake:
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
-        groups: dict[str, list[Any]] = {}
+        kernel = self._kernel
+        counters, base = kernel.counters, kernel.force.base
+        ids, cache, find = kernel.queues.ids, kernel.queues.cache, kernel.queues.find_or_create
+        groups: dict[str, tuple[int, QueueRecord, list[Any]]] = {}  # queue key -> id, queue, candidates
         for candidate in admitted:
             if type(candidate) is tuple:
                 name = candidate[0][2]
@@ -322,26 +325,20 @@ class Intake:
                     continue
             group = groups.get(name)
             if group is None:
-                groups[name] = [candidate]
+                queue = cache.get(ids.get(name, 0)) or find(name)
+                groups[name] = queue.id, queue, [candidate]
             else:
-                group.append(candidate)
-        kernel = self._kernel
-        counters, base = kernel.counters, kernel.force.base
-        ids, cache, find = kernel.queues.ids, kernel.queues.cache, kernel.queues.find_or_create
-        touched: list[tuple[int, QueueRecord, list[Any]]] = []  # queue id, queue, candidates
-        for name, group in groups.items():
-            queue = cache.get(ids.get(name, 0)) or find(name)
-            touched.append((queue.id, queue, group))
+                group[2].append(candidate)
         cost = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
         pack_start, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
         flip = keys.MAX_ORDINAL if base.lifo else 0
         hops = "" if via is None else via.hops + "L"
         records: list[tuple[bytes, bytes]] = []
-        for queue_id, queue, group in sorted(touched):
+        for queue_id, queue, candidates in sorted(groups.values()):
             before = len(records)
             start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
             found_on = None if via is None else shorten(via.url, queue.queue)
-            for candidate in group:
+            for candidate in candidates:
                 counters.ordinal = ordinal = counters.ordinal + 1
                 if type(candidate) is tuple:
                     (_, _, _, mark, short), rest = candidate
@@ -356,8 +353,9 @@ class Intake:
                 kernel.heads.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
         kernel.env.pending.putmulti(records)
-        for _, queue, group in touched:
-            self._arrive(queue, len(group), group[-1], now)
+        kernel.env.written += sum(map(_size, records))
+        for _, queue, candidates in groups.values():
+            self._arrive(queue, len(candidates), candidates[-1], now)
 
     def _set_aside(self, special: Special, now: float) -> bool:
         """Schedule a candidate for later, if it is to wait for its time."""
@@ -390,6 +388,10 @@ class Intake:
             kernel.queues.dirty.add(queue.id)
         else:
             kernel.arrived(queue, count, kernel.force.base if special is None else special.settings, now)
+
+
+def _size(record: tuple[bytes, bytes]) -> int:
+    return len(record[1])
 
 
 def _check_key(key: object) -> str:

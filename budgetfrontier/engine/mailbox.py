@@ -7,6 +7,8 @@ once, for the number of the last command applied is part of the frontier's own c
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import msgspec
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.environment import explain, open_lmdb
 from budgetfrontier.store.records import encode
 
 
@@ -63,11 +65,20 @@ class Mailbox:
 
     def post(self, command: Command) -> int:
         """Leave a command; its number, which the audit entry will carry."""
-        with self._env.begin(write=True) as txn:
+        with self._begin() as txn:
             number = int(txn.get(b"next") or 1)
             txn.put(b"next", str(number + 1).encode())
             txn.put(b"\xff" + keys.u64.pack(number), encode(command))
         return number
+
+    @contextmanager
+    def _begin(self) -> Iterator[keys.Txn]:
+        """A transaction that writes; a full disk is a StorageFull."""
+        try:
+            with self._env.begin(write=True) as txn:
+                yield txn
+        except lmdb.Error as e:
+            raise explain(e, Path(self._key)) from e
 
     def begin_after(self, last: int) -> None:
         """Never give out the numbers up to `last` again, even if this mailbox was lost and made anew."""
@@ -86,7 +97,7 @@ class Mailbox:
 
     def done(self, upto: int) -> None:
         """Take out the commands up to a number, and never give out those numbers again."""
-        with self._env.begin(write=True) as txn:
+        with self._begin() as txn:
             if int(txn.get(b"next") or 1) <= upto:
                 txn.put(b"next", str(upto + 1).encode())
             cursor = txn.cursor()

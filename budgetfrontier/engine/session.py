@@ -33,6 +33,9 @@ _T = TypeVar("_T")
 MOST_DIRTY = 12_000
 """Queues touched between two commits: each dirties two or three pages of its own, which LMDB holds in memory."""
 
+MOST_WRITTEN = 32 << 20
+"""Bytes of URIs between two commits, for the same reason: a URI may carry a megabyte."""
+
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
@@ -100,8 +103,9 @@ class Session:
         """Every call that changed something ends with this: commits when it is time, then runs the hooks."""
         try:
             self.changes += changes
-            due = self.changes >= self._most or len(self.kernel.queues.dirty) >= MOST_DIRTY
-            if due or time.monotonic() >= self._next_tick:
+            kernel = self.kernel
+            due = self.changes >= self._most or len(kernel.queues.dirty) >= MOST_DIRTY
+            if due or kernel.env.written >= MOST_WRITTEN or time.monotonic() >= self._next_tick:
                 self.tick()
             if self.hooks.waiting:
                 self.hooks.run()

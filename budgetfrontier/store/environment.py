@@ -258,6 +258,8 @@ class Environment:
         """How many operations the map has room for before the next commit."""
         if not info["last_txnid"] % 256:
             self.env.reader_check()  # one that was killed would pin its snapshot, and the file would grow for ever
+        self.written = 0
+        """Bytes of URIs that the engine has put since the last commit."""
         self.txn: keys.Txn = self.env.begin(write=True)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
 
