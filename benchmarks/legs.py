@@ -124,7 +124,6 @@ class Bare:
 
 def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[int], bool]) -> dict[str, Any]:
     """Hand over batches as long as `more`, asked with how many there were, says so; commit at the end."""
-    calls = Calls(contestant.last_commit)
     wall = cpu = 0.0
     done = links = peak = 0
 
@@ -136,6 +135,8 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
         wall, cpu = wall + seconds, cpu + time.process_time() - cpu_start
         calls.add(seconds)
 
+    contestant.commit()  # nothing, but the next one is due half a second from now, not from the leg before
+    calls = Calls(contestant.last_commit)
     while (more(done) or not done) and (made := list(islice(batches, AT_ONCE))):
         for batch in [contestant.ready(links) for links in made]:
             timed(lambda batch=batch: contestant.put(batch))  # type: ignore[misc]
