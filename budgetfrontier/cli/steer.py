@@ -113,8 +113,10 @@ def delete(args: argparse.Namespace) -> None:
 
 def adjust(args: argparse.Namespace) -> None:
     """Append an adjustment, or foresee what it would do."""
+    from budgetfrontier.engine.foresight import foresee
     from budgetfrontier.reports.figures import counted
     from budgetfrontier.settings.overrides import validate_override
+    from budgetfrontier.store.reader import Reader
 
     settings: dict[str, Any] = dict(args.settings)
     if args.total_budget is not None:
@@ -125,9 +127,12 @@ def adjust(args: argparse.Namespace) -> None:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
     override = validate_override(args.match, settings)  # before asking: what is wrong is our answer, not the engine's
     details: dict[str, Any] = {"match": override.match, "set": override.set}
-    if args.dry_run:
+    if args.dry_run:  # computed here: no engine is asked, and none is held up
         details["dry_run"] = True
-    effect = common.steer(args, "adjust", details).effect
+        with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
+            effect = foresee(txn, db, override)
+    else:
+        effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
         json.dump(details | effect, sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -138,9 +143,8 @@ def adjust(args: argparse.Namespace) -> None:
         looks = "gets" if effect["revived_count"] == 1 else "get"
         print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
         return
-    if (matched := effect.get("matched")) is not None:
-        none = "no queue yet; it will count for queues that come later"
-        print(f"matches {counted(matched, 'queue') if matched else none}")
+    none = "no queue yet; it will count for queues that come later"
+    print(f"matches {counted(effect['matched'], 'queue') if effect['matched'] else none}")
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:
         print(f"would let them spend up to {effect['spend']:,}")

@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.foresight import foresee, values
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
+from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, QueueRecord
-from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, validate_override
+from budgetfrontier.settings.overrides import Effective, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import (
@@ -28,12 +27,8 @@ from budgetfrontier.store.records import (
     decode_future,
     decode_uri,
     encode,
-    whole_queue,
     with_tries,
 )
-
-NAMED = 1000  # queues that a dry run names; it counts them all
-_PRICED = 100_000  # URIs of one queue that a dry run adds up
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
@@ -124,95 +119,17 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
+    txn, db = kernel.env.txn, kernel.env.db
+    if args.get("dry_run"):
+        kernel.flush()
+        return foresee(txn, db, override)
     adjustments = [*kernel.force.adjustments, override]
     after = Effective(kernel.force.frontier, [*kernel.force.settings.overrides, *adjustments])
-    sample = _sample(kernel, override.match)
-    effect: dict[str, Any] = {
-        "before": _values(kernel.force.effective.for_uri(*sample), override),
-        "after": _values(after.for_uri(*sample), override),
-    }
-    if args.get("dry_run"):
-        return effect | _foresee(kernel, override, after)
+    effect = values(txn, db, override, kernel.force.effective, after)
     effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name
     kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.force.settings, adjustments)
     return effect
-
-
-def _sample(kernel: Kernel, match: str) -> tuple[str, str]:
-    """A URI and queue that the match names, to show values before and after: its queue's head, or its host's root."""
-    parsed = parse_match(match)
-    name = parsed.exact or ""
-    queue = kernel.queues.find(name) if name else None
-    head = kernel.head(queue) if queue is not None else None
-    return (decode_uri(head[1], name).url if head else f"http://{name or 'none.invalid'}/"), name
-
-
-def _values(settings: QueueSettings, override: Override) -> dict[str, Any]:
-    flat = {
-        **msgspec.structs.asdict(settings),
-        "retire_when": "reached" if settings.reached else "exceeded",
-        "order": "lifo" if settings.lifo else "fifo",
-        "retry.delay": settings.retry_delay,
-        "retry.scope": "uri" if settings.retry_uri else "queue",
-    }
-    return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
-
-
-def _foresee(kernel: Kernel, override: Override, after: Effective) -> dict[str, Any]:
-    """Which queues would retire or revive, and what the revived could spend. O(queues), and their pending URIs."""
-    kernel.queues.flush()
-    matched: int = 0
-    retired: list[str] = []
-    revived: list[str] = []
-    names = parse_match(override.match)
-    counts = [0, 0]
-    spend = matched = 0
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.QUEUES])
-    cursor.first()
-    for key, value in cursor.iternext():
-        if key == keys.SENTINEL:
-            continue
-        queue = whole_queue(value)
-        head = kernel.head(queue)
-        url = decode_uri(head[1], queue.queue).url if head is not None else queue.last_enqueued
-        matched += bool(url) and names.matches(url, queue.queue)
-        if queue.state is EXHAUSTED or queue.by_name or head is None:
-            continue
-        settings = after.for_uri(url, queue.queue)
-        rules.take(queue, settings)
-        stays_out = rules.must_retire(queue, settings.reached)
-        if queue.state is RETIRED and not stays_out:
-            counts[1] += 1
-            spend += _affordable(kernel, queue)
-            if len(revived) < NAMED:
-                revived.append(queue.queue)
-        elif queue.state is not RETIRED and stays_out:
-            counts[0] += 1
-            if len(retired) < NAMED:
-                retired.append(queue.queue)
-    return {
-        "matched": matched,
-        "retired": retired,
-        "revived": revived,
-        "retired_count": counts[0],
-        "revived_count": counts[1],
-        "spend": spend,
-    }
-
-
-def _affordable(kernel: Kernel, queue: QueueRecord) -> int:
-    """What a queue would spend at the most: what its URIs cost, as far as its total budget goes."""
-    left = queue.total_budget - queue.expenditure if queue.total_budget >= 0 else None
-    cost = 0
-    prefix = keys.u32.pack(queue.id)
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.PENDING])
-    cursor.set_range(prefix)
-    for counted, key in enumerate(cursor.iternext(keys=True, values=False)):
-        if key[:4] != prefix or counted == _PRICED or (left is not None and cost > left):
-            break
-        cost += keys.pending.unpack(key)[3]
-    return cost if left is None else min(cost, left)
 
 
 def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:

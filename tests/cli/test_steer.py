@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from budgetfrontier import Frontier
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
@@ -56,7 +57,13 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
     assert "nothing was changed" in answer.err
     assert look(job, "capped.test").state == "RETIRED"
     with Reader(job / "frontier") as reader:
-        assert reader.adjustments == []
+        assert reader.adjustments == [] and [entry.command for entry in reader.audit()] == ["retire"]
+
+
+def test_a_dry_run_asks_no_engine(stopped: Path, cli: Cli) -> None:
+    with Frontier.open(stopped / "frontier"):  # by a process that will not look into its mailbox
+        answer = cli("adjust", stopped, "--match", "queue:capped.test", "--total-budget", 500, "--dry-run")
+        assert (answer.code, "would revive 1 queue: capped.test" in answer.out) == (0, True)
 
 
 def test_a_dry_run_says_how_many_queues_it_matches(stopped: Path, cli: Cli) -> None:

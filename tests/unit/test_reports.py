@@ -391,7 +391,10 @@ HOSTILE: list[Any] = [
     " a ",
     "é",
     0.1,
-    1e22,
+    "\\",
+    "true",
+    "a\x85b\u2028c",
+    False,
     -3,
     True,
 ]

@@ -1,0 +1,102 @@
+"""What an adjustment would do, told beforehand.
+
+Nothing is changed, and any transaction will do: the engine's own, or that of a Reader, which holds up no engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine import queue as rules
+from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.store import keys, snapshot
+from budgetfrontier.store.records import decode_future, expand, short_url
+from budgetfrontier.store.snapshot import Tables
+
+NAMED = 1000  # queues that a dry run names; it counts them all
+_PRICED = 100_000  # URIs of one queue that a dry run adds up
+
+
+def values(txn: keys.Txn, db: Tables, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
+    """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root."""
+    name = parse_match(override.match).exact or ""
+    url = snapshot.first_url(txn, db, name) or f"http://{name or 'none.invalid'}/"
+    return {
+        "before": _chosen(before.for_uri(url, name), override),
+        "after": _chosen(after.for_uri(url, name), override),
+    }
+
+
+def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
+    flat = {
+        **msgspec.structs.asdict(settings),
+        "retire_when": "reached" if settings.reached else "exceeded",
+        "order": "lifo" if settings.lifo else "fifo",
+        "retry.delay": settings.retry_delay,
+        "retry.scope": "uri" if settings.retry_uri else "queue",
+    }
+    return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
+
+
+def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
+    """Which queues an override matches, which would retire or revive, and what the revived could then spend.
+
+    As of the transaction. O(queues), about 4 us each, and the pending URIs of those that would revive.
+    """
+    after = snapshot.in_force(txn, db, [override])
+    effect = values(txn, db, override, snapshot.in_force(txn, db), after)
+    match, heads = parse_match(override.match), snapshot.Heads(txn, db)
+    by_key = match.kind in ("*", "queue")
+    unseen: dict[int, str] = {}
+    matched = spend = 0
+    retired: list[str] = []
+    revived: list[str] = []
+    counts = {"retired_count": 0, "revived_count": 0}
+    for queue in snapshot.stored_queues(txn, db):
+        url = heads.url(queue) or queue.last_enqueued
+        if url or by_key:
+            matched += match.matches(url, queue.queue)
+        elif queue.future:
+            unseen[queue.id] = queue.queue
+        if queue.state is EXHAUSTED or queue.by_name or not queue.queued:
+            continue
+        settings = after.for_uri(url, queue.queue)
+        rules.take(queue, settings)
+        stays_out = rules.must_retire(queue, settings.reached)
+        if queue.state is RETIRED and not stays_out:
+            counts["revived_count"] += 1
+            spend += _affordable(txn, db, queue, settings.reached)
+            if len(revived) < NAMED:
+                revived.append(queue.queue)
+        elif queue.state is not RETIRED and stays_out:
+            counts["retired_count"] += 1
+            if len(retired) < NAMED:
+                retired.append(queue.queue)
+    matched += _matched_later(txn, db, match, unseen)
+    return {**effect, "matched": matched, "retired": retired, "revived": revived, **counts, "spend": spend}
+
+
+def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, str]) -> int:
+    """How many queues are matched of those that never held a URI: what is scheduled for later tells their hosts."""
+    matched = set()
+    for _, value in snapshot.items(txn, db[keys.FUTURE]) if unseen else ():
+        row = decode_future(value)
+        name = unseen.get(row.queue)
+        if name is not None and match.matches(expand(short_url(row.value), name), name):
+            matched.add(row.queue)
+    return len(matched)
+
+
+def _affordable(txn: keys.Txn, db: Tables, queue: QueueRecord, reached: bool) -> int:
+    """What a queue spends on the URIs that it holds before it is empty or over its total budget."""
+    spent = 0
+    for cost in snapshot.costs(txn, db, queue, _PRICED):
+        if rules.over_total(queue.expenditure + spent, queue.total_budget, reached):
+            break
+        spent += cost
+    return spent

@@ -1,0 +1,99 @@
+"""A dry run: what an adjustment would do, told from the engine and from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Reader
+from budgetfrontier.engine.foresight import foresee
+from budgetfrontier.settings.overrides import validate_override
+from tests.support import START, crawl, memory, on_disk, pages, state
+
+
+def test_the_command_line_foresees_what_the_engine_does(tmp_path: Path) -> None:
+    overrides = [{"match": "queue:b.test", "set": {"queue_total_budget": 1}}]
+    with on_disk(tmp_path, queue_total_budget=2, overrides=overrides, concurrency=2) as f:
+        f.schedule_many(pages("ABCD", 5))
+        f.schedule_many(pages("E", 1))
+        assert crawl(f) == "AAABBCCCDDDE"
+        f.retire("c.test")
+        f.schedule_many(pages("F", 3))
+        f.lease(1)
+        f.commit()
+        for match, changes in (
+            ("*", {"queue_total_budget": 4}),
+            ("queue:a.test", {"queue_total_budget": 100}),
+            ("host:*.test", {"balance_replenish_amount": 0}),
+            ("regex:/[34]$", {"retire_when": "reached", "queue_total_budget": 4}),
+        ):
+            override = validate_override(match, changes)
+            plan = f.adjust(match=match, dry_run=True, **changes)
+            with Reader(tmp_path / "frontier") as reader, reader.transaction() as (txn, db):
+                told = foresee(txn, db, override)
+            assert told == {name: getattr(plan, name) for name in told}
+        assert f.audit(limit=1)[0].command == "retire"
+
+
+@pytest.mark.parametrize(
+    ("match", "changes", "retired", "revived", "spend"),
+    [
+        ("*", {"queue_total_budget": 4}, "", "AB", 4),  # each has spent 3 and holds 2 URIs
+        ("queue:a.test", {"queue_total_budget": 100}, "", "A", 2),
+        ("queue:a.test", {"queue_total_budget": 3}, "", "A", 1),
+        ("queue:a.test", {"queue_total_budget": 3, "retire_when": "reached"}, "", "", 0),
+        ("*", {"balance_replenish_amount": 0, "queue_total_budget": 9}, "D", "", 0),
+        ("domain:d.test", {"queue_total_budget": 0, "retire_when": "reached"}, "D", "", 0),
+    ],
+)
+def test_what_is_foreseen_happens(match: str, changes: dict[str, Any], retired: str, revived: str, spend: int) -> None:
+    with memory(queue_total_budget=2) as f:
+        f.schedule_many(pages("AB", 5))
+        f.schedule_many(pages("C", 5))
+        assert crawl(f) == "AAABBBCCC"
+        f.retire("c.test")
+        f.schedule_many(pages("D", 2))
+        before = {host: state(f, host) for host in "ABCD"}
+        assert before == dict(zip("ABCD", ["RETIRED", "RETIRED", "RETIRED", "INACTIVE"], strict=True))
+        plan = f.adjust(match=match, dry_run=True, **changes)
+        named = [[f"{host.lower()}.test" for host in hosts] for hosts in (retired, revived)]
+        assert [plan.retired, plan.revived] == named
+        assert (plan.retired_count, plan.revived_count) == (len(retired), len(revived))
+        f.adjust(match=match, **changes)
+        done = crawl(f)
+        assert {host for host in "ABC" if host in done} == set(revived)
+        assert ("D" in done) == (not retired)
+        assert plan.spend == spend == sum(host in "ABC" for host in done)
+
+
+@pytest.mark.parametrize(
+    ("match", "count"),
+    [
+        ("*", 4),
+        ("queue:later.test", 1),
+        ("queue:l*", 2),
+        ("domain:later.test", 1),
+        ("host:*.test", 3),
+        ("surt:(test,later", 1),
+        ("regex:/tomorrow$", 2),
+        ("domain:nowhere.test", 0),
+    ],
+)
+def test_queues_that_never_held_a_uri_are_matched(match: str, count: int) -> None:
+    with memory() as f:
+        f.schedule("https://a.test/")
+        f.schedule(CrawlUri("https://b.test/tomorrow", not_before=START + 86_400))
+        f.schedule(CrawlUri("https://later.test/tomorrow", not_before=START + 86_400))
+        f.schedule(CrawlUri("https://somewhere.example/", queue="list", not_before=START + 60))
+        assert f.adjust(match=match, queue_total_budget=5, dry_run=True).matched == count
+
+
+def test_an_adjustment_shows_the_values_of_a_queue_that_no_commit_has_seen() -> None:
+    with memory(overrides=[{"match": "regex:/x$", "set": {"queue_total_budget": 3}}]) as f:
+        f.schedule("https://a.test/x")
+        assert f.adjust(match="queue:a.test", queue_total_budget=5).before == {"queue_total_budget": 3}
+        f.schedule("https://b.test/x")
+        told = f.adjust(match="host:b.test", queue_total_budget=5, dry_run=True)
+        assert (told.before, told.after) == ({"queue_total_budget": 3}, {"queue_total_budget": 5})
