@@ -25,3 +25,8 @@ def live(txn: Transaction, tables: dict[str, Any]) -> dict[str, int]:
 def file_size(folder: Path) -> int:
     """Bytes of the file."""
     return (folder / DATA).stat().st_size
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from benchmarks import disk
 from benchmarks.timing import MIB, Stopwatch, anonymous_memory
 
 DRAIN_SECONDS = 2.0  # with thousands of hosts Scrapy's default queue would take minutes to the end
@@ -53,14 +54,15 @@ def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]
     before = anonymous_memory()
     watch = Stopwatch()
     admitted = sum(scheduler.enqueue_request(Request(url)) for url in urls)
-    rates = watch.rates(len(urls))
-    memory = anonymous_memory() - before
+    figures = {**watch.rates(len(urls)), "memory": (anonymous_memory() - before) / MIB}
+    if jobdir and queue == "plain":  # the default has a file for each host, most of it in a buffer still
+        figures["disk"] = disk.folder_size(jobdir) / admitted
     taken, watch = 0, Stopwatch()
     while watch.seconds() < DRAIN_SECONDS and scheduler.next_request():
         taken += 1
-    taken_rates = watch.rates(taken)
+    figures["taken_per_second"] = watch.rates(taken)["per_second"]
     scheduler.close("finished")
-    return {**rates, "taken_per_second": taken_rates["per_second"], "admitted": admitted, "memory": memory / MIB}
+    return figures
 
 
 def queuelib(requests: Path, room: Path, kind: str) -> dict[str, float]:
@@ -72,11 +74,11 @@ def queuelib(requests: Path, room: Path, kind: str) -> dict[str, float]:
     watch = Stopwatch()
     for request in encoded:
         queue.push(request)
-    rates = watch.rates(len(encoded))
+    figures = watch.rates(len(encoded)) | {"disk": disk.folder_size(room) / len(encoded)}
     taken, watch = 0, Stopwatch()
     while queue.pop() is not None:
         taken += 1
     assert taken == len(encoded)
-    taken_rates = watch.rates(taken)
+    figures["taken_per_second"] = watch.rates(taken)["per_second"]
     queue.close()
-    return {**rates, "taken_per_second": taken_rates["per_second"]}
+    return figures

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import textwrap
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,13 +37,13 @@ def fill(page: str, tables: dict[str, str]) -> str:
 def origin(record: dict[str, Any]) -> str:
     """When and where a record was measured, in a sentence."""
     about = record["machine"]
-    return (
+    text = (
         f"Measured on {record['date'][:10]} at commit {about['commit']}: {about['processor']}, "
-        f"{about['cores'].partition(',')[0]} cores of which one worked, "
-        f"{about['memory']} of memory, {about['file system']}, {about['python']}, LMDB {about['lmdb'].split()[-1]}; "
+        f"{about['cores'].partition(',')[0]} cores of which one worked, {about['memory']} of memory, "
+        f"{about['file system']}, {about['python']}, LMDB {about['lmdb'].split()[-1]}; "
         f"load {about['load before']} before and {about['load after']} after."
-        + (f" Scale {about['scale']}." if "scale" in about else "")
     )
+    return textwrap.fill(f"{text} Scale {about['scale']}." if "scale" in about else text, 120)
 
 
 def of_growth(record: dict[str, Any]) -> dict[str, str]:
@@ -77,29 +78,31 @@ def of_bench(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _peers(rounds: list[table.Round]) -> str:
-    def rate(measurement: str, name: str = PUT) -> str:
-        values = [figures[measurement][name] for figures in rounds if measurement in figures]
-        return table.number(median(values), "/s") if values else ""
+    def cell(measurement: str, name: str = PUT, unit: str = "/s") -> str:
+        values = [figures[measurement][name] for figures in rounds if name in figures.get(measurement, {})]
+        return table.number(median(values), unit) if values else ""
 
     floor = max(("floor", "sorted floor"), key=lambda name: median(figures[name][PUT] for figures in rounds))
     lines = [
-        ["", "put singly", "in batches", "taken singly", "in batches", "synced to disk"],
-        _line("budgetfrontier", rate("schedule singly"), rate("schedule"), rate("drain singly"), rate("drain"), "yes"),
-        _line("budgetfrontier, `:memory:`", "", rate("schedule in memory"), "", rate("drain in memory"), "no"),
-        _line("bare LMDB", "", rate(floor), "", rate("floor drain"), "yes"),
-        *(_line(title, rate(name), "", rate(name, TAKEN), "", "no") for title, name in SCRAPY_QUEUES),
+        ["", "put singly", "in batches", "taken singly", "in batches", "on disk, a URL", "synced"],
+        [
+            "budgetfrontier",
+            *map(cell, ("schedule singly", "schedule", "drain singly", "drain")),
+            cell("schedule", "file", "B"),
+            "yes",
+        ],
+        ["budgetfrontier, `:memory:`", "", cell("schedule in memory"), "", cell("drain in memory"), "", "no"],
+        ["bare LMDB", "", cell(floor), "", cell("floor drain"), cell(floor, "file", "B"), "yes"],
     ]
-    for title, name, synced in (
-        ("Redis, in memory", "redis in memory", "no"),
-        ("Redis, append-only file", "redis appending", "each second"),
+    for title, name in SCRAPY_QUEUES:
+        lines.append([title, cell(name), "", cell(name, TAKEN), "", cell(name, "disk", "B"), "no"])
+    for title, name, size, synced in (
+        ("Redis, in memory", "redis in memory", "", "no"),
+        ("Redis, append-only file", "redis appending", cell("redis appending", "disk", "B"), "each second"),
     ):
-        piped = rate(name, "piped_per_second"), rate(name, "piped_taken_per_second")
-        lines.append(_line(title, rate(name), piped[0], rate(name, TAKEN), piped[1], synced))
+        figures = (cell(name, figure) for figure in (PUT, f"piped_{PUT}", TAKEN, f"piped_{TAKEN}"))
+        lines.append([title, *figures, size, synced])
     return table.grid(lines)
-
-
-def _line(*cells: str) -> list[str]:
-    return list(cells)
 
 
 def newest(results: Path, pattern: str) -> dict[str, Any] | None:

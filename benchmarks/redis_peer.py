@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks import disk
 from benchmarks.timing import MIB, Stopwatch
 
 SINGLY = 10_000  # discoveries: each is two trips to the server, and the rate does not depend on how many there are
@@ -73,6 +74,7 @@ def queue(requests: Path, room: Path, persistence: str) -> dict[str, float]:
             admitted = put(client, some)
             figures[f"{name}per_second"] = watch.rates(len(some))["per_second"]
             figures["memory"] = client.info("memory")["used_memory"] / MIB
+            figures["disk"] = disk.folder_size(room) / admitted
             watch = Stopwatch()
             taken = take(client)
             figures[f"{name}taken_per_second"] = watch.rates(taken)["per_second"]
