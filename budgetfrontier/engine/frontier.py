@@ -40,6 +40,7 @@ from budgetfrontier.store.check import check
 from budgetfrontier.store.records import AuditEntry, expanded
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
+MOST_AT_ONCE = 2000  # queues in one commit while thousands revive, retire or wake: no call takes long
 PART = 8 << 20  # bytes of payloads and bodies in one operation of it
 
 # Looking a member up in its Enum, or hashing it, costs 0.1 us in CPython 3.11: the hot path has names of its own, and
@@ -150,8 +151,8 @@ class Frontier:
             kernel = self._kernel
             kernel.expire(now)
             leases: list[Lease] = []
-            kernel.cut_short = False
             kernel.backlog.step()
+            kernel.cut_short = kernel.backlog.waiting
             if kernel.counters.state is _RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
@@ -161,6 +162,8 @@ class Frontier:
                 session.settle()
                 if count > 0 and not kernel.cut_short:
                     session.commit()
+            if kernel.cut_short and len(kernel.queues.dirty) >= MOST_AT_ONCE:
+                session.commit()
         except BaseException as e:
             session.abandon(e)
         session.leave(len(leases))

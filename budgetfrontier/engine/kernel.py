@@ -52,7 +52,7 @@ class Kernel:
         self.later = Later(env, counters, self.queues)
         self.backlog = Backlog(env, counters, self.queues, refresh=self.refresh, unretire=self.unretire)
         self.cut_short = False
-        """Whether the last call of `lease` left queues that it should have had a look at."""
+        """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
         self.on_dead: Callable[[int, DeadRow], None] | None = None
@@ -87,7 +87,7 @@ class Kernel:
     ) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
 
-        The first thousand at once, the others as time goes on. O(leases out).
+        The first hundreds at once, the others as time goes on. O(leases out).
         """
         self.put_in_force(settings, adjustments)
         self.counters.settings_revision += 1
@@ -211,7 +211,7 @@ class Kernel:
             leases.next_expiry = deadline
         while len(leased) < count:
             if turns == MAX_TURNS:
-                self.cut_short = bool(ring or counters.inactive)
+                self.cut_short |= bool(ring or counters.inactive)
                 break
             if not ring:
                 if not counters.inactive:
@@ -272,7 +272,9 @@ class Kernel:
         """Snoozed queues that are due join the ring's back, by (wake time, queue id): a thousand in one call."""
         if now < self.rotation.next_wake:
             return
-        for queue_id in self.rotation.due(now, MAX_TURNS):
+        due = self.rotation.due(now, MAX_TURNS)
+        self.cut_short |= len(due) == MAX_TURNS
+        for queue_id in due:
             self._wake(self.queues.get(queue_id), now)
             self.queues.trim()
         self.rotation.next_wake = self.rotation.first_wake()
@@ -407,6 +409,8 @@ class Kernel:
             if row is not None:
                 self.place(self.queues.get(row.queue), row.place, row.value, now)
             self.queues.trim()
+        else:
+            self.cut_short = True
 
     # -- what operators do to queues
 
