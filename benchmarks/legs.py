@@ -8,6 +8,7 @@ timed, not the making of what they are given.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,9 @@ from benchmarks.streams import Pages
 from benchmarks.timing import MIB, Calls, anonymous_memory
 from budgetfrontier import Frontier
 
-AT_ONCE = 20  # pages made before they are handed over
+AT_ONCE = 20  # pages handed over without a look at how far it has come
+NEW = 25  # links of a page that are new
+A_SECOND = 8000  # pages that ours is not expected to reach
 LEASES = 64  # of one call of lease
 
 
@@ -148,35 +151,75 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
     return {**figures, **calls.figures(), "committing": list(calls.committing), **contestant.sizes()}
 
 
-def _seeds(pages: Pages) -> Iterator[list[str]]:
-    seeds = pages.seeds()
-    while batch := list(islice(seeds, 1000)):
-        yield batch
+class Ahead:
+    """Pages made before the leg that takes them, in a file in memory, which is not counted as anonymous.
+
+    Ours commits by the clock: were they made in between, it would commit more often than twice a second of its work.
+    """
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._file = os.fdopen(os.memfd_create("pages"), "w+b")
+
+    def make(self, count: int) -> None:
+        """Make that many more."""
+        left = self._file.read()
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(left)
+        self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in range(count))
+        self._file.seek(0)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        while True:
+            line = self._file.readline()
+            if line:
+                yield line.decode().split()
+            else:
+                self.make(AT_ONCE)
 
 
-def _pages(pages: Pages) -> Iterator[list[str]]:
-    while True:
-        yield pages.page()
+class Crawl:
+    """The legs of a crawl of so many hosts, for one contestant."""
 
+    def __init__(self, contestant: Contestant, hosts: int) -> None:
+        self._contestant = contestant
+        self._pages = Pages(hosts)
+        self._ahead = Ahead(self._pages)
 
-def _until(end: float) -> Callable[[int], bool]:
-    return lambda _: time.perf_counter() < end
+    def seed(self) -> dict[str, Any]:
+        """The home pages of all hosts."""
+        seeds = self._pages.seeds()
+        return leg(self._contestant, iter(lambda: list(islice(seeds, 1000)), []), lambda _: True)
+
+    def grow(self, count: int) -> dict[str, Any]:
+        """So many pages."""
+        self._ahead.make(count)
+        return leg(self._contestant, iter(self._ahead), lambda done: done < count)
+
+    def grow_to(self, size: int) -> dict[str, Any]:
+        """Pages until so many URLs are pending."""
+        self._ahead.make(max(size - self._pending(), 0) // NEW)
+        return leg(self._contestant, iter(self._ahead), lambda _: self._pending() < size)
+
+    def grow_for(self, seconds: float) -> dict[str, Any]:
+        """Pages for some time."""
+        self._ahead.make(int(seconds * A_SECOND))
+        end = time.perf_counter() + seconds
+        return leg(self._contestant, iter(self._ahead), lambda _: time.perf_counter() < end)
+
+    def _pending(self) -> int:
+        return int(self._contestant.sizes()["pending"])
 
 
 def main() -> None:
     """Obey until the input ends."""
     name, folder, hosts = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    pages = Pages(hosts)
     contestant = Ours(folder) if name == "ours" else Bare(folder)
-    orders: dict[str, Callable[..., Any]] = {
-        "seed": lambda: leg(contestant, _seeds(pages), lambda _: True),
-        "grow": lambda count: leg(contestant, _pages(pages), lambda done: done < count),
-        "grow_to": lambda size: leg(contestant, _pages(pages), lambda _: contestant.sizes()["pending"] < size),
-        "grow_for": lambda seconds: leg(contestant, _pages(pages), _until(time.perf_counter() + seconds)),
-    }
+    crawl = Crawl(contestant, hosts)
     for line in sys.stdin:
         order, arguments = json.loads(line)
-        obey = orders.get(order) or getattr(contestant, order)
+        obey = getattr(crawl, order, None) or getattr(contestant, order)
         print(json.dumps(obey(**arguments)), flush=True)
 
 

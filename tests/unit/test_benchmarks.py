@@ -15,6 +15,7 @@ from benchmarks import growth, plots, publish, redis_peer
 from benchmarks.__main__ import EACH_ROUND, QUEUELIB, REDIS, SCRAPY
 from benchmarks.figures import ROWS
 from benchmarks.floor import Floor
+from benchmarks.legs import Ahead
 from benchmarks.rows import Rows
 from benchmarks.streams import Pages
 from benchmarks.table import Row, markdown, of, results
@@ -33,6 +34,16 @@ def test_pages_are_the_same_every_time_and_half_of_their_links_are_known() -> No
     known = seeds.union(*links[:200])  # by then every site has been met
     new = set(chain(*links[200:])) - known
     assert 0.49 <= len(new) / (50 * 300) <= 0.51
+
+
+def test_pages_made_ahead_are_the_same_pages() -> None:
+    pages, ahead = Pages(20), Ahead(Pages(20))
+    ahead.make(3)
+    taken = iter(ahead)
+    found = [next(taken) for _ in range(2)]
+    ahead.make(2)
+    found += [next(taken) for _ in range(5)]  # the last of them on demand
+    assert found == [pages.page() for _ in range(7)]
 
 
 def test_most_links_of_a_page_stay_on_its_site() -> None:
