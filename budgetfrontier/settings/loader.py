@@ -15,10 +15,14 @@ from typing import Any
 import yaml
 
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.reading import Place, Problem, Reader, nearest
+from budgetfrontier.settings.reading import MOST_PROBLEMS, Place, Problem, Reader, nearest
 from budgetfrontier.settings.schema import Settings
+from budgetfrontier.settings.values import brief
 
 _DEEPEST = 50
+_LARGEST = 16 << 20  # bytes of a file
+_MOST_VALUES = 500_000  # each takes 400 bytes; what an alias stands for counts again
+_DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -29,7 +33,8 @@ _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (wo
 def load(path: Path, base: Settings) -> Settings:
     """Return the settings of a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`."""
     try:
-        document = Document(path.read_bytes())
+        with path.open("rb") as file:  # it may be a pipe, or have no end
+            document = Document(file.read(_LARGEST + 1))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
     settings, problems = base, document.problems
@@ -39,6 +44,9 @@ def load(path: Path, base: Settings) -> Settings:
         problems = problems + reader.problems
     if problems:
         lines = sorted((*document.position(problem), problem.message) for problem in problems)
+        if len(lines) > MOST_PROBLEMS + 1:
+            line, column, _ = lines[MOST_PROBLEMS]
+            lines[MOST_PROBLEMS:] = [(line, column, "there is more to mend from here on")]
         raise SettingsError([f"{path}:{line}:{column}: {message}" for line, column, message in lines])
     return settings
 
@@ -82,8 +90,9 @@ class Document:
         self.whole = False
         self._values: dict[Place, tuple[int, int]] = {}
         self._keys: dict[Place, tuple[int, int]] = {}
-        self._anchors: dict[str, Any] = {}
+        self._anchors: dict[str, tuple[Any, int]] = {}
         self._aliases = 0
+        self._count = 0
         text = self._decode(raw)
         if text is not None:
             self._parse(text)
@@ -103,6 +112,9 @@ class Document:
         self.problems.append(Problem(place, text, bare=True))
 
     def _decode(self, raw: bytes) -> str | None:
+        if len(raw) > _LARGEST:
+            self._stop(1, 1, f"larger than {_LARGEST >> 20} MiB; lists of seeds go into files of their own")
+            return None
         try:
             text = raw.removeprefix(b"\xef\xbb\xbf").decode()
         except UnicodeDecodeError as error:
@@ -116,6 +128,9 @@ class Document:
             self._stop(
                 len(before), len(before[-1]) + 1, f"character U+{ord(found[0]):04X} is not text; is this a text file?"
             )
+            return None
+        if found := _DIRECTIVE.search(text):
+            self._stop(text.count("\n", 0, found.start()) + 1, 1, "directives such as %TAG mean nothing here")
             return None
         return text
 
@@ -137,8 +152,8 @@ class Document:
             self._stop(
                 line + 1, column + 1, "a tab; YAML is indented with spaces" if tab else f"this is not YAML: {reason}"
             )
-        except _TooDeep as error:
-            self._stop(*_at(error.args[0]), f"nested more than {_DEEPEST} deep")
+        except _Refused as error:
+            self._stop(*_at(error.args[0]), error.args[1])
         if not self.problems and self.data is None:
             self.whole = False
             self._stop(1, 1, "the file is empty; expected a mapping of settings")
@@ -147,16 +162,15 @@ class Document:
         """Return the value that starts with `event`, taking its other events."""
         self._values[place] = _at(event)
         if len(place) > _DEEPEST:
-            raise _TooDeep(event)
+            raise _Refused(event, f"nested more than {_DEEPEST} deep")
+        before = self._count
+        self._count += 1
         if isinstance(event, yaml.AliasEvent):
-            self._aliases += 1
-            if event.anchor not in self._anchors:
-                self.problems.append(
-                    Problem(place, f"*{event.anchor} stands for nothing: no &{event.anchor} ends before it")
-                )
-            return self._anchors.get(str(event.anchor))
+            return self._alias(event, place)
+        if self._count > _MOST_VALUES:
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values; lists of seeds go into files of their own")
         if event.tag not in (None, "!"):
-            self.problems.append(Problem(place, f"tags such as {event.tag} mean nothing here; leave it out"))
+            self.problems.append(Problem(place, f"tags such as {brief(event.tag)} mean nothing here; leave it out"))
         aliases = self._aliases
         value: Any
         if isinstance(event, yaml.ScalarEvent):
@@ -168,9 +182,22 @@ class Document:
         else:
             value = self._mapping(events, place)
         if event.anchor:
-            self._anchors[event.anchor] = value
+            self._anchors[event.anchor] = value, self._count - before
             if self._aliases > aliases:  # a few lines of these unfold to gigabytes
-                self.problems.append(Problem(place, f"&{event.anchor} may not hold an alias itself"))
+                self.problems.append(Problem(place, f"&{brief(event.anchor)} may not hold an alias itself"))
+        return value
+
+    def _alias(self, event: Any, place: Place) -> Any:
+        """Return what an alias stands for: everybody who reads it has it all to read again."""
+        self._aliases += 1
+        if event.anchor not in self._anchors:
+            name = brief(event.anchor)
+            self.problems.append(Problem(place, f"*{name} stands for nothing: no &{name} ends before it"))
+            return None
+        value, count = self._anchors[event.anchor]
+        self._count += count
+        if self._count > _MOST_VALUES:
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values, with what *{brief(event.anchor)} stands for")
         return value
 
     def _mapping(self, events: Iterator[Any], place: Place) -> dict[str, Any]:
@@ -184,10 +211,10 @@ class Document:
             key = event.value  # as it is written: `no` is the top-level domain of Norway
             here = (*place, key)
             if key in value:
-                again = (*place, f"{key} again")
+                again = (*place, f"{key} again in line {_at(event)[0]}")
                 self._keys[again] = _at(event)
                 self.problems.append(
-                    Problem(again, f'"{key}" is here a second time; first in line {self._keys[here][0]}', True)
+                    Problem(again, f'"{brief(key)}" is here a second time; first in line {self._keys[here][0]}', True)
                 )
                 self._node(next(events), events, again)
             else:
@@ -197,8 +224,8 @@ class Document:
         return value
 
 
-class _TooDeep(Exception):
-    """Carries the event that is too deep; never leaves this module."""
+class _Refused(Exception):
+    """Carries the event at which reading stops, and why; never leaves this module."""
 
 
 def _at(event: Any) -> tuple[int, int]:

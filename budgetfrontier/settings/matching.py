@@ -10,8 +10,11 @@ import msgspec
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.settings.values import brief
 
 KINDS = ("surt", "domain", "host", "queue", "regex")
+LONGEST = 100_000
+"""Characters that a pattern may have: a compiled one takes a thousand times as much memory."""
 FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
 
 
@@ -56,9 +59,14 @@ def parse_match(text: str) -> Match:
     if text == "*":
         return Match("*", text, _always)
     kind, _, pattern = str(text).partition(":")
+    if len(pattern) > LONGEST:
+        raise SettingsError(
+            f'"{brief(str(text))}" is longer than {LONGEST:,} characters: write several matches instead'
+        )
     if kind not in KINDS or not pattern:
-        hint = f'; did you mean "domain:{text}"?' if kind == text and re.fullmatch(r"[\w.-]+\.\w+", text) else ""
-        raise SettingsError(f'"{text}" is not a match: write one of {FORMS}{hint}')
+        near = kind == text and len(text) < 254 and re.fullmatch(r"[\w.-]+\.\w+", text)
+        hint = f'; did you mean "domain:{text}"?' if near else ""
+        raise SettingsError(f'"{brief(str(text))}" is not a match: write one of {FORMS}{hint}')
     return _PARSERS[kind](text, pattern)
 
 
@@ -89,14 +97,14 @@ def _regex(text: str, pattern: str) -> Match:
     try:
         return Match("regex", text, re.compile(pattern).search, by_authority=False)
     except (re.error, OverflowError, RecursionError) as error:
-        raise SettingsError(f'"{text}" is not a regular expression: {error}') from None
+        raise SettingsError(f'"{brief(text)}" is not a regular expression: {error}') from None
 
 
 def _surt(text: str, pattern: str) -> Match:
     scheme, _, authority = pattern.rpartition("://") if pattern.find("://") < pattern.find("(") else ("", "", pattern)
     if scheme not in ("", "http", "https") or not authority.startswith("("):
         raise SettingsError(
-            f'"{text}" is not a SURT prefix: write it like "surt:(org,example," or "surt:http://(org,example,"'
+            f'"{brief(text)}" is not a SURT prefix: write it like "surt:(org,example," or "surt:http://(org,example,"'
         )
     authority_only = authority.partition(")")[2] in ("", "/")
     prefixes = (pattern,) if scheme else ("http://" + pattern, "https://" + pattern)
@@ -127,7 +135,7 @@ def _host_name(text: str, name: str) -> str:
     try:
         host = uris.host(uris.parse(f"http://{name}/"))
     except InvalidUrl as error:
-        raise SettingsError(f'"{text}": "{name}" is not a host name ({error})') from None
+        raise SettingsError(f'"{brief(text)}": "{brief(name)}" is not a host name ({error})') from None
     if re.search(r"[/?#@\\]", name) or (":" in name and not name.startswith("[")):
-        raise SettingsError(f'"{text}": write the host alone, without scheme, port or path')
+        raise SettingsError(f'"{brief(text)}": write the host alone, without scheme, port or path')
     return host

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -74,68 +74,65 @@ class Effective:
         self.base = QueueSettings(**dict(_flat(name, _value(base, name)) for name in per_uri()))
         self.trivial = not overrides
         self._patches = [dict(_flat(*item) for item in override.set.items()) for override in overrides]
-        self._always = 0
-        self._exact: dict[tuple[str, str], int] = {}
+        self._always: list[int] = []
+        self._exact: dict[tuple[str, str], list[int]] = {}
         self._tests: list[tuple[int, Match]] = []
         self._slow: list[tuple[int, Match]] = []
         for index, override in enumerate(overrides):
-            self._file(1 << index, parse_match(override.match))
+            self._file(index, parse_match(override.match))
         self.by_authority = not self._slow
-        self._masks: dict[tuple[str, str], int] = {}
-        self._settings: dict[int, QueueSettings] = {0: self.base}
+        self._matching: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._settings: dict[tuple[int, ...], QueueSettings] = {}
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
         """Return the settings for the URI with this normalized href, in this queue."""
         if self.trivial:
             return self.base
         key = (href[: href.find("/", 8)], queue)
-        mask = self._masks.get(key)
-        if mask is None:
-            mask = self._mask_of_authority(href, queue)
+        matching = self._matching.get(key)
+        if matching is None:
+            matching = self._matching_authority(href, queue)
             if len(key[0]) < 512:  # userinfo may be long, and made up
-                _remember(self._masks, key, mask)
-        for bit, match in self._slow:
-            if match.matches(href, queue):
-                mask |= bit
-        settings = self._settings.get(mask)
+                _remember(self._matching, key, matching)
+        if slow := [index for index, match in self._slow if match.matches(href, queue)]:
+            matching = tuple(sorted([*matching, *slow]))
+        settings = self._settings.get(matching)
         if settings is None:
-            settings = self._patched(mask)
-            _remember(self._settings, mask, settings)
+            settings = self._patched(matching)
+            _remember(self._settings, matching, settings)
         return settings
 
-    def variants(self) -> list[QueueSettings]:
-        """Return the settings without overrides, then those that each override alone leads to."""
-        return [self.base, *(self._patched(1 << index) for index in range(len(self._patches)))]
+    def variants(self) -> Iterator[QueueSettings]:
+        """Yield the settings without overrides, then those that each override alone leads to."""
+        yield self.base
+        for patch in self._patches:
+            yield msgspec.structs.replace(self.base, **patch)
 
-    def _file(self, bit: int, match: Match) -> None:
+    def _file(self, index: int, match: Match) -> None:
         """Put a match where it is found fastest: exact names into a table, so that thousands of them cost nothing."""
         if match.kind == "*":
-            self._always |= bit
+            self._always.append(index)
         elif match.exact is not None:
-            key = (match.kind, match.exact)
-            self._exact[key] = self._exact.get(key, 0) | bit
+            self._exact.setdefault((match.kind, match.exact), []).append(index)
         else:
-            (self._tests if match.by_authority else self._slow).append((bit, match))
+            (self._tests if match.by_authority else self._slow).append((index, match))
 
-    def _mask_of_authority(self, href: str, queue: str) -> int:
-        """Return a bit for each override that matches by scheme, host, port and queue alone."""
+    def _matching_authority(self, href: str, queue: str) -> tuple[int, ...]:
+        """Return which overrides match by scheme, host, port and queue, in order; not those that match everything."""
         exact = self._exact
         host = subject_of("host", href, queue)
-        mask = self._always | exact.get(("host", host), 0) | exact.get(("queue", queue), 0)
+        matching = [*exact.get(("host", host), ()), *exact.get(("queue", queue), ())]
         domain = host
         while domain:
-            mask |= exact.get(("domain", domain), 0)
+            matching += exact.get(("domain", domain), ())
             domain = domain.partition(".")[2]
-        for bit, match in self._tests:
-            if match.matches(href, queue):
-                mask |= bit
-        return mask
+        matching += [index for index, match in self._tests if match.matches(href, queue)]
+        return tuple(sorted(matching))
 
-    def _patched(self, mask: int) -> QueueSettings:
+    def _patched(self, matching: tuple[int, ...]) -> QueueSettings:
         changes: dict[str, Any] = {}
-        for index, patch in enumerate(self._patches):
-            if mask >> index & 1:
-                changes |= patch
+        for index in sorted([*self._always, *matching]):
+            changes |= self._patches[index]
         return msgspec.structs.replace(self.base, **changes)
 
 
@@ -156,7 +153,7 @@ def validate_override(match: str, settings: Mapping[str, Any]) -> Override:
         parse_match(match)
     except SettingsError as error:
         problems = error.problems
-    override = Override(match=match, set=reader.overriding(settings, ()))
+    override = Override(match=match, set=reader.overriding(settings))
     try:
         reader.check()
     except SettingsError as error:

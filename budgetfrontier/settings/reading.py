@@ -17,10 +17,14 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.schema import About, Override, Seed, Settings, fields
-from budgetfrontier.settings.values import FLAG, TEXT, Kind, show
+from budgetfrontier.settings.values import FLAG, TEXT, Kind, brief, show
 
 S = TypeVar("S", bound=msgspec.Struct)
 Place = tuple[str | int, ...]
+
+MOST_PROBLEMS = 100
+"""Nobody reads more, and looking for what each unknown name may mean takes its time."""
+_LONGEST_NAME = 200  # characters, of anything that is looked for among names
 
 SCOPE_RULES = ("all", "seed-hosts", "seed-domains")
 SCOPE_KINDS = ("domain", "host", "surt", "regex")
@@ -43,7 +47,7 @@ class Problem(NamedTuple):
 
 def dotted(place: Place) -> str:
     """Return a path as messages write it: overrides[0].set.politeness."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{brief(part)}" for part in place).removeprefix(".")
 
 
 def read_settings(data: Any, base: Settings) -> Settings:
@@ -79,6 +83,12 @@ class Reader:
 
     def settings(self, data: Any, base: Settings) -> Settings:
         """Read everything, on top of the profile that `data` names, if it does."""
+        try:
+            return self._settings(data, base)
+        except _Enough:
+            return base
+
+    def _settings(self, data: Any, base: Settings) -> Settings:
         if isinstance(data, Mapping) and "profile" in data:
             from budgetfrontier.settings.loader import profile
 
@@ -106,9 +116,9 @@ class Reader:
             name = field_name(key, known)
             about = known.get(name)
             if about is None:
-                self.problems.append(Problem(here, unknown(name, known, place), at_key=True))
+                self._add_at_key(here, unknown(name, known, place))
             elif name in changes:
-                self.problems.append(Problem(here, f"this sets {name} a second time", at_key=True))
+                self._add_at_key(here, f"this sets {name} a second time")
             elif isinstance(about, About):
                 changes[name] = self.value(about, value, here, getattr(base, name))
             else:
@@ -131,8 +141,14 @@ class Reader:
             self._add(place, f"expected {about.kind.text}, got {error}{hint if about.kind is FLAG else ''}")
             return default
 
-    def overriding(self, data: Any, place: Place, prefix: str = "") -> dict[str, Any]:
+    def overriding(self, data: Any) -> dict[str, Any]:
         """Return what an override sets by dotted names; `data` may nest, {"retry": {"delay": 5}}, or not."""
+        try:
+            return self._overriding(data, ())
+        except _Enough:
+            return {}
+
+    def _overriding(self, data: Any, place: Place, prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
         if not isinstance(data, Mapping):
             self._add(place, f"expected a mapping of settings, got {show(data)}")
@@ -143,19 +159,29 @@ class Reader:
             name = _ALIASES.get(prefix + snake(key), prefix + snake(key))
             about = known.get(name)
             if about is None and any(n.startswith(name + ".") for n in known):
-                added = self.overriding(value, here, name + ".")
+                added = self._overriding(value, here, name + ".")
             elif about is None:
-                self.problems.append(Problem(here, _not_per_uri(name), at_key=True))
+                self._add_at_key(here, _not_per_uri(name))
                 continue
             else:
                 added = {name: self.value(about, value, here, None)}
             for twice in found.keys() & added.keys():
-                self.problems.append(Problem(here, f"this sets {twice} a second time", at_key=True))
+                self._add_at_key(here, f"this sets {twice} a second time")
             found |= added
         return found
 
     def _add(self, place: Place, *texts: str) -> None:
-        self.problems += [Problem(place, text) for text in texts]
+        self._problem(*(Problem(place, text) for text in texts))
+
+    def _add_at_key(self, place: Place, text: str) -> None:
+        self._problem(Problem(place, text, at_key=True))
+
+    def _problem(self, *problems: Problem) -> None:
+        self.problems += problems
+        if len(self.problems) > MOST_PROBLEMS:
+            stopped = self.problems[MOST_PROBLEMS]
+            self.problems[MOST_PROBLEMS:] = [Problem(stopped.place, "there is more to mend from here on", bare=True)]
+            raise _Enough
 
     def _each(self, read: Callable[[Any, Place], Any]) -> Callable[[Any, Place], tuple[Any, ...]]:
         """Return a reader of lists; a single value stands for a list of one."""
@@ -190,8 +216,8 @@ class Reader:
         if self.folder is None:
             return str(path)
         path = (self.folder / path).absolute()
-        if "\0" in value or not path.is_file():
-            self._add(place, f'there is no file "{path}"')
+        if not _is_file(path):
+            self._add(place, f'there is no file "{brief(str(path), 1000)}"')
         return str(path)
 
     def _hook(self, value: Any, place: Place) -> str | None:
@@ -202,14 +228,18 @@ class Reader:
 
     def _override(self, value: Any, place: Place) -> Override | None:
         if not isinstance(value, Mapping) or {snake(key) for key in value} != {"match", "set"}:
-            got = f"the keys {', '.join(map(str, value))}" if isinstance(value, Mapping) and value else show(value)
+            got = (
+                f"the keys {brief(', '.join(map(str, value)), 200)}"
+                if isinstance(value, Mapping) and value
+                else show(value)
+            )
             self._add(place, f"expected {{match: ..., set: {{...}}}}, got {got}")
             return None
         try:
             parse_match(value["match"])
         except SettingsError as error:
             self._add((*place, "match"), *error.problems)
-        return Override(match=value["match"], set=self.overriding(value["set"], (*place, "set")))
+        return Override(match=value["match"], set=self._overriding(value["set"], (*place, "set")))
 
     def _rule(self, value: Any, place: Place) -> str | None:
         if value in SCOPE_RULES:
@@ -239,7 +269,7 @@ class Reader:
     def _policy(self, kind: str, spec: Any, place: Place) -> Any:
         """Look up a policy: an unknown name and wrong options are problems."""
         name = policy_name(spec)
-        if name is None:
+        if name is None or len(name) > _LONGEST_NAME:
             self._add(place, f"expected a {kind} policy, its name or {{name: options}}, got {show(spec)}")
         elif ":" not in name or self.folder is not None:
             try:
@@ -249,6 +279,17 @@ class Reader:
         elif not re.fullmatch(schema.HOOK, name):
             self._add(place, f"expected module:name, got {show(name)}")
         return spec
+
+
+class _Enough(Exception):
+    """So many problems that reading stops; never leaves this module."""
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long; a NUL
+        return False
 
 
 def policy_name(spec: Any) -> str | None:
@@ -324,15 +365,20 @@ def unknown(name: str, known: Iterable[str], place: Place) -> str:
     names = [*known] if place else [*known, "profile"]
     if hint := nearest(name, names):
         return f'unknown key "{name}"{hint}'
-    if near := get_close_matches(name, homes, 1, 0.8):
+    if near := _near(name, homes, 0.8):
         return f'unknown key "{name}"; did you mean "{near[0]}", under {homes[near[0]][0] or "the top level"}?'
-    return f'unknown key "{name}"; known here: {", ".join(names)}'
+    return f'unknown key "{brief(name)}"; known here: {", ".join(names)}'
 
 
 def nearest(name: Any, names: Iterable[str]) -> str:
     """Return '; did you mean "..."?', or nothing if no name is near."""
-    near = get_close_matches(str(name), list(names), 1, 0.6)
+    near = _near(str(name), names, 0.6)
     return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _near(name: str, names: Iterable[str], ratio: float) -> list[str]:
+    """Return the nearest name, if one is near: difflib is slow with long ones."""
+    return get_close_matches(name, list(names), 1, ratio) if len(name) <= _LONGEST_NAME else []
 
 
 def _not_per_uri(name: str) -> str:
@@ -341,7 +387,7 @@ def _not_per_uri(name: str) -> str:
         return f'"{name}" holds for the whole frontier and cannot be set here; these can: {", ".join(known)}'
     full = next((n for n in known if n.endswith("." + name)), None)
     hint = f'; did you mean "{full}"?' if full else nearest(name, known)
-    return f'unknown setting "{name}"{hint or "; known here: " + ", ".join(known)}'
+    return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'
 
 
 def _conflict(section: msgspec.Struct) -> str | None:

@@ -36,8 +36,15 @@ def show(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    text = json.dumps(value, ensure_ascii=True) if isinstance(value, str | bool) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        return brief(json.dumps(value, ensure_ascii=True) if isinstance(value, str | bool) else repr(value))
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number without end"
+
+
+def brief(text: str, longest: int = 60) -> str:
+    """Return a text as an error message quotes it: its beginning, if it is long."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def duration(value: object) -> float:
@@ -66,12 +73,12 @@ def size(value: object) -> int:
 
 
 def _with_units(text: str, units: dict[str, float], bare: str) -> float:
-    total, at = 0.0, 0
-    while at < len(text.rstrip()) or not at:
+    total, at, end = 0.0, 0, len(text.rstrip())
+    while at < end or not at:
         part = _PART.match(text, at)
         unit = (part[2].lower() or bare) if part else ""
         # A bare number is a value of its own ("90"), never a part of one ("1h30" may mean minutes or seconds).
-        if not part or unit not in units or (not part[2] and (at or part.end() < len(text.rstrip()))):
+        if not part or unit not in units or (not part[2] and (at or part.end() < end)):
             raise ValueError(show(text))
         total, at = total + float(part[1]) * units[unit], part.end()
     return total

@@ -499,7 +499,7 @@ def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: p
 def test_long_authorities_are_not_remembered() -> None:
     with memory(overrides=[OVERRIDE]) as f:
         tally = f.schedule_many(f"https://{'u' * 7000}{number}@h.test/{number}" for number in range(100))
-        assert (tally.added, f._intake._known, f._kernel.force.effective._masks) == (100, {}, {})
+        assert (tally.added, f._intake._known, f._kernel.force.effective._matching) == (100, {}, {})
         whole(f)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,55 @@ def test_aliases_cannot_unfold_to_gigabytes(files: Files) -> None:
     levels = "".join(f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     problems = files.problems(f"seeds:\n  - &a0 [x]\n{levels}")
     assert any("&a1 may not hold an alias itself" in problem for problem in problems)
+
+
+LARGE = {
+    "values": "seeds: [" + "a," * 600_000 + "]",
+    "values that an alias stands for": "seeds:\n- &a [" + "b," * 6000 + "]\n" + "- *a\n" * 100,
+    "keys": "\n".join(f"key{n}: 1" for n in range(20_000)),
+    "problems": "seeds: [" + "5," * 20_000 + "]",
+    "problems of the form": "? [a]\n: b\n" * 1000,
+    "unknown settings, again and again": "overrides:\n- {match: '*', set: &a {"
+    + ", ".join(f"key{n}: 1" for n in range(1000))
+    + "}}\n"
+    + "- {match: '*', set: *a}\n" * 200,
+    "directives": "".join(f"%TAG !{n}! tag:x\n" for n in range(100_000)) + "---\ncrawl: a\n",
+    "a name": f"{{? {'a' * 1_000_000} : 1}}",
+    "a policy": f"frontier: {{cost_policy: {'a' * 1_000_000}}}",
+    "a module": f"frontier: {{cost_policy: '{'a.' * 100_000}a:x'}}",
+    "a duration": f"reports: {{every: '{'1h' * 500_000} '}}",
+    "a pattern": f"overrides:\n- match: 'host:{'*a' * 1_000_000}'\n  set: {{}}\n",
+    "a regular expression": f"overrides:\n- match: 'regex:{'(' * 50_000}'\n  set: {{}}\n",
+    "no match": f"overrides:\n- match: '{'a.' * 500_000}'\n  set: {{}}\n",
+    "an anchor": f"seeds: [*{'a' * 1_000_000}]",
+    "a file": f"seeds: {{file: {'a' * 5000}}}",
+    "everything": "crawl: a " + "#" * (17 << 20),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_what_is_very_large_is_refused_in_few_words(files: Files, what: str) -> None:
+    problems = files.problems(LARGE[what])
+    assert 1 <= len(problems) <= 101
+    assert all(re.match(r"\d+:\d+: ", problem) and len(problem) < 6000 for problem in problems)
+
+
+def test_no_more_than_a_hundred_problems_are_told(files: Files) -> None:
+    problems = files.problems("seeds:\n" + "- 5\n" * 100)
+    assert len(problems) == 100
+    problems = files.problems("seeds:\n" + "- 5\n" * 5000)
+    assert len(problems) == 101
+    assert problems[-1] == "102:3: there is more to mend from here on"
+
+
+def test_a_file_without_end_is_no_problem() -> None:
+    with pytest.raises(SettingsError, match="larger than 16 MiB"):
+        Settings.from_yaml("/dev/zero")
+
+
+def test_each_repetition_of_a_key_is_told_where_it_is(files: Files) -> None:
+    problems = files.problems("crawl: a\n" * 3)
+    assert [problem.split(" ")[0] for problem in problems] == ["2:1:", "3:1:"]
 
 
 def test_a_value_that_holds_itself_is_refused(files: Files) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -125,7 +126,40 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = effective(*((f"host:a{n}.test", {"precedence": n}) for n in range(100)))
     for n in (*range(100), *range(100)):
         assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == n
-    assert len(found._masks) <= 10 and len(found._settings) <= 10
+    assert len(found._matching) <= 10 and len(found._settings) <= 10
+
+
+def test_very_many_overrides_are_as_large_as_their_number() -> None:
+    number = 20_000
+    overrides = [validate_override(f"domain:a{n}.test", {"precedence": n % 9}) for n in range(number)]
+    tracemalloc.start()
+    found = Effective(FrontierSettings(), overrides)
+    assert found.for_uri("http://x.a8.test/", "x.a8.test").precedence == 8
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size < number * 1000
+
+
+def test_one_override_for_everything_after_another_is_remembered_once() -> None:
+    found = effective(*(("*", {"precedence": n % 9}) for n in range(1001)))
+    for n in range(50):
+        assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == 1000 % 9
+    assert set(found._matching.values()) == {()}
+    assert len(found._settings) == 1
+
+
+@pytest.mark.parametrize("size", [5000, 10**6])
+def test_a_number_without_end_is_refused_in_few_words(size: int) -> None:
+    for settings in {"precedence": 10**size}, {"politeness": 10**size}, {"cost_policy": 10**size}:
+        with pytest.raises(SettingsError) as caught:
+            validate_override("*", settings)
+        assert len(str(caught.value)) < 200
+
+
+def test_very_many_unknown_settings_are_refused_soon() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate_override("*", {f"key{n}": 1 for n in range(50_000)})
+    assert len(caught.value.problems) == 101
 
 
 HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org"])
