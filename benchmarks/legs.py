@@ -170,6 +170,10 @@ class Ahead:
         self._file.writelines(f"{' '.join(self._pages.page())}\n".encode() for _ in range(count))
         self._file.seek(0)
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
     def __iter__(self) -> Iterator[list[str]]:
         while True:
             line = self._file.readline()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,13 @@ def test_pages_are_the_same_every_time_and_half_of_their_links_are_known() -> No
 
 
 def test_pages_made_ahead_are_the_same_pages() -> None:
-    pages, ahead = Pages(20), Ahead(Pages(20))
-    ahead.make(3)
-    taken = iter(ahead)
-    found = [next(taken) for _ in range(2)]
-    ahead.make(2)
-    found += [next(taken) for _ in range(5)]  # the last of them on demand
+    pages = Pages(20)
+    with closing(Ahead(Pages(20))) as ahead:
+        ahead.make(3)
+        taken = iter(ahead)
+        found = [next(taken) for _ in range(2)]
+        ahead.make(2)
+        found += [next(taken) for _ in range(5)]  # the last of them on demand
     assert found == [pages.page() for _ in range(7)]
 
 
