@@ -8,6 +8,7 @@ A URL that was met a moment ago is known without looking: every page of a site l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -155,18 +156,30 @@ class Intake:
             queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
             return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
-        known = self._known.get(prefix)
-        if known is None:
-            place, name = self._canonical.authority(prefix), self._queue_key(CrawlUri(url))
-            mark, short = plain_start(prefix, name)
-            known = Authority(place, uris.authority_hash(place), name, mark, short)
-            if len(prefix) < 512:
-                if len(self._known) >= AUTHORITIES:
-                    self._known.clear()
-                self._known[prefix] = known
+        known = self._known.get(prefix) or self._meet(prefix, url)
         place, start, queue, _, _ = known
         canonical = place + self._canonical.path(path) + self._canonical.query(query)
         return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
+
+    def _meet(self, prefix: str, url: str) -> Authority:
+        """The authority of a URL that was parsed, kept if there is room for it."""
+        place, name = self._canonical.authority(prefix), self._queue_key(CrawlUri(url))
+        known = Authority(place, uris.authority_hash(place), name, *plain_start(prefix, name))
+        if len(prefix) < 512:
+            if len(self._known) >= AUTHORITIES:  # the oldest go
+                for old in list(islice(self._known, AUTHORITIES // 4)):
+                    del self._known[old]
+            self._known[prefix] = known
+        return known
+
+    def _learn(self, given: str) -> Authority | None:
+        """The authority of a plain URL that was not met before; None unless its URL is as the parser writes it."""
+        try:
+            if uris.parse(given) != given:
+                return None
+        except InvalidUrl:
+            return None
+        return self._meet(given[: given.index("/", 8)], given)
 
     def _form(self, url: str) -> str:
         form: object = self._canonical(url)
@@ -234,7 +247,7 @@ class Intake:
                     continue
                 # The common case of `prepare`, without its questions: a known authority and a plain path.
                 slash = given.find("/", 8)
-                authority = known(given[:slash])
+                authority = known(given[:slash]) or (self._learn(given) if plain else None)
                 if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
                     rest = given[slash:]
                     if "?" in rest:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Any
+
 from budgetfrontier.engine.queue import READY
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, decode_queue, encode
 
-CACHE = 1 << 15
-"""Records kept in memory at the most, about 1 KiB each."""
+CACHE = 1 << 16
+"""Records kept in memory at the most, about 700 bytes each."""
 
 
 class Queues:
@@ -86,6 +89,12 @@ class Queues:
         """Keep the caches bounded. Call only where nobody holds a record that may still change."""
         if len(self.cache) > CACHE:
             self.flush()
-            self.cache.clear()
+            _drop_oldest(self.cache)
         if len(self.ids) > CACHE:
-            self.ids.clear()
+            _drop_oldest(self.ids)
+
+
+def _drop_oldest(cache: dict[Any, Any]) -> None:
+    """Drop a quarter: those that came first."""
+    for key in list(islice(cache, CACHE // 4)):
+        del cache[key]
