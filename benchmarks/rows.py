@@ -10,7 +10,6 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from budgetfrontier import plugins, uris
-from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys, records
 
 Row = tuple[bytes, bytes, bytes]
@@ -42,4 +41,4 @@ class Rows:
         canonical = place + self._canonical.path(path) + (self._canonical.query(query) if query else "")
         self._ordinal += 1  # of known ones too, which ours does not number: the order is the same
         key = keys.pending.pack(queue_id, 3, keys.PRIORITY_ZERO, 1, self._ordinal)
-        return start + xxh3_128_digest(canonical.encode())[:12], key, records.encode_uri(CrawlUri(url), url, queue)
+        return start + xxh3_128_digest(canonical.encode())[:12], key, records.encode_url(url, queue)
