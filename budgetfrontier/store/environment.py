@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 import struct
@@ -22,11 +23,14 @@ GIB = 1 << 30
 READERS = 256  # that may look at once
 MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until the next; it costs address space only
 SMALLEST_MAP = GIB
+LOOK_AT_READERS = 256  # commits between two looks at who reads: two minutes, if nothing else makes it commit
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
 UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
 _MAKINGS = ("lock", "lock.mdb", UNFINISHED)
+
+log = logging.getLogger(__name__)
 
 # LMDB forbids to open an environment twice in a process, and a POSIX lock does not hold against its own process.
 _open_here: dict[str, Environment] = {}
@@ -183,6 +187,8 @@ def explain(error: BaseException, path: Path) -> Exception:
             "from; close that first, or use another process",
             pid=os.getpid(),
         )
+    if isinstance(error, lmdb.ReadersFullError):
+        return FrontierError(f"{path}: {READERS} readers look at it already; end one of them, and try again")
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
@@ -231,8 +237,10 @@ class Environment:
             raise
         try:
             self._open_tables()
-        except BaseException:
+        except BaseException as e:
             self.close()
+            if isinstance(e, lmdb.Error):
+                raise explain(e, self.path) from e
             raise
         if self.memory:
             shutil.rmtree(self.path)
@@ -256,12 +264,25 @@ class Environment:
             room += info["map_size"]
         self.operations = min(room // OPERATION_ROOM, 1 << 30)
         """How many operations the map has room for before the next commit."""
-        if not info["last_txnid"] % 256:
-            self.env.reader_check()  # one that was killed would pin its snapshot, and the file would grow for ever
+        if not info["last_txnid"] % LOOK_AT_READERS:
+            self._look_at_readers(info["last_txnid"])
         self.written = 0
         """Bytes of URIs that the engine has put since the last commit."""
         self.txn: keys.Txn = self.env.begin(write=True)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
+
+    def _look_at_readers(self, last: int) -> None:
+        """Forget readers that were killed, and name those that read on and on: what they see cannot be written over."""
+        self.env.reader_check()
+        for line in self.env.readers().splitlines():
+            pid, _, snapshot = (line.split() + ["-"] * 3)[:3]
+            if snapshot.isdigit() and last - int(snapshot) >= LOOK_AT_READERS:
+                log.warning(
+                    "process %s has been reading %s for %d commits: the file grows until it ends",
+                    pid,
+                    self.path,
+                    last - int(snapshot),
+                )
 
     def entries(self, table: str) -> int:
         """How many records a table holds. O(1)."""
@@ -315,7 +336,7 @@ def check_schema(env: lmdb.Environment, path: Path) -> int:
     """The schema of what is there. Raises NotAFrontier or NewerSchema unless this version can read it."""
     try:
         meta = env.open_db(keys.META.encode(), create=False)
-    except lmdb.Error:
+    except lmdb.NotFoundError:
         raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder") from None
     with env.begin() as txn:
         stored = txn.get(b"schema", db=meta)

@@ -13,7 +13,7 @@ import lmdb
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import check_schema, open_lmdb
+from budgetfrontier.store.environment import check_schema, explain, open_lmdb
 
 LARGEST_MAP = 1 << 40  # address space only: making a map larger would end all that is read through it
 
@@ -37,8 +37,10 @@ class Shared:
         try:
             check_schema(self.env, self._path)
             self.db: dict[str, Any] = {name: self.env.open_db(name.encode(), create=False) for name in keys.TABLES}
-        except BaseException:
+        except BaseException as e:
             self.env.close()
+            if isinstance(e, lmdb.Error):
+                raise explain(e, self._path) from e
             raise
 
     def _identity(self) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,11 @@ from budgetfrontier.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.environment import LOOK_AT_READERS, READERS, open_lmdb
+from tests.crash import processes
+from tests.crash.disks import Disk, disk
+from tests.crash.figures import Unavailable
+from tests.crash.harms import die
 from tests.support import crawl, make_settings, memory, on_disk, pages
 
 PAGE = 4096
@@ -38,21 +41,9 @@ WHOLE = "whole"
 
 def in_child(work: Callable[[], object]) -> str:
     """What `work` returns in a process of its own, or the name of its error; fails if a signal ends it."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            answer = str(work())
-        except BaseException as e:
-            answer = type(e).__name__
-        os.write(write, answer.encode())
-        os._exit(0)
-    os.close(write)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with os.fdopen(read) as pipe:
-        answer = pipe.read()
-    assert status == 0, f"the process died of {signal.Signals(-status).name if status < 0 else status}"
-    return answer
+    ended = processes.in_child(work)
+    assert not (ended.signal or ended.hung), ended
+    return ended.error or str(ended.answer)
 
 
 def killed(work: Callable[[], object]) -> None:
@@ -60,10 +51,9 @@ def killed(work: Callable[[], object]) -> None:
 
     def once() -> None:
         work()
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
 
-    with pytest.raises(AssertionError, match="SIGKILL"):
-        in_child(once)
+    assert processes.in_child(once).signal == signal.SIGKILL
 
 
 def made(path: Path, count: int = 3) -> Path:
@@ -89,40 +79,28 @@ def looked_at(path: Path) -> str:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path: Path) -> Iterator[Disk]:
     """A disk of 4 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk, and not in every container")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    try:
+        with disk(tmp_path, "tmpfs", size=4 << 20) as made:
+            yield made
+    except Unavailable as reason:
+        pytest.skip(str(reason))
 
 
-def fill(disk: Path, *, free: int) -> Path:
-    """Fill the disk but for some pages; deleting the file that is returned makes room."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(PAGE))
-    os.truncate(filler, max(filler.stat().st_size // PAGE - free, 0) * PAGE)
-    return filler
-
-
-def test_a_disk_that_fills_up_costs_what_was_not_committed(small_disk: Path) -> None:
-    f = Frontier.open(small_disk / "f", make_settings(hold_queues=False))
+def test_a_disk_that_fills_up_costs_what_was_not_committed(small_disk: Disk) -> None:
+    f = Frontier.open(small_disk.folder / "f", make_settings(hold_queues=False))
     f.schedule_many(pages("A", 5))
     f.commit()
-    filler = fill(small_disk, free=2)
+    small_disk.fill(2)
     f.schedule_many(pages("BCDEFGH", 1000))
     with pytest.raises(StorageFull):
         f.commit()
     with pytest.raises(FrontierError, match="StorageFull"):
         f.lease(1)
-    assert in_child(lambda: looked_at(small_disk / "f")) == WHOLE
-    filler.unlink()
-    with Frontier.open(small_disk / "f") as f:
+    assert in_child(lambda: looked_at(small_disk.folder / "f")) == WHOLE
+    small_disk.clear()
+    with Frontier.open(small_disk.folder / "f") as f:
         assert (f.summary().seen, f.summary().scheduled) == (5, 5)
         f.check()
         assert crawl(f) == "AAAAA"
@@ -130,32 +108,32 @@ def test_a_disk_that_fills_up_costs_what_was_not_committed(small_disk: Path) -> 
 
 @pytest.mark.parametrize("lock_table", [True, False])
 @pytest.mark.parametrize("free", [0, 1, 2, 4, 5, 6, 8, 12])
-def test_a_full_disk_kills_nobody_at_open(small_disk: Path, free: int, lock_table: bool) -> None:
-    path = made(small_disk / "f")
+def test_a_full_disk_kills_nobody_at_open(small_disk: Disk, free: int, lock_table: bool) -> None:
+    path = made(small_disk.folder / "f")
     if not lock_table:  # a copy that left it out
         (path / "lock.mdb").unlink()
         shutil.rmtree(path / "mailbox")
-    filler = fill(small_disk, free=free)
-    assert in_child(lambda: Frontier.open(small_disk / "new").close()) == "StorageFull"
-    shutil.rmtree(small_disk / "new", ignore_errors=True)
-    filler.unlink()
-    filler = fill(small_disk, free=free)
+    small_disk.fill(free)
+    assert in_child(lambda: Frontier.open(small_disk.folder / "new").close()) == "StorageFull"
+    shutil.rmtree(small_disk.folder / "new", ignore_errors=True)
+    small_disk.clear()
+    small_disk.fill(free)
     assert in_child(lambda: looked_at(path)) in (WHOLE, "StorageFull")
     assert in_child(lambda: opened(path)) in (WHOLE, "StorageFull")
-    filler.unlink()
+    small_disk.clear()
     assert in_child(lambda: opened(path)) == WHOLE
-    assert in_child(lambda: opened(made(small_disk / "new"))) == WHOLE
+    assert in_child(lambda: opened(made(small_disk.folder / "new"))) == WHOLE
 
 
-def test_a_folder_that_may_only_be_read(small_disk: Path) -> None:
-    path = made(small_disk / "f")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+def test_a_folder_that_may_only_be_read(small_disk: Disk) -> None:
+    path = made(small_disk.folder / "f")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk.folder)], check=True)
     with pytest.raises(PermissionError, match="cannot write"):
         Frontier.open(path)
     with pytest.raises(PermissionError, match="cannot write"):
-        Frontier.open(small_disk / "new")
+        Frontier.open(small_disk.folder / "new")
     assert looked_at(path) == WHOLE
-    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk.folder)], check=True)
     assert opened(path) == WHOLE
 
 
@@ -188,6 +166,20 @@ def test_a_damaged_data_file_is_named(tmp_path: Path) -> None:
         assert answer in ("CorruptFrontier", "NotAFrontier") or damage == damages[0], answer
         if answer != "None":
             assert data.read_bytes() == before
+
+
+def test_a_lost_page_is_named_at_open(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    data = path / "data.mdb"
+    whole = data.read_bytes()
+    named = 0
+    for start in range(2 * PAGE, len(whole), PAGE):
+        for use in lambda: Frontier.open(path).close(), lambda: Reader(path).close():
+            data.write_bytes(whole[:start] + bytes(PAGE) + whole[start + PAGE :])
+            ended = processes.in_child(use)
+            assert ended.named or not ended.error, ended
+            named += ended.named
+    assert named
 
 
 @pytest.mark.parametrize("name", ["counters", "settings", "adjustments", "schema"])
@@ -338,6 +330,33 @@ def test_a_forked_child_may_read_what_its_parent_reads(tmp_path: Path) -> None:
     with Reader(path) as reader:
         assert in_child(lambda: looked_at(path)) == WHOLE
         assert reader.summary().queued == 6
+
+
+def test_a_reader_that_never_ends_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "frontier"
+    with on_disk(tmp_path, hold_queues=False) as f, Reader(path) as reader:
+        f.schedule_many(pages("AB", 3))
+        f.commit()
+        rows = reader.queues()
+        first = next(rows)
+        for number in range(2 * LOOK_AT_READERS):
+            f.schedule(f"https://a.test/more/{number}")
+            f.commit()
+        assert [first, *rows]
+        assert f"process {os.getpid()} has been reading {path}" in caplog.text
+        told = len(caplog.records)
+        for number in range(LOOK_AT_READERS):
+            f.schedule(f"https://b.test/more/{number}")
+            f.commit()
+        assert len(caplog.records) == told
+
+
+def test_more_readers_than_may_look_at_once_are_told(tmp_path: Path) -> None:
+    with Reader(made(tmp_path / "f")) as reader:
+        looking = [reader.queues() for _ in range(READERS + 1)]
+        with pytest.raises(FrontierError, match=f"{READERS} readers"):
+            for rows in looking:
+                next(rows)
 
 
 def test_readers_pin_nothing(tmp_path: Path) -> None:

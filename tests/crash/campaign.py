@@ -1,0 +1,135 @@
+"""Faults by the hundred, and what became of the frontiers: `make faults`, or `python -m tests.crash.campaign --help`.
+
+Prints a line for each fault, and writes the table that the documentation shows. Some faults need root (disks that are
+mounted), or strace; the table says which were left out. Ends with 1 if anything was lost, hung, or had no name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from datetime import date
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from benchmarks import machine
+from tests.crash import beside, clocks, damage, disks, kills, readers
+from tests.crash.figures import Figures, Unavailable
+
+RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
+SEED = 20261121
+
+
+class Fault(NamedTuple):
+    """How to do it, how often in the campaign, and how often in the tests of every day."""
+
+    run: Callable[[Path, Random, int], Figures]
+    often: int
+    seldom: int
+
+
+def _slug(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+FAULTS: dict[str, Fault] = {
+    "kill-commits": Fault(kills.at_commits, 200, 30),
+    "kill-operations": Fault(kills.before_operations, 120, 15),
+    "kill-calls": Fault(kills.in_calls, 120, 12),
+    "kill-lines": Fault(kills.at_any_line, 120, 12),
+    "kill-moments": Fault(kills.at_moments, 120, 12),
+    "kill-making": Fault(kills.at_making, 80, 8),
+    "kill-opening": Fault(kills.at_opening, 80, 10),
+    "kill-adjusting": Fault(kills.at_adjusting, 80, 6),
+    "kill-posting": Fault(beside.at_posting, 60, 8),
+    "kill-compacting": Fault(beside.at_compacting, 60, 8),
+    "kill-backing-up": Fault(beside.at_backing_up, 60, 8),
+    "power": Fault(disks.power_cuts, 60, 6),
+    "power-compacting": Fault(beside.power_while_compacting, 60, 6),
+    "power-in-commits": Fault(disks.torn, 120, 10),
+    "full": Fault(disks.full, 80, 10),
+    "full-adjusting": Fault(disks.full_while_adjusting, 40, 6),
+    "full-posting": Fault(beside.full_while_posting, 40, 10),
+    "full-compacting": Fault(beside.full_while_compacting, 60, 8),
+    "errors": Fault(disks.errors, 80, 8),
+    "limited": Fault(disks.limited, 40, 8),
+    "read-only": Fault(disks.only_read, 40, 6),
+    **{
+        f"clock-{_slug(name)}{'-between' * between}": Fault(clocks.jumping(name, between=between), 40, 15)
+        for name in clocks.JUMPS
+        for between in (False, True)
+    },
+    "reader-endless": Fault(readers.never_ending, 5, 1),
+    "readers-killed": Fault(readers.killed_readers, 300, 30),
+    "writers": Fault(readers.racing, 100, 9),
+    **{f"damage-{_slug(name)}": Fault(damage.damaged(name), 100, 8) for name in damage.DAMAGES},
+}
+
+
+def run(name: str, folder: Path, *, seed: int = SEED, seldom: bool = False, scale: float = 1.0) -> Figures:
+    """Try one fault so often, in an empty folder. Raises Unavailable where this machine cannot do it."""
+    fault = FAULTS[name]
+    tries = fault.seldom if seldom else max(int(fault.often * scale), 1)
+    return fault.run(folder, Random(f"{seed} {name}"), tries)
+
+
+def table(figures: Iterable[Figures], left_out: dict[str, str], *, folder: Path, seconds: float) -> str:
+    """The table in Markdown, with the machine and a sum of all kills."""
+    rows = list(figures)
+    lines = ["| fault | tried | ended with a named error | whole again | lost, hung or unnamed |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: |"]
+    for row in rows:
+        lines.append(f"| {row.fault} | {row.tried:,} | {row.named:,} | {row.whole:,} | {len(row.problems):,} |")
+    killed = sum(row.tried for row in rows if row.fault.startswith("SIGKILL"))
+    lines.append(
+        f"| **all {len(rows)} faults** ({killed:,} of them SIGKILL) | {sum(row.tried for row in rows):,} | "
+        f"{sum(row.named for row in rows):,} | {sum(row.whole for row in rows):,} | "
+        f"{sum(len(row.problems) for row in rows):,} |"
+    )
+    notes = [f"- {row.fault}: {count:,} {note}" for row in rows for note, count in sorted(row.notes.items())]
+    notes += [f"- left out: {name} ({why})" for name, why in left_out.items()]
+    about = (
+        f"{date.today():%d %B %Y}, commit {machine.commit()}, {machine.processor()}, {machine.file_system(folder)}, "
+        f"LMDB {machine.lmdb_version()}, {seconds:.0f} s"
+    )
+    return "\n".join([f"{about}.", "", *lines, "", *notes, ""])
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the campaign; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.campaign", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT", help=f"some of: {', '.join(FAULTS)}")
+    parser.add_argument("--scale", type=float, default=1.0, help="how often, as a multiple of what is usual")
+    parser.add_argument("--seed", type=int, default=SEED, help="for other random choices")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="a folder on the disk to use")
+    args = parser.parse_args(argv)
+    figures, left_out, began = [], {}, time.monotonic()
+    for name in args.only or FAULTS:
+        folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.folder))
+        try:
+            row = run(name, folder, seed=args.seed, scale=args.scale)
+        except Unavailable as reason:
+            left_out[name] = str(reason)
+            print(f"{name}: left out: {reason}", flush=True)
+            continue
+        finally:
+            shutil.rmtree(folder)
+        figures.append(row)
+        print(f"{row.fault}: {row.tried} tried, {row.named} named, {row.whole} whole", flush=True)
+        for problem in row.problems:
+            print(f"  {problem}", file=sys.stderr, flush=True)
+    text = table(figures, left_out, folder=args.folder, seconds=time.monotonic() - began)
+    print(f"\n{text}")
+    if args.only is None:
+        RESULT.write_text(text, encoding="utf-8")
+        print(f"{RESULT}")
+    return int(any(row.problems for row in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

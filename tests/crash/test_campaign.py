@@ -1,0 +1,74 @@
+"""The campaign of faults in small: every fault, a few times; and that it would notice what it looks for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from budgetfrontier.engine import queue
+from budgetfrontier.store.environment import Environment
+from tests.crash import campaign
+from tests.crash.figures import Unavailable
+from tests.crash.harms import AtEvent, Harmless
+from tests.crash.kills import begun
+from tests.crash.lives import COMMITTED, Life, live
+from tests.crash.workload import PLAIN, Step, on_model, plan
+
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory, if there is such a thing: processes are killed there, and no machine."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as name:
+        yield Path(name)
+
+
+DIES = pytest.mark.xfail(reason="verify opens a file before it has looked at the structure of its pages")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=DIES) if "zeros" in n else n for n in campaign.FAULTS])
+def test_nothing_is_lost(folder: Path, name: str) -> None:
+    try:
+        figures = campaign.run(name, folder, seldom=True)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert not figures.problems, "\n".join(figures.problems)
+    assert figures.tried > 0
+
+
+# -- what the campaign must notice
+
+
+def test_a_commit_that_is_told_but_not_made_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = begun(folder, Random(1), commit_operations=1)
+    steps = plan(life.after(), Random(2), 30)
+    commit, count = Environment.commit, 0
+
+    def forgetful(env: Environment) -> None:
+        nonlocal count
+        count += 1
+        if count < 8:
+            commit(env)
+
+    monkeypatch.setattr(Environment, "commit", forgetful)
+    assert not live(life.copied(folder / "copy"), steps, AtEvent(COMMITTED, 7)).problem
+    assert "the model" in live(life.copied(folder / "copy"), steps, AtEvent(COMMITTED, 8)).problem
+
+
+def test_money_that_is_not_charged_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life.new(folder / "frontier", Random(1), queue_total_budget=-1)
+    model = life.after()
+    uri = {"url": "https://a.test/", "cost": 2, "directive": 3, "priority": 0} | dict.fromkeys(("not_before", "queue"))
+    steps: list[Step] = []
+    for op, *args in ("schedule", uri | {"force": False}), ("lease", 1, 300.0), ("finish", 1, "SUCCESS", PLAIN, []):
+        step = Step(str(op), model.now, tuple(args))
+        steps.append(step._replace(told=on_model(model, step)))
+    steps.append(Step("commit", model.now))
+    assert not live(life.copied(folder / "copy"), steps, Harmless()).problem
+    monkeypatch.setattr(queue, "charge", lambda record, cost, penalty: None)
+    assert "expenditure" in live(life.copied(folder / "copy"), steps, Harmless()).problem
