@@ -156,9 +156,7 @@ class Reader:
         """A queue by its key, None if there is none."""
         with self.transaction() as (txn, db):
             queue = snapshot.find_queue(txn, db, key)
-            if queue is not None:
-                snapshot.refresh(queue, snapshot.in_force(txn, db), snapshot.Heads(txn, db))
-            return queue
+            return None if queue is None else snapshot.Budgets(txn, db).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:
         """The first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
