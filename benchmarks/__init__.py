@@ -9,6 +9,7 @@ floor.py     and LMDB given the rows that ours writes (rows.py), and nothing els
 figures.py   the lines of the table, and what they must reach
 legs.py      ours and the floor as they grow, in turn
 stalls.py    what happens when very many queues change at once
+plots.py     the curves, which publish.py puts into the documentation with the tables (`make plots`)
 """
 
 from __future__ import annotations

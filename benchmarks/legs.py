@@ -20,7 +20,7 @@ from benchmarks import disk, ours
 from benchmarks.floor import Floor
 from benchmarks.rows import Rows
 from benchmarks.streams import Pages
-from benchmarks.timing import MIB, Calls, anonymous_memory
+from benchmarks.timing import MIB, Calls, anonymous_memory, written
 from budgetfrontier import Frontier
 
 AT_ONCE = 20  # pages handed over without a look at how far it has come
@@ -140,6 +140,7 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
 
     contestant.commit()  # nothing, but the next one is due half a second from now, not from the leg before
     calls = Calls(contestant.last_commit)
+    before = written()
     while (more(done) or not done) and (made := list(islice(batches, AT_ONCE))):
         for batch in [contestant.ready(links) for links in made]:
             timed(lambda batch=batch: contestant.put(batch))  # type: ignore[misc]
@@ -148,6 +149,7 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
         peak = max(peak, anonymous_memory())
     timed(contestant.commit)
     figures = {"batches": done, "links": links, "seconds": wall, "cpu_seconds": cpu, "peak": peak / MIB}
+    figures["written"] = written() - before
     return {**figures, **calls.figures(), "committing": list(calls.committing), **contestant.sizes()}
 
 

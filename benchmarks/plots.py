@@ -68,6 +68,7 @@ def draw(record: dict[str, Any], folder: Path) -> list[Path]:
         figures = {
             "schedule": _schedule(points),
             "commits": _commits(points),
+            "written": _written(points),
             "drain": _drain(record["sizes"]),
             "hosts": _hosts(by_hosts(record)),
             "memory": _memory(points),
@@ -91,6 +92,13 @@ def _commits(points: list[Point]) -> Figure:
     figure = Figure(PENDING, "time spent in commits (%)")
     for name, label, color in CONTESTANTS:
         figure.line(_across(points, name, lambda leg: 100 * sum(leg["committing"]) / leg["seconds"]), label, color)
+    return figure
+
+
+def _written(points: list[Point]) -> Figure:
+    figure = Figure(PENDING, "bytes written a link")
+    for name, label, color in CONTESTANTS:
+        figure.line(_across(points, name, lambda leg: leg["written"] / leg["links"]), label, color)
     return figure
 
 

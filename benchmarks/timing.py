@@ -63,7 +63,16 @@ def quantile(samples: Sequence[float], part: float) -> float:
 
 def anonymous_memory() -> int:
     """Bytes of this process that no file backs. LMDB's map is the page cache's and not counted; its dirty pages are."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("this kernel does not report RssAnon")
+    return _of_this_process("status", "RssAnon") * 1024
+
+
+def written() -> int:
+    """Bytes that this process has given to the system to write, since it began."""
+    return _of_this_process("io", "wchar")
+
+
+def _of_this_process(file: str, name: str) -> int:
+    for line in Path("/proc/self", file).read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise OSError(f"this kernel does not report {name}")

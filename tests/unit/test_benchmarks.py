@@ -159,7 +159,7 @@ def test_redis_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def leg(size: int, seconds: float, **more: Any) -> dict[str, Any]:
     """What a contestant says of a leg that ended with so many URLs pending."""
-    figures = {"pending": size, "links": size, "seconds": seconds, "peak": 50.0, "committing": [0.1, 0.2]}
+    figures = {"pending": size, "links": size, "seconds": seconds, "peak": 50.0, "written": 9, "committing": [0.1, 0.2]}
     return figures | {"file": 200 * size, "live": {"pending": 90 * size, "seen": 30 * size}} | more
 
 
