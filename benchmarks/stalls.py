@@ -101,7 +101,7 @@ def snooze(path: str, count: int) -> dict[str, float]:
     polite = {"min_delay": HOUR, "delay_factor": 0, "max_delay": HOUR}
     peak = 0
     with Frontier.open(path, impatient(hold_queues=False, politeness=polite)) as f:
-        _schedule(f, (url + path for url in streams.hosts(count) for path in ("", "second")))
+        _schedule(f, (url + page for url in streams.hosts(count) for page in ("", "second")))
         while leases := f.lease(LEASES):
             for lease in leases:
                 f.finish(lease)

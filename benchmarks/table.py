@@ -88,7 +88,9 @@ def markdown(found: list[dict[str, Any]]) -> str:
 def grid(lines: list[list[str]]) -> str:
     """A Markdown table, its first line the head; what begins with a digit is set to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    right = [all(not text or text.lstrip("-")[0].isdigit() for text in column[1:]) for column in zip(*lines, strict=True)]
+    right = [
+        all(not text or text.lstrip("-")[0].isdigit() for text in column[1:]) for column in zip(*lines, strict=True)
+    ]
     rule = ["-" * (width - 1) + (":" if last else "-") for width, last in zip(widths, right, strict=True)]
     return "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in [lines[0], rule, *lines[1:]])
 
