@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1000
 """URIs that are handed to a running engine at a time."""
+CHUNK_SIZE = 4 << 20
+"""Characters of them, about, after which there are no more in a chunk: a command has a limit."""
 
 DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
 
@@ -102,12 +103,26 @@ def _schedule(args: argparse.Namespace, path: Path, uris: Iterator[CrawlUri], ta
     with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
         tally.add(frontier.schedule_many(uris))
         return
-    while chunk := [_fields(uri) for uri in islice(uris, CHUNK)]:
+    for chunk in _chunks(map(_fields, uris)):
         effect = common.steer(args, "schedule", {"uris": chunk}).effect
         for name in ("added", "duplicate", "invalid", "full"):
             setattr(tally, name, getattr(tally, name) + effect[name])
         for reason, count in effect["reasons"].items():
             tally.reasons[reason] = tally.reasons.get(reason, 0) + count
+
+
+def _chunks(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """By the thousand, and fewer where they are large."""
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += len(repr(row))
+        if len(chunk) == CHUNK or size > CHUNK_SIZE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _read(lines: IO[bytes], name: str, tally: Tally, *, force: bool) -> Iterator[CrawlUri]:

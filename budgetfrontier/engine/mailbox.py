@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, TypedDict
 
 import lmdb
 import msgspec
@@ -30,7 +31,30 @@ class Command(msgspec.Struct, array_like=True):
     reason: str
 
 
+class _Arguments(TypedDict, total=False):
+    """What commands are given by these names; others mean nothing."""
+
+    queue: str | None
+    pattern: str | None
+    until: float
+    ids: list[int] | None
+    match: str
+    set: dict[str, Any]
+    dry_run: bool
+    reason: str
+    uris: list[Any]
+
+
+LARGEST = 16 << 20
+"""Bytes of one command; the engine takes about as many at a time."""
+MOST = 1000
+"""Commands that the engine takes at a time."""
+
 _MAILBOX = "mailbox"
+_NEXT = b"next"
+_KEY = Struct(">cQ")  # 0xFF, number
+_LAST = (1 << 63) - 1
+_DEEPEST = 50
 _decode = msgspec.msgpack.Decoder(Command).decode
 _open_mailboxes: dict[str, lmdb.Environment] = {}
 
@@ -38,9 +62,29 @@ _open_mailboxes: dict[str, lmdb.Environment] = {}
 def checked(command: Command) -> Command:
     """The command as a mailbox would deliver it. Raises FrontierError for what could not be told to anybody."""
     try:
-        return _decode(encode(command))
+        return _read(encode(command))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
         raise FrontierError(f"{command.op}: {e}; names and reasons are text, numbers have 64 bits") from None
+
+
+def _read(value: bytes) -> Command:
+    """The command that was posted. Raises ValueError or RecursionError for what is none."""
+    if len(value) > LARGEST:
+        raise ValueError(f"a command has at most {LARGEST >> 20} MiB; give it in parts")
+    command = _decode(value)
+    if not _is_plain(command.args, 1):
+        raise ValueError(f"arguments are plain data, at most {_DEEPEST} deep")
+    msgspec.convert(command.args, _Arguments)
+    return command
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether it can be stored and printed wherever a command is told of: what msgpack adds to JSON cannot."""
+    if isinstance(value, dict):
+        return depth < _DEEPEST and all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
+    if isinstance(value, list):
+        return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value)
+    return value is None or isinstance(value, bool | int | float | str | bytes)
 
 
 def _drop_unfinished(data: Path) -> None:
@@ -64,11 +108,12 @@ class Mailbox:
             _open_mailboxes[self._key] = self._env
 
     def post(self, command: Command) -> int:
-        """Leave a command; its number, which the audit entry will carry."""
+        """Leave a command; its number, which the audit entry will carry. Raises FrontierError for what is too large."""
+        value = encode(checked(command))
         with self._begin() as txn:
-            number = int(txn.get(b"next") or 1)
-            txn.put(b"next", str(number + 1).encode())
-            txn.put(b"\xff" + keys.u64.pack(number), encode(command))
+            number = _next(txn)
+            txn.put(_NEXT, str(number + 1).encode())
+            txn.put(_KEY.pack(b"\xff", number), value)
         return number
 
     @contextmanager
@@ -83,25 +128,43 @@ class Mailbox:
     def begin_after(self, last: int) -> None:
         """Never give out the numbers up to `last` again, even if this mailbox was lost and made anew."""
         with self._env.begin() as txn:
-            known = int(txn.get(b"next") or 1)
+            known = _next(txn)
         if known <= last:
             self.done(last)
 
     def waiting(self, after: int) -> list[tuple[int, Command]]:
-        """The commands with numbers above `after`, in order. Takes no lock."""
+        """The first commands with numbers above `after`, in order. Takes no lock.
+
+        What was posted and is no command comes as one that no engine knows, with the reason: it will be refused.
+        """
+        found: list[tuple[int, Command]] = []
+        size = 0
         with self._env.begin() as txn:
             cursor = txn.cursor()
-            if not cursor.set_range(b"\xff" + keys.u64.pack(after + 1)):
-                return []
-            return [(keys.u64.unpack(key[1:])[0], _decode(value)) for key, value in cursor]
+            if not cursor.set_range(_KEY.pack(b"\xff", min(after, _LAST) + 1)):
+                return found
+            given_out = _next(txn)
+            for key, value in cursor:
+                number = _number(key)
+                if number is None:
+                    continue  # nobody posted that; it goes with the next that are done
+                if number >= given_out or len(found) == MOST or size > LARGEST:
+                    break
+                size += len(value)
+                try:
+                    command = _read(value)
+                except (ValueError, RecursionError, msgspec.MsgspecError) as e:
+                    command = Command("unreadable", {}, "unknown", f"{len(value)} bytes in the mailbox: {e}")
+                found.append((number, command))
+        return found
 
     def done(self, upto: int) -> None:
         """Take out the commands up to a number, and never give out those numbers again."""
         with self._begin() as txn:
-            if int(txn.get(b"next") or 1) <= upto:
-                txn.put(b"next", str(upto + 1).encode())
+            if _next(txn) <= upto:
+                txn.put(_NEXT, str(upto + 1).encode())
             cursor = txn.cursor()
-            while cursor.set_range(b"\xff") and keys.u64.unpack(cursor.key()[1:])[0] <= upto:
+            while cursor.set_range(b"\xff") and ((number := _number(cursor.key())) is None or number <= upto):
                 cursor.delete()
 
     def close(self) -> None:
@@ -109,3 +172,14 @@ class Mailbox:
         if not self._shared:
             _open_mailboxes.pop(self._key, None)
             self._env.close()
+
+
+def _next(txn: keys.Txn) -> int:
+    """The number that the next command gets; 1 in a new mailbox."""
+    stored = txn.get(_NEXT) or b""
+    return min(int(stored), _LAST) if stored.isdigit() and len(stored) < 20 else 1
+
+
+def _number(key: bytes) -> int | None:
+    """The number of a command, from its key; None if it is the key of nothing that was posted."""
+    return _KEY.unpack(key)[1] if len(key) == _KEY.size else None

@@ -235,9 +235,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
+_FOREVER = 1e12  # seconds: a queue may be blocked until any time that a float can hold
+
+
 def duration(seconds: float) -> str:
     """A length of time in the two largest units that it has, as Heritrix writes it: 2s17ms, 3m20s, 1d4h."""
-    left = round(max(seconds, 0.0) * 1000)
+    left = round(min(max(seconds, 0.0), _FOREVER) * 1000)
     parts = []
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
         amount, left = divmod(left, size)

@@ -78,6 +78,13 @@ def test_import_of_more_than_a_chunk(job: Path, tmp_path: Path, cli: Cli) -> Non
     assert urls == [f"http://many.test/{n}" for n in range(2500)]
 
 
+def test_import_of_large_uris(job: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "large.jsonl"
+    lines = [json.dumps({"url": f"http://large.test/{n}", "meta": "x" * 900_000}) for n in range(40)]
+    listed.write_text("\n".join(lines))
+    assert cli("import", job, listed).out == "added 40, duplicate 0, full 0, invalid 0\n"
+
+
 def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:
     answer = cli("import", job, "/no/such/file")
     assert (answer.code, answer.out) == (1, "")

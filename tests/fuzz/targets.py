@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import urls
+from tests.fuzz import commands, urls
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
     "urls": urls.urls,
     "batches": urls.batches,
+    "mailbox": commands.mail,
 }
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, of inputs that once were a problem or nearly were."""

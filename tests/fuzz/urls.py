@@ -118,10 +118,11 @@ def check_url(url: str) -> None:
         assert error.reason in REASONS, error.reason
         return
     assert uris.parse(href) == href
-    assert href.isascii() and href.isprintable() and not set(' "<>#') & set(href)
+    assert href.isascii() and href.isprintable()
     assert href.startswith(("http://", "https://")) and len(href) <= uris.MAX_LENGTH
     prefix, path, query = uris.split(href)
     assert prefix + path + ("" if query is None else f"?{query}") == href and path.startswith("/")
+    assert not set(' "<>#?`{}') & set(path) and not set(" \"<>#'") & set(query or "")
     authority, host = uris.authority(href), uris.host(href)
     assert authority and prefix.endswith(authority) and authority.startswith(host) and "@" not in authority
     assert uris.parse(f"https://{host}/") == f"https://{host}/"

@@ -286,6 +286,11 @@ def test_duration(seconds: float, expected: str) -> None:
     assert figures.duration(seconds) == expected
 
 
+@pytest.mark.parametrize("seconds", [1e13, 1e308, float("inf")])
+def test_a_duration_without_end(seconds: float) -> None:
+    assert figures.duration(seconds) == "11574074d1h"
+
+
 def test_duration_skips_no_unit() -> None:
     assert figures.duration(3601) == "1h"  # not 1h1s: the two largest units in a row
 
