@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier import plugins
 from budgetfrontier.engine.foresight import foresee, values
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import RETIRED
@@ -241,7 +242,9 @@ OPERATIONS: dict[str, Operation] = {
 def check_command(op: str, args: dict[str, Any]) -> None:
     """Raise for arguments that could not be applied, before anything is changed."""
     if op == "adjust":
-        validate_override(args["match"], args["set"])
+        policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
+        if policy is not None:
+            plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
     elif op == "delete":
         fnmatch.translate(args.get("queue") or "")
         try:

@@ -1,7 +1,8 @@
 """What goes out next: the first URI of a queue that is not out.
 
 It is one seek, to the front of the queue, if nothing of it is out. If thousands are, those need not be walked over:
-everything up to the last that went out is out or gone, until something is put before it or given back.
+everything up to the last that went out is out or gone, until something is put before it or given back. What is behind
+it may be out as well, where another has overtaken it.
 
 Reading several at a time was tried: records that wait as Python objects cost more than the seeks that they save.
 """
@@ -23,23 +24,23 @@ Cursor: TypeAlias = "lmdb.Cursor[bytes]"
 
 
 class Heads:
-    """The fronts of the queues. O(1) a URI, whatever is out."""
+    """The fronts of the queues. O(1) a URI, whatever is out, but for those that others have overtaken."""
 
     def __init__(self, env: Environment, leases: Leases) -> None:
         self._env = env
         self._out = leases.keys
-        self._last: dict[int, bytes] = {}
+        self.last: dict[int, bytes] = {}
         """Of queues that may have more than one URI out: the key of the last that went out."""
 
     def next(self, queue_id: int) -> Record | None:
         """The first record of a queue that is not out; None if all are."""
-        cursor, prefix, last = self._env.pending, keys.u32.pack(queue_id), self._last.get(queue_id)
+        cursor, prefix, last = self._env.pending, keys.u32.pack(queue_id), self.last.get(queue_id)
         if not cursor.set_range(last or prefix):
             return None
         for record in cursor.iternext():
             if record[0][:4] != prefix:
                 break
-            if record[0] != last and (last is not None or record[0] not in self._out):
+            if record[0] != last and record[0] not in self._out:
                 return record
         return None
 
@@ -54,15 +55,15 @@ class Heads:
 
     def went_out(self, queue_id: int, key: bytes) -> None:
         """The first record that was not out went out, and another may follow it."""
-        if len(self._last) >= MOST:
-            self._last.clear()
-        self._last[queue_id] = key
+        if len(self.last) >= MOST:
+            self.last.clear()
+        self.last[queue_id] = key
 
     def arrived(self, queue_id: int, key: bytes) -> None:
         """A record was put into the queue, the first of its batch."""
-        if key < self._last.get(queue_id, b""):
-            del self._last[queue_id]
+        if key < self.last.get(queue_id, b""):
+            del self.last[queue_id]
 
     def forget(self, queue_id: int) -> None:
         """A record that was out was given back."""
-        self._last.pop(queue_id, None)
+        self.last.pop(queue_id, None)

@@ -38,6 +38,7 @@ from budgetfrontier.store.records import (
 AUTHORITIES = 1 << 16  # kept in memory at the most
 RECENT = 1 << 16  # URLs kept in memory at the most
 LONGEST_RECENT = 512  # characters
+MAX_HOPS = 1024
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
@@ -110,14 +111,14 @@ class Intake:
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
             if via is not None:
-                uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or via.hops + "L")
+                uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or _found_at(via))
             _check(uri, url)
             queue = uri.queue if uri.queue is not None else queue or self._queue_key(_renamed(uri, url))
             if uri.queue is not None:
                 _check_key(queue)
             value = encode_uri(uri, url, queue)
         elif via is not None:
-            uri = CrawlUri(url, via=via.url, hops=via.hops + "L")
+            uri = CrawlUri(url, via=via.url, hops=_found_at(via))
             queue = queue or self._queue_key(uri)
             value = encode_found(shorten(url, queue), shorten(via.url, queue), uri.hops)
         else:
@@ -345,8 +346,9 @@ class Intake:
         cost = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
         pack_start, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
         flip = keys.MAX_ORDINAL if base.lifo else 0
-        hops = "" if via is None else via.hops + "L"
+        hops = "" if via is None else _found_at(via)
         records: list[tuple[bytes, bytes]] = []
+        last = kernel.heads.last
         for queue_id, queue, candidates in sorted(groups.values()):
             before = len(records)
             start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
@@ -362,13 +364,12 @@ class Intake:
                     records.append((start + pack_ordinal(ordinal ^ flip), value))
                 else:
                     records.append(_record(queue_id, candidate, ordinal))
-            if queue.out:
+            if queue_id in last:
                 kernel.heads.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
         kernel.env.pending.putmulti(records)
         kernel.env.written += sum(map(_size, records))
-        for _, queue, candidates in groups.values():
-            self._arrive(queue, len(candidates), candidates[-1], now)
+        self._arrive(groups.values(), now)
 
     def _set_aside(self, special: Special, now: float) -> bool:
         """Schedule a candidate for later, if it is to wait for its time."""
@@ -381,26 +382,35 @@ class Intake:
         kernel.later.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
         return True
 
-    def _arrive(self, queue: QueueRecord, count: int, last: Any, now: float) -> None:
-        """Tell a queue what was placed on it."""
+    def _arrive(self, groups: Iterable[tuple[int, QueueRecord, list[Any]]], now: float) -> None:
+        """Tell each queue once what was placed on it."""
         kernel = self._kernel
-        special = last if isinstance(last, Special) else None
-        short = last[0][4] + last[1] if special is None else short_url(special.value)
-        queue.last_enqueued = short[:LONGEST_SHOWN]
-        if queue.revision != kernel.counters.settings_revision or not kernel.force.fixed_precedence:
-            if special is None or special.uri is None:
-                uri = CrawlUri(expand(short, queue.queue))
+        force, revision, dirty = kernel.force, kernel.counters.settings_revision, kernel.queues.dirty
+        fixed = force.fixed_precedence
+        for queue_id, queue, candidates in groups:
+            last = candidates[-1]
+            if type(last) is tuple:
+                short, settings = last[0][4] + last[1], force.base
             else:
-                uri = _renamed(special.uri, special.url)
-            kernel.take_budgets(queue, uri)
-        state = queue.state
-        if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
-            queue.queued += count
-            queue.enqueued += count
-            kernel.counters.queued += count
-            kernel.queues.dirty.add(queue.id)
-        else:
-            kernel.arrived(queue, count, kernel.force.base if special is None else special.settings, now)
+                short, settings = short_url(last.value), last.settings
+            queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
+            if queue.revision != revision or not fixed:
+                uri = None if type(last) is tuple else last.uri
+                url = expand(short, queue.queue)
+                kernel.take_budgets(queue, CrawlUri(url) if uri is None else _renamed(uri, url))
+            count, state = len(candidates), queue.state
+            if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
+                queue.queued += count
+                queue.enqueued += count
+                kernel.counters.queued += count
+                dirty.add(queue_id)
+            else:
+                kernel.arrived(queue, count, settings, now)
+
+
+def _found_at(via: CrawlUri) -> str:
+    """The hops of a link on a page; of an endless chain of pages only the last."""
+    return (via.hops + "L")[-MAX_HOPS:]
 
 
 def _size(record: tuple[bytes, bytes]) -> int:

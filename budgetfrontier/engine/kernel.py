@@ -23,11 +23,11 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import (
     LONGEST_SHOWN,
+    PLAIN,
     Counters,
     DeadRow,
     decode_uri,
     encode,
-    read,
     short_url,
     tries,
     with_tries,
@@ -226,7 +226,7 @@ class Kernel:
             else:
                 cursor.set_range(pack(queue_id))
                 key, value = cursor.item()
-            uri, short, attempts, deliveries = read(value, queue.queue)
+            uri = decode_uri(value, queue.queue)
             if not trivial:
                 settings = self.force.effective.for_uri(uri.url, queue.queue)
                 concurrency = settings.per_queue_concurrency
@@ -250,12 +250,16 @@ class Kernel:
                 uri.priority = keys.priority_of(inverted)
             lease_id = leases.next_id
             leases.next_id = lease_id + 1
-            lease = Lease(lease_id, queue.queue, uri, cost, deadline, deliveries + 1, attempts + 1, queue_id, key)
+            lease = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
+            if value[:1] not in PLAIN:
+                attempts, deliveries = tries(value)
+                lease.attempt += attempts
+                lease.delivery += deliveries
             out[lease_id] = lease
             leases.keys.add(key)
             queue.out += 1
             queue.reserved += cost
-            queue.last_leased = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
+            queue.last_leased = uri.url
             dirty.add(queue_id)
             if concurrency > 1:
                 self.heads.went_out(queue_id, key)

@@ -9,7 +9,7 @@ from budgetfrontier.engine.queue import READY
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, decode_queue, encode
+from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, encode, shorten
 
 CACHE = 1 << 16
 """Records kept in memory at the most, about 700 bytes each."""
@@ -79,6 +79,8 @@ class Queues:
                 if row:
                     arrived.append((pack_position(row), pack(queue_id)))
                 queue.row = row
+            if queue.last_leased.startswith("http"):  # leased since it was last written
+                queue.last_leased = shorten(queue.last_leased, queue.queue)[:LONGEST_SHOWN]
             txn.put(pack(queue_id), encode(queue), db=queues)
         arrived.sort()
         for position, value in arrived:

@@ -145,7 +145,7 @@ def expand(url: str, queue: str) -> str:
 # A URL of which nothing else is to be said is a byte for its scheme, and what follows the host. All others are attempts
 # and deliveries (two bytes each), and a CrawlUri without the defaults at its end.
 
-_PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
+PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
 _PLAIN_MARK = {b"\xfe": _HTTP, b"\xff": _HTTPS}
 MAX_ATTEMPTS = 0xFDFF  # as far as the first byte says that it is not one of these
 
@@ -156,7 +156,7 @@ _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
     """What the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
-    for mark, scheme in _PLAIN.items():
+    for mark, scheme in PLAIN.items():
         if prefix == scheme + queue:
             return mark, _PLAIN_MARK[mark]
     return None, prefix
@@ -191,8 +191,9 @@ def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 def decode_uri(value: bytes, queue: str) -> CrawlUri:
     """The CrawlUri of a value, but for what is in the key. Raises msgspec.DecodeError for what nobody wrote."""
-    if value[:1] in _PLAIN:
-        return read(value, queue)[0]
+    scheme = PLAIN.get(value[:1])
+    if scheme is not None:
+        return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # it is ASCII, and this never fails
     uri = _decode_fields(value[4:])
     if uri.url[:1] <= _HTTPS:
         uri.url = expand(uri.url, queue)
@@ -201,33 +202,20 @@ def decode_uri(value: bytes, queue: str) -> CrawlUri:
     return uri
 
 
-def read(value: bytes, queue: str) -> tuple[CrawlUri, str, int, int]:
-    """The CrawlUri of a value as `decode_uri` gives it, its short URL, and its attempts and deliveries."""
-    scheme = _PLAIN.get(value[:1])
-    if scheme is not None:
-        try:
-            rest = value[1:].decode()
-        except UnicodeDecodeError as e:
-            raise msgspec.DecodeError(str(e)) from None
-        return CrawlUri(scheme + queue + rest), _PLAIN_MARK[value[:1]] + rest, 0, 0
-    uri = decode_uri(value, queue)
-    return uri, shorten(uri.url, queue), *keys.delivery.unpack_from(value)
-
-
 def short_url(value: bytes) -> str:
     """The URL of a value, still short."""
     mark = _PLAIN_MARK.get(value[:1])
-    return mark + value[1:].decode() if mark is not None else _decode_fields(value[4:]).url
+    return mark + value[1:].decode("latin-1") if mark is not None else _decode_fields(value[4:]).url
 
 
 def tries(value: bytes) -> tuple[int, int]:
     """How often a URI was attempted before, and delivered."""
-    return (0, 0) if value[:1] in _PLAIN else keys.delivery.unpack_from(value)
+    return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
 
 
 def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
     """The same value with other attempts and deliveries."""
-    rest = encode((short_url(value),)) if value[:1] in _PLAIN else value[4:]
+    rest = encode((short_url(value),)) if value[:1] in PLAIN else value[4:]
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
 

@@ -81,7 +81,7 @@ def test_records_of_the_first_schema_are_read_as_they_are() -> None:
     assert tries(old) == (2, 3)
 
 
-@pytest.mark.parametrize("value", [b"", b"\xff\xc3", b"\0\0\0", b"\0\0\0\0\xc1", b"\0\0\0\0\x91\x01"])
+@pytest.mark.parametrize("value", [b"", b"\0\0\0", b"\0\0\0\0\xc1", b"\0\0\0\0\x91\x01"])
 def test_a_damaged_record_is_a_decode_error(value: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_uri(value, "a.test")
