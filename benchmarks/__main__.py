@@ -134,7 +134,13 @@ def write(results: Path | None, about: dict[str, str], rounds: list[table.Round]
     results.mkdir(parents=True, exist_ok=True)
     target = results / f"{now:%Y-%m-%d}-{machine.slug()}"
     target.with_suffix(".md").write_text(text)
-    record = {"date": f"{now:%Y-%m-%dT%H:%MZ}", "machine": about, "table": found, "rounds": rounds}
+    record = {
+        "format": machine.FORMAT,
+        "date": f"{now:%Y-%m-%dT%H:%MZ}",
+        "machine": about,
+        "table": found,
+        "rounds": rounds,
+    }
     target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
 
 

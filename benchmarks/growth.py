@@ -352,7 +352,9 @@ def main() -> None:
     about["load after"] = machine.load()
     whole = options.scale == 1 and options.parts == PARTS and options.largest >= SIZES[-1]
     results = options.results or (HERE / "results" if whole else None)  # a part is printed only
-    write(results, {"date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record)
+    write(
+        results, {"format": machine.FORMAT, "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record
+    )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+FORMAT = 2
+"""Of the results in JSON: those of another are not put into the documentation."""
+
 
 def describe(folder: Path, core: int) -> dict[str, str]:
     """Processor, memory, disk, kernel and versions, for the head of a result."""

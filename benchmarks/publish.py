@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import growth, plots, table
+from benchmarks import growth, machine, plots, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
@@ -106,9 +106,10 @@ def _peers(rounds: list[table.Round]) -> str:
 
 
 def newest(results: Path, pattern: str) -> dict[str, Any] | None:
-    """The record that was measured last."""
+    """The record of this format that was measured last."""
     records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in results.glob(pattern)]
-    return max(records, key=lambda record: record["date"], default=None)
+    known = [record for record in records if record.get("format") == machine.FORMAT]
+    return max(known, key=lambda record: record["date"], default=None)
 
 
 def main() -> None:

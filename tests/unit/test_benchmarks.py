@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from contextlib import closing
@@ -12,7 +13,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from benchmarks import growth, plots, publish, redis_peer
+from benchmarks import growth, machine, plots, publish, redis_peer
 from benchmarks.__main__ import EACH_ROUND, QUEUELIB, REDIS, SCRAPY
 from benchmarks.figures import ROWS
 from benchmarks.floor import Floor
@@ -220,3 +221,16 @@ def test_the_same_figures_give_the_same_files(tmp_path: Path) -> None:
     text = first[0].read_text()
     assert ">URLs pending (million)<" in text
     assert ">links (thousand a second)<" in text
+
+
+def test_the_newest_record_of_this_format_is_put_into_the_documentation(tmp_path: Path) -> None:
+    for name, record in (
+        ("growth-1", {"format": machine.FORMAT, "date": "2026-01-02T00:00Z"}),
+        ("growth-2", {"format": machine.FORMAT, "date": "2026-01-01T00:00Z"}),
+        ("growth-3", {"date": "2026-01-03T00:00Z"}),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+    found = publish.newest(tmp_path, "growth-*.json")
+    assert found is not None
+    assert found["date"] == "2026-01-02T00:00Z"
+    assert publish.newest(tmp_path, "[0-9]*.json") is None
