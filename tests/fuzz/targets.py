@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import commands, urls
+from tests.fuzz import commands, configuration, urls
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
     "urls": urls.urls,
     "batches": urls.batches,
     "mailbox": commands.mail,
+    "yaml": configuration.yaml,
 }
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, of inputs that once were a problem or nearly were."""
