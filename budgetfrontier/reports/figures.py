@@ -235,6 +235,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """A part of a whole; what is something is never shown as nothing.
+
+    >>> percent(1 / 3, 1), percent(1e-6, 1), percent(1e-6), percent(0)
+    ('33.3%', '<0.1%', '<1%', '0%')
+    """
+    text = f"{share:.{digits}%}"
+    return f"<{10**-digits:g}%" if share > 0 and not float(text[:-1]) else text
+
+
 _FOREVER = 1e12  # seconds: a queue may be blocked until any time that a float can hold
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import Overview, clean, duration
+from budgetfrontier.reports.figures import Overview, clean, duration, percent
 from budgetfrontier.reports.text import summary_line
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _spend(overview: Overview) -> Iterator[str]:
     spend = overview.spend()
     yield "<h2>Spend</h2>\n"
     yield f"<p>{spend.total:,} spent by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties. "
-    yield f"Gini {spend.gini:.2f}; the ten biggest spenders have {spend.top10_share:.0%}.</p>\n"
+    yield f"Gini {spend.gini:.2f}; the ten biggest spenders have {_text(percent(spend.top10_share))}.</p>\n"
     yield _bars([(queue.queue, queue.expenditure) for queue in spend.top[:10]])
     yield f"<h2>Stranded</h2>\n<p>{spend.stranded:,} URIs in {spend.stranding_count:,} retired queues.</p>\n"
     if spend.stranding:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import Overview, clean, duration
+from budgetfrontier.reports.figures import Overview, clean, duration, percent
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.snapshot import Report
 
@@ -134,11 +134,11 @@ def _spend(overview: Overview) -> Iterator[str]:
     spend = overview.spend()
     yield from _title("SPEND")
     yield f" Spent: {spend.total:,} by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties"
-    yield f" Spread: Gini {spend.gini:.2f}; the ten biggest spenders have {spend.top10_share:.0%}"
+    yield f" Spread: Gini {spend.gini:.2f}; the ten biggest spenders have {percent(spend.top10_share)}"
     yield " Top spenders: totalSpend/totalBudget share queue"
     for queue in spend.top:
         share = queue.expenditure / spend.total
-        yield f"  {queue.expenditure}/{queue.total_budget} {share:.1%} {clean(queue.queue)}"
+        yield f"  {queue.expenditure}/{queue.total_budget} {percent(share, 1)} {clean(queue.queue)}"
     if spend.spenders > len(spend.top):
         yield f"...and {spend.spenders - len(spend.top):,} more"
     yield f" Stranded: {spend.stranded:,} URIs in {spend.stranding_count:,} retired queues"

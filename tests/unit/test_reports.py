@@ -167,6 +167,17 @@ def test_spend_section_names_the_top_spenders_and_what_is_stranded() -> None:
     ]
 
 
+def test_a_small_share_is_not_nothing() -> None:
+    queues = [queue(f"{n}.test", expenditure=1) for n in range(3000)]
+    lines = section(text.render(make_report(*queues, queue("none.test")), limit=1, now=NOW), "SPEND")
+    assert lines[1:4] == [
+        " Spread: Gini 0.00; the ten biggest spenders have <1%",
+        " Top spenders: totalSpend/totalBudget share queue",
+        "  1/-1 <0.1% 0.test",
+    ]
+    assert "the ten biggest spenders have <1%." in Page(html.render(make_report(*queues), now=NOW)).text
+
+
 def test_hostile_values_cannot_write_to_the_terminal_or_shift_columns() -> None:
     hostile = queue("a\x1b[2J\nb c", queued=1, last_enqueued="http://a/\u202egnp.exe", expenditure=1)
     rendered = text.render(make_report(hostile), now=NOW)
