@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth plots clean
+.PHONY: help demo test check format wheel-check docs bench growth plots faults clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
 	@echo "make plots        put the newest figures of both into docs/explanation"
+	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
 	@echo "make clean        remove what was built, not .venv"
 
 $(BIN)/python:
@@ -66,6 +67,9 @@ growth: $(VENV)/.stamp-bench
 
 plots: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.publish $(ARGS)
+
+faults: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.crash.campaign $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

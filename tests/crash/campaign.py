@@ -1,12 +1,14 @@
 """Faults by the hundred, and what became of the frontiers: `make faults`, or `python -m tests.crash.campaign --help`.
 
-Prints a line for each fault, and writes the table that the documentation shows. Some faults need root (disks that are
-mounted), or strace; the table says which were left out. Ends with 1 if anything was lost, hung, or had no name.
+Prints a line for each fault, writes the table to benchmarks/results and puts it into docs/explanation/durability.md.
+Some faults need root (disks that are mounted) or strace; the table says which were left out. Ends with 1 if anything
+was lost, hung, or had no name.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
@@ -21,7 +23,10 @@ from benchmarks import machine
 from tests.crash import beside, clocks, damage, disks, kills, readers
 from tests.crash.figures import Figures, Unavailable
 
-RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
+REPOSITORY = Path(__file__).parents[2]
+RESULTS = REPOSITORY / "benchmarks" / "results"
+PAGE = REPOSITORY / "docs" / "explanation" / "durability.md"
+PLACE = re.compile(r"(?<=^<!-- table: faults -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 SEED = 20261121
 
 
@@ -94,17 +99,22 @@ def table(figures: Iterable[Figures], left_out: dict[str, str], *, folder: Path,
     notes = [f"- {row.fault}: {count:,} {note}" for row in rows for note, count in sorted(row.notes.items())]
     notes += [f"- left out: {name} ({why})" for name, why in left_out.items()]
     about = (
-        f"{date.today():%d %B %Y}, commit {machine.commit()}, {machine.processor()}, {machine.file_system(folder)}, "
-        f"LMDB {machine.lmdb_version()}, {seconds:.0f} s"
+        f"{date.today()}, commit {machine.commit()}: {machine.processor()}, {machine.file_system(folder)} and what is "
+        f"mounted on it, LMDB {machine.lmdb_version()}, {seconds:.0f} s."
     )
-    return "\n".join([f"{about}.", "", *lines, "", *notes, ""])
+    return "\n".join([*lines, "", "Of these:", "", *notes, "", about, ""])
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the campaign; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.campaign", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=FAULTS, metavar="FAULT", help=f"some of: {', '.join(FAULTS)}")
-    parser.add_argument("--scale", type=float, default=1.0, help="how often, as a multiple of what is usual")
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        help="how often, as a multiple of what is usual; only 1 and more are put on record",
+    )
     parser.add_argument("--seed", type=int, default=SEED, help="for other random choices")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="a folder on the disk to use")
     args = parser.parse_args(argv)
@@ -125,9 +135,10 @@ def main(argv: list[str] | None = None) -> int:
             print(f"  {problem}", file=sys.stderr, flush=True)
     text = table(figures, left_out, folder=args.folder, seconds=time.monotonic() - began)
     print(f"\n{text}")
-    if args.only is None:
-        RESULT.write_text(text, encoding="utf-8")
-        print(f"{RESULT}")
+    if args.only is None and args.scale >= 1:
+        (RESULTS / f"faults-{date.today()}.md").write_text(text, encoding="utf-8")
+        page = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(PLACE.sub(lambda _: f"\n{text}\n", page), encoding="utf-8")
     return int(any(row.problems for row in figures))
 
 

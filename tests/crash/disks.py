@@ -167,8 +167,8 @@ def full(folder: Path, chance: Random, tries: int) -> Figures:
 
 
 def _filling(small: Disk, chance: Random) -> AtDisk:
-    free = chance.randrange(8)
-    return AtDisk(lambda: small.fill(free), small.clear, chance.randint(0, 10))
+    free = chance.randrange(5)
+    return AtDisk(lambda: small.fill(free), small.clear, chance.randint(0, 6))
 
 
 def full_while_adjusting(folder: Path, chance: Random, tries: int) -> Figures:
@@ -205,7 +205,7 @@ def limited(folder: Path, chance: Random, tries: int) -> Figures:
         life = Life.new(folder / "frontier", chance).copied(folder / "frontier")
         for _ in range(min(CHAPTER, tries - figures.tried)):
             data = life.folder / "data.mdb"
-            outcome = live(life, plan(life.after(), chance, 40), Limited(data, chance.randrange(30)))
+            outcome = live(life, plan(life.after(), chance, 40), Limited(data, chance.randrange(8)))
             figures.count(outcome)
             life = outcome.life
             if outcome.problem:

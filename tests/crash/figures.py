@@ -31,7 +31,7 @@ class Figures:
         self.named += bool(outcome.ended.error or outcome.refused)
         self.whole += not outcome.problem
         if outcome.done:
-            self.notes["came to nothing before all was done"] += 1
+            self.notes["when all their work was done"] += 1
         if outcome.problem:
             self.problems.append(f"{self.fault}, number {self.tried}: {outcome.problem}")
 

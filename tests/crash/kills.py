@@ -12,7 +12,7 @@ from typing import Any
 from tests.crash.figures import Figures, Unavailable
 from tests.crash.harms import STRACE, AtCall, AtEvent, AtLine, AtTime, Harmless
 from tests.crash.lives import BEGUN, COMMITTED, STEP, Harm, Life, live
-from tests.crash.workload import Step, any_values, drain, on_model, plan
+from tests.crash.workload import PLAIN, Step, any_values, drain, on_model, plan
 
 WRITING = ("writev", "pwrite64", "fdatasync")
 """The system calls of a commit."""
@@ -50,12 +50,14 @@ def sweep(
             break
 
 
-def at_lines(figures: Figures, life: Life, steps: list[Step], chance: Random, tries: int, **options: Any) -> None:
-    """The same work from the same start, killed at random lines of our Python."""
+def at_lines(figures: Figures, life: Life, steps: list[Step], chance: Random, tries: int, **options: Any) -> Life:
+    """The same work from the same start, killed at random lines of our Python; what the last one left."""
     copy = life.folder.with_name("copy")
     lines = live(life.copied(copy), steps, AtLine(0), **options).lines
     for _ in range(tries):
-        figures.count(live(life.copied(copy), steps, AtLine(chance.randint(1, lines)), **options))
+        outcome = live(life.copied(copy), steps, AtLine(chance.randint(1, lines)), **options)
+        figures.count(outcome)
+    return outcome.life
 
 
 def repeated(make: Callable[[], Harm]) -> Iterator[Harm]:
@@ -180,14 +182,27 @@ def at_adjusting(folder: Path, chance: Random, tries: int) -> Figures:
     if STRACE is not None:
         for call in WRITING:
             sweep(figures, life, steps, lambda number, call=call: AtCall(call, number), 8)  # type: ignore[misc]
-    at_lines(figures, life, steps, chance, max(tries - figures.tried, tries // 2))
+    to_the_end(figures, at_lines(figures, life, steps, chance, max(tries - figures.tried, tries // 2)))
     return figures
 
 
 def adjusting(life: Life) -> list[Step]:
-    """What revives all its queues."""
-    now = life.after().now
-    return [Step("adjust", now, ("*", {"queue_total_budget": 9})), Step("commit", now)]
+    """What revives all its queues, and the first turns of those, with commits in between."""
+    model = life.after()
+    steps: list[Step] = []
+
+    def do(op: str, *args: Any) -> Any:
+        step = Step(op, model.now, args)
+        steps.append(step._replace(told=on_model(model, step)))
+        return steps[-1].told
+
+    do("adjust", "*", {"queue_total_budget": 9})
+    for _ in range(4):
+        do("commit")
+        for number, *_ in do("lease", 12, 300.0):
+            do("finish", number, "SUCCESS", PLAIN, [])
+    do("commit")
+    return steps
 
 
 def many_retired(folder: Path, chance: Random, number: int) -> Life:
