@@ -11,7 +11,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, encode, shorten
 
-CACHE = 1 << 16
+CACHE = 48 << 10
 """Records kept in memory at the most, about 700 bytes each."""
 
 

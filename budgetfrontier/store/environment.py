@@ -288,6 +288,10 @@ class Environment:
         """How many records a table holds. O(1)."""
         return int(self.txn.stat(self.db[table])["entries"]) - 1
 
+    def pages(self, table: str) -> int:
+        """How many leaf pages a table has. O(1)."""
+        return int(self.txn.stat(self.db[table])["leaf_pages"])
+
     def commit(self) -> None:
         """Make everything since the last commit durable, and begin the next transaction."""
         try:
