@@ -196,7 +196,7 @@ def export(args: argparse.Namespace) -> None:
     with Reader(common.frontier_path(args.job)) as reader, _replaced(args.file) as out:
         # The keys first: a snapshot is not held while URIs are written, for the file grows as long as one is.
         for key in [queue.queue for queue in reader.queues() if queue.queued and test(queue)]:
-            for item in reader.pending(key):
+            for item in reader.each_pending(key):
                 out.write((_to_json(item.uri) if as_json else item.uri.url) + "\n")
                 count += 1
     note(f"{count:,} URIs exported")

@@ -29,6 +29,8 @@ from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.shared import Shared
 from budgetfrontier.store.snapshot import PendingUri, Report, Tables
 
+_PART = 1000  # URIs that `each_pending` takes from one snapshot
+
 
 class Reader:
     """A frontier read-only: as of its last commit, without a lock, whoever writes it. A context manager.
@@ -179,6 +181,19 @@ class Reader:
                 return []
             out = frozenset(snapshot.keys_out(txn, db)) if queue.out else ()
             return list(snapshot.pending(txn, db, queue, limit, out))
+
+    def each_pending(self, key: str) -> Iterator[PendingUri]:
+        """Every URI of a queue, in the order in which they would go out; neither their places nor which are out.
+
+        Every thousand are of another snapshot, and none is held while they are used: take all the time you like. What
+        comes and goes meanwhile may or may not be among them; all that stays is, once.
+        """
+        rest: bytes | None = b""
+        while rest is not None:
+            with self.transaction() as (txn, db):
+                queue = snapshot.find_queue(txn, db, key)
+                part, rest = ([], None) if queue is None else snapshot.pending_part(txn, db, queue, rest, _PART)
+            yield from part
 
     def cost_of(self, key: str, count: int) -> int:
         """What the first `count` URIs of a queue cost together. O(count)."""

@@ -238,8 +238,20 @@ def pending(
         yield _pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
 
-def _pending_items(txn: keys.Txn, db: Tables, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    return takewhile(lambda item: item[0][:4] == prefix, items(txn, db[keys.PENDING], prefix))
+def pending_part(
+    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
+) -> tuple[list[PendingUri], bytes | None]:
+    """The first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
+
+    Where they stand, and whether they are out, is not said.
+    """
+    found = list(islice(_pending_items(txn, db, keys.u32.pack(queue.id), start), limit + 1))
+    rest = found.pop()[0] if len(found) > limit else None
+    return [_pending_uri(queue, key[4:], value) for key, value in found], rest
+
+
+def _pending_items(txn: keys.Txn, db: Tables, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    return takewhile(lambda item: item[0][:4] == prefix, items(txn, db[keys.PENDING], start or prefix))
 
 
 def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:

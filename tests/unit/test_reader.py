@@ -114,6 +114,24 @@ def test_a_url_is_found_as_it_is_written_or_by_its_canonical_form(tmp_path: Path
             assert reader.find("https://b.test/")["dead"].reason == "poison"
 
 
+def test_each_uri_of_a_long_queue_while_it_changes(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=False) as f, Reader(tmp_path / "frontier") as reader:
+        f.schedule_many(pages("AB", 2500))
+        f.schedule_many(pages("C", 1000))
+        f.commit()
+        for letter, count in (("a", 2500), ("c", 1000), ("d", 0)):
+            found = [item.uri.url for item in reader.each_pending(f"{letter}.test")]
+            assert found == [item.uri.url for item in reader.pending(f"{letter}.test")] and len(found) == count
+        each = reader.each_pending("a.test")
+        seen = [next(each).uri.url]
+        f.delete(queue="a.test", pattern="/(5|1500|2499)$")  # the first was read already
+        f.schedule("https://a.test/new")
+        f.commit()
+        seen += [item.uri.url for item in each]
+        kept = [url for url in pages("A", 2500) if not url.endswith(("/1500", "/2499"))]
+        assert seen == [*kept, "https://a.test/new"]
+
+
 def test_what_the_first_uris_cost(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule_many(CrawlUri(f"https://a.test/{cost}", cost=cost) for cost in (5, 1, 3))
