@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -155,7 +156,9 @@ def power_while_compacting(folder: Path, chance: Random, tries: int) -> Figures:
     figures = Figures("power cuts while a frontier is compacted")
     with disk(folder, "ext4") as small:
         life = begun(small.folder, chance)
-        os.sync()
+        began = time.monotonic()
+        compact(life.copied(small.folder / "copy").folder)
+        seconds = time.monotonic() - began
         for _ in range(tries):
-            _compacting(figures, life, PowerCut(small, chance.uniform(0.0, 0.03)))
+            _compacting(figures, life, PowerCut(small, chance.uniform(0.0, seconds)))
     return figures

@@ -17,9 +17,19 @@ from pathlib import Path
 from random import Random
 
 from tests.crash.figures import Figures, Unavailable
-from tests.crash.harms import STRACE, AtCall, Harmless
-from tests.crash.kills import CHAPTER, WRITING, adjusting, begun, histories, many_retired, repeated, to_the_end
-from tests.crash.lives import BEGUN, COMMITTED, Events, Life, at_boundary, live, reopened
+from tests.crash.harms import STRACE, AtCall, Harmless, die
+from tests.crash.kills import (
+    CHAPTER,
+    WRITING,
+    adjusting,
+    begun,
+    histories,
+    how_long,
+    many_retired,
+    repeated,
+    to_the_end,
+)
+from tests.crash.lives import BEGUN, COMMITTED, Events, Harm, Life, at_boundary, live, reopened
 from tests.crash.processes import Ended, Go
 from tests.crash.workload import plan
 
@@ -154,6 +164,25 @@ class PowerCut(Harmless):
         self.disk.restart()
 
 
+@dataclass
+class PowerCutAt(Harmless):
+    """The disk loses its power, and the process dies, at the `number`th event of a kind."""
+
+    disk: Disk
+    kind: bytes
+    number: int
+
+    def arm(self, events: Events) -> None:
+        def cut() -> None:
+            self.disk.cut_power()
+            die()
+
+        events.trap(self.kind, self.number, cut)
+
+    def mend(self) -> None:
+        self.disk.restart()
+
+
 # -- the faults
 
 
@@ -226,8 +255,15 @@ def only_read(folder: Path, chance: Random, tries: int) -> Figures:
 def power_cuts(folder: Path, chance: Random, tries: int) -> Figures:
     """The disk keeps only what was synced."""
     figures = Figures("power cuts (ext4 shut down, nothing flushed)")
+
+    def cut() -> Harm:
+        if chance.random() < 0.4:
+            return PowerCut(small, chance.uniform(0.0, seconds))
+        return PowerCutAt(small, chance.choice((BEGUN, COMMITTED, COMMITTED)), chance.randint(1, 12))
+
     with disk(folder, "ext4") as small:
-        histories(figures, small.folder, chance, tries, repeated(lambda: PowerCut(small, chance.uniform(0.0, 0.04))))
+        seconds = how_long(small.folder, chance)
+        histories(figures, small.folder, chance, tries, repeated(cut))
     return figures
 
 

@@ -108,15 +108,22 @@ class AtCall(Harmless):
     what: str = "signal=KILL"
 
     def strike(self, pid: int, go: Go) -> None:
-        assert STRACE is not None
         inject = f"inject={self.call}:{self.what}:when={self.number}"
-        command = [STRACE, "-f", "-p", str(pid), "-o", os.devnull, "-e", f"trace={self.call}", "-e", inject]
-        self._strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert self._strace.stderr is not None
-        first = self._strace.stderr.readline()
-        if "attached" not in first:
-            raise Unavailable(f"strace: {first.strip()}")
+        self._strace = traced(pid, "-o", os.devnull, "-e", f"trace={self.call}", "-e", inject)
         go()
 
     def mend(self) -> None:
         self._strace.communicate(timeout=60)
+
+
+def traced(pid: int, *options: str) -> subprocess.Popen[str]:
+    """A strace of a process, which has begun to look when this returns, and ends with it."""
+    if STRACE is None:
+        raise Unavailable("strace is not installed")
+    process = subprocess.Popen([STRACE, "-f", "-p", str(pid), *options], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    if "attached" not in first:
+        process.communicate()
+        raise Unavailable(f"strace: {first.strip()}")
+    return process

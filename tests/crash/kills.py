@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,17 @@ def lived(life: Life, steps: list[Step]) -> Life:
     outcome = live(life, steps, Harmless())
     assert outcome.done and not outcome.problem, outcome.problem or outcome.ended
     return outcome.life
+
+
+def how_long(folder: Path, chance: Random) -> float:
+    """Seconds that such work takes here when nothing comes in its way."""
+    life = begun(folder, chance)
+    steps = plan(life.after(), chance, 40)
+    began = time.monotonic()
+    lived(life, steps)
+    seconds = time.monotonic() - began
+    shutil.rmtree(life.folder)
+    return seconds * 0.7  # the rest goes into looking at what is left
 
 
 def sweep(
@@ -126,7 +138,8 @@ def before_operations(folder: Path, chance: Random, tries: int) -> Figures:
 def at_moments(folder: Path, chance: Random, tries: int) -> Figures:
     """From outside, at any moment from the opening on."""
     figures = Figures("SIGKILL at random moments")
-    histories(figures, folder, chance, tries, repeated(lambda: AtTime(chance.uniform(0.0, 0.04))))
+    seconds = how_long(folder, chance)
+    histories(figures, folder, chance, tries, repeated(lambda: AtTime(chance.uniform(0.0, seconds))))
     return figures
 
 

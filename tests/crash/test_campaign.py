@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ from budgetfrontier.engine import queue
 from budgetfrontier.store.environment import Environment
 from tests.crash import campaign
 from tests.crash.figures import Unavailable
-from tests.crash.harms import AtEvent, Harmless
+from tests.crash.harms import STRACE, AtEvent, Harmless, traced
 from tests.crash.kills import begun
 from tests.crash.lives import COMMITTED, Life, live
+from tests.crash.processes import Go
 from tests.crash.workload import PLAIN, Step, on_model, plan
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -39,6 +41,38 @@ def test_nothing_is_lost(folder: Path, name: str) -> None:
         pytest.skip(str(reason))
     assert not figures.problems, "\n".join(figures.problems)
     assert figures.tried > 0
+
+
+# -- what the campaign takes for granted
+
+
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(folder: Path) -> None:
+    log = folder / "calls"
+    calls = "trace=openat,writev,pwritev,pwrite64,fdatasync"
+
+    class Watched(Harmless):
+        def strike(self, pid: int, go: Go) -> None:
+            self.strace = traced(pid, "-o", str(log), "-s", "0", "-e", calls)
+            go()
+
+        def mend(self) -> None:
+            self.strace.communicate(timeout=60)
+
+    life = Life.new(folder / "frontier", Random(1), commit_operations=1)
+    outcome = live(life, plan(life.after(), Random(2), 40), Watched())
+    assert outcome.done and not outcome.problem, outcome
+    roots, unsynced = 0, False
+    for line in log.read_text().splitlines():
+        if re.search(r"pwrite64\(.*, 120, (32|4128)\)", line):  # the root, of one of the two meta pages
+            assert not unsynced, line
+            roots += 1
+        elif re.search(r"fdatasync\(.* = 0$", line):
+            unsynced = False
+        elif found := re.search(r"(?:writev|pwrite64)\(.* = (\d+)$", line):
+            unsynced |= int(found[1]) % 4096 == 0
+    assert roots > sum(kind == COMMITTED for kind, _ in outcome.events) > 10
+    assert re.search(r"data\.mdb.*O_DSYNC", log.read_text())
 
 
 # -- what the campaign must notice
