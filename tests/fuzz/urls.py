@@ -1,7 +1,7 @@
 """Fuzzed: URLs, each alone and in batches.
 
-A batch is the harder test: `engine/intake.py` skips the URL parser and the canonical form where it can. What it admits
-is compared with what those two say of each URL by itself, and with a frontier that is given one CrawlUri at a time.
+A batch is the harder test: `engine/candidates.py` skips the URL parser and the canonical form where it can. What it
+admits is compared with what those two say of each URL by itself, and with a frontier that is given one CrawlUri at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import intake
+from budgetfrontier.engine import candidates, dedup
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
@@ -251,7 +251,8 @@ def check_batches(batches: Batches) -> None:
 def _small() -> Iterator[None]:
     """Caches that overflow soon, a short suffix list, no disk."""
     with (
-        mock.patch.multiple(intake, RECENT=3, AUTHORITIES=3),
+        mock.patch.object(candidates, "AUTHORITIES", 3),
+        mock.patch.object(dedup, "RECENT", 3),
         mock.patch.object(assignment, "bundled_suffix_list", lambda: "test\nco.uk\nuk\n"),
         mock.patch.object(tempfile, "tempdir", SHARED_MEMORY),
     ):

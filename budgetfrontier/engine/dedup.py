@@ -1,0 +1,45 @@
+"""Each URI once: the table of what was seen, and in front of it, in memory, the URLs that were met a moment ago.
+
+Every page of a site links to the same few: those are known without looking. A Bloom filter would not help, because a
+URI that is new has to be stored all the same, and that looks it up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.engine.candidates import Batch
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+
+RECENT = 1 << 16  # URLs kept in memory at the most
+LONGEST_RECENT = 512  # characters
+
+
+class Dedup:
+    """What is known. Exact, as far as 128 bits are."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self.recent: set[str] = set()
+
+    def is_seen(self, fingerprint: bytes) -> bool:
+        """Whether a form is known. O(log n)."""
+        return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None
+
+    def drop_seen(self, batch: Batch) -> None:
+        """Leave the candidates that are new; they are known from now on. Each form is stored once, in key order."""
+        candidates = batch.candidates
+        forced = set(batch.forced)
+        put = self._env.txn.cursor(self._env.db[keys.SEEN]).put
+        fingerprints = sorted(candidates.keys() - forced) if forced else sorted(candidates)
+        for fingerprint in [fingerprint for fingerprint in fingerprints if not put(fingerprint, b"", True, False)]:
+            del candidates[fingerprint]
+
+    def remember(self, batch: list[Any], invalid: list[Any]) -> None:
+        """Strings that are known from now on, whatever became of them."""
+        if len(self.recent) > RECENT:
+            self.recent.clear()
+        self.recent.update([given for given in batch if type(given) is str and len(given) <= LONGEST_RECENT])
+        if invalid:
+            self.recent.difference_update(given for given in invalid if type(given) is str)
