@@ -31,8 +31,8 @@ MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no floa
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|^")
 
 
-class Authority(NamedTuple):
-    """Scheme and host as they were written in a URL that was parsed before."""
+class Authority(msgspec.Struct, gc=False):
+    """Scheme and host as they were written in a URL that was parsed before. No tuple: the collector would walk them."""
 
     canonical: str
     hash: bytes
@@ -107,10 +107,10 @@ class Candidates:
                     rest = given[slash:]
                     if "?" in rest:
                         path, _, arguments = rest.partition("?")
-                        canonical = authority[0] + path + query(arguments)  # type: ignore[misc]
+                        canonical = authority.canonical + path + query(arguments)  # type: ignore[misc]
                     else:
-                        canonical = authority[0] + rest
-                    fingerprint = authority[1] + digest(canonical.encode())[:12]
+                        canonical = authority.canonical + rest
+                    fingerprint = authority.hash + digest(canonical.encode())[:12]
                     if fingerprint not in candidates:
                         candidates[fingerprint] = authority, rest
                     continue
@@ -205,9 +205,8 @@ class Candidates:
             return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
         known = self._known.get(prefix) or self._meet(prefix, url)
-        place, start, queue, _, _ = known
-        canonical = place + self._canonical.path(path) + self._canonical.query(query)
-        return url, start + xxhash.xxh3_128_digest(canonical.encode())[:12], queue
+        canonical = known.canonical + self._canonical.path(path) + self._canonical.query(query)
+        return url, known.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], known.queue
 
     def _meet(self, prefix: str, url: str) -> Authority:
         """The authority of a URL that was parsed, kept if there is room for it."""

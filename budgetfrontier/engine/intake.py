@@ -88,7 +88,7 @@ class Intake:
         groups: dict[str, tuple[int, QueueRecord, list[Any]]] = {}  # queue key -> id, queue, candidates
         for candidate in admitted:
             if type(candidate) is tuple:
-                name = candidate[0][2]
+                name = candidate[0].queue
             else:
                 name = candidate.queue
                 if self._set_aside(candidate, now):
@@ -112,11 +112,13 @@ class Intake:
             for candidate in candidates:
                 counters.ordinal = ordinal = counters.ordinal + 1
                 if type(candidate) is tuple:
-                    (_, _, _, mark, short), rest = candidate
+                    authority, rest = candidate
                     if found_on is not None:
-                        value = encode_found(short + rest, found_on, hops)
+                        value = encode_found(authority.short + rest, found_on, hops)
+                    elif authority.mark is not None:
+                        value = authority.mark + rest.encode()
                     else:
-                        value = fresh + encode((short + rest,)) if mark is None else mark + rest.encode()
+                        value = fresh + encode((authority.short + rest,))
                     records.append((start + pack_ordinal(ordinal ^ flip), value))
                 else:
                     records.append(_record(queue_id, candidate, ordinal))
@@ -146,7 +148,7 @@ class Intake:
         for queue_id, queue, candidates in groups:
             last = candidates[-1]
             if type(last) is tuple:
-                short, settings = last[0][4] + last[1], force.base
+                short, settings = last[0].short + last[1], force.base
             else:
                 short, settings = short_url(last.value), last.settings
             queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
