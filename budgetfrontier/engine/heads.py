@@ -35,13 +35,14 @@ class Heads:
     def next(self, queue_id: int) -> Record | None:
         """The first record of a queue that is not out; None if all are."""
         cursor, prefix, last = self._env.pending, keys.u32.pack(queue_id), self.last.get(queue_id)
-        if not cursor.set_range(last or prefix):
-            return None
-        for record in cursor.iternext():
+        found = cursor.set_range(last or prefix)
+        while found:
+            record = cursor.item()
             if record[0][:4] != prefix:
-                break
+                return None
             if record[0] != last and record[0] not in self._out:
                 return record
+            found = cursor.next()
         return None
 
     def first(self, queue_id: int) -> Record | None:

@@ -126,7 +126,7 @@ class Intake:
                 kernel.heads.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
         kernel.env.pending.putmulti(records)
-        kernel.env.written += sum(map(_size, records))
+        kernel.env.wrote(sum(map(_size, records)), len(records))
         self._arrive(groups.values(), now)
 
     def _set_aside(self, special: Special, now: float) -> bool:

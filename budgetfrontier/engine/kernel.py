@@ -130,7 +130,7 @@ class Kernel:
         ordinal = self.next_ordinal()
         reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers quote bytes that are no text
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
-        self.env.written += len(value)
+        self.env.wrote(len(value))
         self.env.txn.put(keys.u64.pack(ordinal), encode(row), db=self.env.db[keys.DEAD])
         if self.on_dead is not None:
             self.on_dead(ordinal, row)
@@ -151,7 +151,7 @@ class Kernel:
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
         self.heads.arrived(queue.id, key)
         self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
-        self.env.written += len(value)
+        self.env.wrote(len(value))
         queue.last_enqueued = short_url(value)[:LONGEST_SHOWN]
         self.arrived(queue, 1, settings, now)
 

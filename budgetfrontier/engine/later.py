@@ -29,7 +29,7 @@ class Later:
     def add(self, queue: QueueRecord, place: bytes, value: bytes, when: float, ordinal: int) -> None:
         """Set a URI of `queue` aside until `when`."""
         key = keys.due.pack(max(when, 0.0), ordinal)
-        self._env.written += len(value)
+        self._env.wrote(len(value))
         self._env.txn.put(key, encode(FutureRow(queue.id, place, value)), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
         self.next_due = min(self.next_due, when)

@@ -12,7 +12,6 @@ import struct
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from math import inf, log
 from threading import get_ident
 from typing import NoReturn, TypeVar
 
@@ -26,7 +25,6 @@ from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, WrongThread
 from budgetfrontier.model import CrawlUri, Tally
-from budgetfrontier.store import keys
 from budgetfrontier.store.environment import explain
 from budgetfrontier.store.records import AuditEntry
 
@@ -34,12 +32,6 @@ _T = TypeVar("_T")
 
 MOST_DIRTY = 10_240
 """Queues touched between two commits: each dirties two or three pages of its own, which LMDB holds in memory."""
-
-MOST_SEEN_PAGES = 20_000
-"""Pages of `seen` dirtied between two commits: 80 MB. A new URI lands on any page of its host's."""
-
-MOST_WRITTEN = 32 << 20
-"""Bytes of URIs between two commits, for the same reason: a URI may carry a megabyte."""
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -109,8 +101,7 @@ class Session:
         try:
             self.changes += changes
             kernel = self.kernel
-            due = self.changes >= self._most or len(kernel.queues.dirty) >= MOST_DIRTY
-            due = due or kernel.env.written >= MOST_WRITTEN or kernel.counters.scheduled >= self._most_scheduled
+            due = self.changes >= self._most or kernel.env.due or len(kernel.queues.dirty) >= MOST_DIRTY
             if due or time.monotonic() >= self._next_tick:
                 self.tick()
             if self.hooks.waiting:
@@ -149,10 +140,6 @@ class Session:
         room = self.kernel.env.operations
         self.changes = 0
         self._most = min(self.kernel.force.frontier.commit_operations or room, room)
-        pages = self.kernel.env.pages(keys.SEEN)
-        fresh = inf if pages <= MOST_SEEN_PAGES else -pages * log(1 - MOST_SEEN_PAGES / pages)
-        self._most_scheduled = self.kernel.counters.scheduled + fresh
-        """So many new URIs hit as many pages, at random (the birthday problem)."""
 
     def read_mailbox(self) -> None:
         """Apply the commands that have come since the last look."""

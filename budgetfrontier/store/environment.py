@@ -9,6 +9,7 @@ import os
 import shutil
 import struct
 import tempfile
+from math import inf, log1p
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ READERS = 256  # that may look at once
 MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until the next; it costs address space only
 SMALLEST_MAP = GIB
 LOOK_AT_READERS = 256  # commits between two looks at who reads: two minutes, if nothing else makes it commit
+MOST_WRITTEN = 32 << 20  # bytes of URIs between two commits: one alone may carry a megabyte
+MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI lands on any page of its host's
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
@@ -266,9 +269,13 @@ class Environment:
         """How many operations the map has room for before the next commit."""
         if not info["last_txnid"] % LOOK_AT_READERS:
             self._look_at_readers(info["last_txnid"])
-        self.written = 0
-        """Bytes of URIs that the engine has put since the last commit."""
         self.txn: keys.Txn = self.env.begin(write=True)
+        self.due = False
+        """Whether as much has been dirtied as memory should hold."""
+        self._written = self._added = 0
+        pages = int(self.txn.stat(self.db[keys.SEEN])["leaf_pages"])
+        # So many new URIs hit that many pages, at random.
+        self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
 
     def _look_at_readers(self, last: int) -> None:
@@ -288,9 +295,12 @@ class Environment:
         """How many records a table holds. O(1)."""
         return int(self.txn.stat(self.db[table])["entries"]) - 1
 
-    def pages(self, table: str) -> int:
-        """How many leaf pages a table has. O(1)."""
-        return int(self.txn.stat(self.db[table])["leaf_pages"])
+    def wrote(self, size: int, added: int = 0) -> None:
+        """So many bytes of URIs were put, and so many URIs were new: LMDB holds in memory what they dirtied."""
+        self._written += size
+        self._added += added
+        if self._written >= MOST_WRITTEN or self._added >= self._most_added:
+            self.due = True
 
     def commit(self) -> None:
         """Make everything since the last commit durable, and begin the next transaction."""

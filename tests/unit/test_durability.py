@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome
+from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, WrongThread
+from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
 from tests.support import START, crawl, crawl_state, make_settings, memory, on_disk, one, pages, record, state
 
@@ -283,3 +284,23 @@ def test_settings_given_to_open_are_stored(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule_many(pages("A", 1))
         assert state(f, "A") == "READY"
+
+
+def test_large_uris_are_committed_before_they_fill_the_memory(tmp_path: Path) -> None:
+    big = b"x" * 900_000
+    with on_disk(tmp_path, commit_interval=3600.0) as frontier:
+        frontier.schedule_many(CrawlUri(f"https://a.test/{i}", payload=big) for i in range(40))
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.summary().queued >= 32
+
+
+def test_new_uris_are_committed_before_their_pages_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "MOST_SEEN_PAGES", 3)
+    with on_disk(tmp_path, commit_interval=3600.0) as frontier:
+        frontier.schedule_many(f"https://a.test/{i}" for i in range(1000))
+        frontier.commit()
+        frontier.schedule_many(f"https://b.test/{i}" for i in range(1000))
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.summary().queued == 2000
