@@ -33,7 +33,9 @@ from budgetfrontier.store.records import (
     with_tries,
 )
 
-MAX_TURNS = 1000  # without a lease, in one call: a million queues over budget, or due at once, hold nobody up
+# In one call, so that a million queues over budget, or due at once, hold nobody up:
+MAX_TURNS = 1000  # without a lease
+MAX_DUE = 500  # snoozed queues, and URIs that waited for their time
 
 _SUCCESS = Outcome.SUCCESS
 _NOTHING = (b"", b"")
@@ -273,11 +275,11 @@ class Kernel:
         return leased
 
     def wake_due(self, now: float) -> None:
-        """Snoozed queues that are due join the ring's back, by (wake time, queue id): a thousand in one call."""
+        """Snoozed queues that are due join the ring's back, by (wake time, queue id): some hundreds in one call."""
         if now < self.rotation.next_wake:
             return
-        due = self.rotation.due(now, MAX_TURNS)
-        self.cut_short |= len(due) == MAX_TURNS
+        due = self.rotation.due(now, MAX_DUE)
+        self.cut_short |= len(due) == MAX_DUE
         for queue_id in due:
             self._wake(self.queues.get(queue_id), now)
             self.queues.trim()
@@ -405,8 +407,8 @@ class Kernel:
     # -- later
 
     def place_due(self, now: float) -> None:
-        """What was scheduled for later and is due now goes to its queues, by due time; a thousand in one call."""
-        for _ in range(MAX_TURNS):
+        """What was scheduled for later and is due now goes to its queues, by due time; some hundreds in one call."""
+        for _ in range(MAX_DUE):
             if now < self.later.next_due:
                 break
             row = self.later.take_due(now)

@@ -19,6 +19,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten queues at a time, for a thousand would make slow tests."""
     monkeypatch.setattr(backlog.Backlog.step, "__defaults__", (10,))
     monkeypatch.setattr(kernel, "MAX_TURNS", 10)
+    monkeypatch.setattr(kernel, "MAX_DUE", 10)
 
 
 def all_retired(path: Path | str = ":memory:") -> Frontier:
