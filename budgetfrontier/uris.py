@@ -1,7 +1,8 @@
 """URLs: the one parser, their parts, their SURT, and the fingerprint that deduplication keeps.
 
 Everything but `parse` takes a *href*, which is what `parse` returns: WHATWG-normalized, pure ASCII, with an authority
-and a path that starts with "/". Functions on a href do not check it again.
+and a path that starts with "/". Functions on a href do not check it again; given something else, as a damaged record
+may hold it, they raise nothing and return something.
 """
 
 from __future__ import annotations
@@ -82,14 +83,14 @@ def _why(url: object) -> InvalidUrl:
 
 def split(href: str) -> tuple[str, str, str | None]:
     """Split into prefix ("https://user@host:8080"), path ("/a/b") and query (without "?"; None if there is none)."""
-    slash = href.index("/", 8)  # the shortest prefix is "http://h"
+    slash = href.find("/", 8)  # the shortest prefix is "http://h"
     path, mark, query = href[slash:].partition("?")
     return href[:slash], path, query if mark else None
 
 
 def authority(href: str) -> str:
     """Host, and ":port" if that is not the scheme's default; never userinfo. IPv6 addresses keep their brackets."""
-    return href[href.index("/") + 2 : href.index("/", 8)].rpartition("@")[2]
+    return href[href.find("/") + 2 : href.find("/", 8)].rpartition("@")[2]
 
 
 def host(href: str) -> str:
@@ -105,8 +106,8 @@ def surt(href: str) -> str:
     A port stays inside ("(com,example,www,:8080)"), addresses are not reversed ("(127.0.0.1)"). Other than in
     Heritrix, userinfo is left out, so that nobody gets out of a rule by adding some.
     """
-    slash = href.index("/", 8)
-    return f"{href[: href.index('/')]}//({surt_authority(authority(href[: slash + 1]))}){href[slash:]}"
+    slash = href.find("/", 8)
+    return f"{href[: href.find('/')]}//({surt_authority(authority(href[: slash + 1]))}){href[slash:]}"
 
 
 def surt_authority(place: str) -> str:
@@ -137,4 +138,4 @@ def fingerprint(canonical: str, method: str = "GET", body: bytes = b"") -> bytes
             whole += b"\0" + method.encode("utf-8", "surrogatepass") + b"\0" + body
         except (AttributeError, TypeError):
             raise InvalidUrl("type", "a method is a str, a body is bytes") from None
-    return xxh3_64_digest(whole[: canonical.index("/", 8)])[:4] + xxh3_128_digest(whole)[:12]
+    return xxh3_64_digest(whole[: canonical.find("/", 8)])[:4] + xxh3_128_digest(whole)[:12]

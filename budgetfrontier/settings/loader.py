@@ -115,8 +115,9 @@ class Document:
         if len(raw) > _LARGEST:
             self._stop(1, 1, f"larger than {_LARGEST >> 20} MiB; lists of seeds go into files of their own")
             return None
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
         try:
-            text = raw.removeprefix(b"\xef\xbb\xbf").decode()
+            text = raw.decode()
         except UnicodeDecodeError as error:
             before = raw[: error.start].decode().split("\n")
             self._stop(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, decode_counters
 
@@ -27,11 +28,24 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
     """The stored settings, None in a new frontier, and the adjustments made on top of them."""
     value = txn.get(b"settings", db=db)
     try:
-        adjustments = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"[]", type=list[Override])
-        plain = None if value is None else msgspec.json.decode(value)
-    except msgspec.DecodeError as e:
+        settings = None if value is None else _settings(value)
+        return settings, list(_adjustments(txn.get(b"adjustments", db=db) or b"[]"))
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
-    return None if plain is None else Settings.from_dict(plain), adjustments
+
+
+# Readers ask at each call, and reading them takes longer than most of what is asked.
+
+
+@lru_cache(maxsize=4)
+def _settings(value: bytes) -> Settings:
+    return Settings.from_dict(msgspec.json.decode(value))
+
+
+@lru_cache(maxsize=4)
+def _adjustments(value: bytes) -> tuple[Override, ...]:
+    stored = msgspec.json.decode(value, type=list[Override])
+    return tuple(validate_override(override.match, override.set) for override in stored)
 
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
@@ -43,7 +57,10 @@ def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list
 def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
     """The public suffix list that was stored when it was first needed, so that an upgrade moves no queue."""
     value = txn.get(b"suffixes", db=db)
-    return None if value is None else zlib.decompress(value).decode()
+    try:
+        return None if value is None else zlib.decompress(value).decode()
+    except (zlib.error, UnicodeDecodeError) as e:
+        raise CorruptFrontier(f"the stored public suffix list cannot be read ({e}); restore a backup") from None
 
 
 def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:

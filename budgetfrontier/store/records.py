@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -105,13 +106,30 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_queue = msgspec.msgpack.Decoder(QueueRecord).decode
-decode_counters = msgspec.msgpack.Decoder(Counters).decode
-decode_lease = msgspec.msgpack.Decoder(LeaseRow).decode
-decode_future = msgspec.msgpack.Decoder(FutureRow).decode
-decode_dead = msgspec.msgpack.Decoder(DeadRow).decode
-decode_audit = msgspec.msgpack.Decoder(AuditEntry).decode
-_decode_fields = msgspec.msgpack.Decoder(CrawlUri).decode
+
+_T = TypeVar("_T")
+
+
+def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
+    """How records of a kind are read. Damage is a msgspec.DecodeError, whatever msgspec says of it."""
+    decode = msgspec.msgpack.Decoder(kind).decode
+
+    def decoded(value: bytes) -> _T:
+        try:
+            return decode(value)
+        except (UnicodeDecodeError, RecursionError) as e:
+            raise msgspec.DecodeError(str(e)) from None
+
+    return decoded
+
+
+decode_queue = _decoder(QueueRecord)
+decode_counters = _decoder(Counters)
+decode_lease = _decoder(LeaseRow)
+decode_future = _decoder(FutureRow)
+decode_dead = _decoder(DeadRow)
+decode_audit = _decoder(AuditEntry)
+_decode_fields = _decoder(CrawlUri)
 
 # -- URLs, without what their queue knows already
 
@@ -223,6 +241,8 @@ def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
     """The CrawlUri of a pending record, from its place (the key without the queue) and value."""
     uri = decode_uri(value, queue)
     directive, inverted, uri.cost, _ = keys.place.unpack(place)
+    if directive > Directive.NORMAL:
+        raise msgspec.DecodeError(f"{directive} is no directive")
     uri.directive = Directive(directive)
     uri.priority = keys.priority_of(inverted)
     return uri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import commands, configuration, urls
+from tests.fuzz import commands, configuration, damage, urls
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
@@ -12,6 +12,7 @@ TARGETS: dict[str, Target] = {
     "batches": urls.batches,
     "mailbox": commands.mail,
     "yaml": configuration.yaml,
+    "records": damage.record,
 }
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, of inputs that once were a problem or nearly were."""

@@ -166,6 +166,12 @@ def test_the_parts_of_a_href_make_the_whole(url: str) -> None:
     assert len(uris.fingerprint(href)) == 16
 
 
+@given(ANY_TEXT)
+def test_what_is_no_href_has_parts_all_the_same(damaged: str) -> None:
+    for part in (uris.split, uris.authority, uris.host, uris.surt):
+        part(damaged)
+
+
 @pytest.mark.parametrize(
     ("href", "parts"),
     [
