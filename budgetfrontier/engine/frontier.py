@@ -290,8 +290,7 @@ class Frontier:
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue as it stands now, None if no URI was ever placed there. O(1)."""
-        if not isinstance(key, str):
-            raise TypeError(f"a queue key is a str, not {type(key).__name__}")
+        _check_name(key)
 
         def look() -> QueueRecord | None:
             queue = self._kernel.queues.find(key)
@@ -466,8 +465,8 @@ class Frontier:
         return entry
 
     def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
-        self._session.enter()
-        if self._kernel.queues.find(args["queue"]) is None:
+        _check_name(args["queue"])
+        if self._session.operate(lambda: self._kernel.queues.find(args["queue"]), changes=0) is None:
             return False
         self._steer(op, args, who, reason)
         return True
@@ -515,6 +514,11 @@ def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
             size += carried
         part.append(uri)
     yield part
+
+
+def _check_name(key: object) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"a queue key is a str, not {type(key).__name__}")
 
 
 def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[int] | None:

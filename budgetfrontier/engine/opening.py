@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import lmdb
-import msgspec
 
 from budgetfrontier.engine.adjustments import record
 from budgetfrontier.engine.intake import Intake
@@ -17,7 +13,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.environment import Environment, explain
+from budgetfrontier.store.environment import Environment, explain, is_damage
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
 
 
@@ -64,7 +60,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         env.commit()
     except BaseException as e:
         env.close()
-        if isinstance(e, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
+        if is_damage(e):
             raise explain(e, env.path) from e
         raise
     return Parts(kernel, intake, env.path, now, paused, buried)
@@ -120,8 +116,8 @@ def _check_canonicalizer(env: Environment, canonicalizer: str) -> None:
         env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
     elif stored != canonicalizer.encode():
         raise SettingsError(
-            f"{env.path} remembers URIs in the canonical form {stored.decode()!r}, and these settings ask for "
-            f"{canonicalizer!r}: keep `canonicalization` as it was, or begin a new frontier"
+            f"{env.path} remembers URIs in the canonical form {stored.decode(errors='replace')!r}, and these settings "
+            f"ask for {canonicalizer!r}: keep `canonicalization` as it was, or begin a new frontier"
         )
 
 

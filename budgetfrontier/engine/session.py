@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -16,7 +15,6 @@ from threading import get_ident
 from typing import NoReturn, TypeVar
 
 import lmdb
-import msgspec
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine import adjustments
@@ -25,7 +23,7 @@ from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, WrongThread
 from budgetfrontier.model import CrawlUri, Tally
-from budgetfrontier.store.environment import explain
+from budgetfrontier.store.environment import explain, is_damage
 from budgetfrontier.store.records import AuditEntry
 
 _T = TypeVar("_T")
@@ -196,7 +194,7 @@ class Session:
         """Drop everything since the last commit and close: never half an operation."""
         path = self.kernel.env.path
         self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
-        if isinstance(error, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
+        if is_damage(error):
             raise explain(error, path) from error
         raise error
 
