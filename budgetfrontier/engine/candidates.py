@@ -25,6 +25,7 @@ from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, e
 AUTHORITIES = 1 << 16  # kept in memory at the most, about 400 bytes each
 MAX_HOPS = 1024
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
+MAX_DEPTH = 100  # of what meta holds: a deeper stack than today's must be able to read it
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 # What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
@@ -261,6 +262,8 @@ def _check(uri: CrawlUri, url: str) -> None:
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
+    if uri.meta is not None and _deeper(uri.meta, MAX_DEPTH):
+        raise InvalidUrl("type", f"meta is nested deeper than {MAX_DEPTH}")
     try:
         value = encode_uri(uri, url, "")
         decode_uri(value, "")
@@ -273,3 +276,12 @@ def _check(uri: CrawlUri, url: str) -> None:
 def found_at(via: CrawlUri) -> str:
     """The hops of a link on a page; of an endless chain of pages only the last."""
     return (via.hops + "L")[-MAX_HOPS:]
+
+
+def _deeper(value: object, depth: int) -> bool:
+    """Whether plain data is nested deeper than that."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple | set | frozenset):
+        return False
+    return depth == 0 or any(_deeper(inner, depth - 1) for inner in value)

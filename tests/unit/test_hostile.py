@@ -153,7 +153,6 @@ def test_meta_without_end_is_invalid(f: Frontier) -> None:
     whole(f)
 
 
-@pytest.mark.xfail(reason="engine/intake.py asks the stack of the caller how deep is too deep", strict=True)
 def test_meta_deeper_than_a_stack_is_invalid() -> None:
     """Leased from a deeper stack than it was scheduled from, it could never be read again."""
 
