@@ -29,7 +29,7 @@ MAX_DEPTH = 100  # of what meta holds: a deeper stack than today's must be able 
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 # What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
-_UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|^")
+_UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
 
 
 class Authority(msgspec.Struct, gc=False):

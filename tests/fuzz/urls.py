@@ -6,6 +6,7 @@ admits is compared with what those two say of each URL by itself, and with a fro
 
 from __future__ import annotations
 
+import string
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -169,6 +170,24 @@ class Batches(NamedTuple):
     steps: list[Step]
 
 
+class Verbatim:
+    """A canonicalization of one's own: every URL is its own form, whatever it is made of."""
+
+    PLAIN = string.printable
+
+    def __call__(self, href: str) -> str:
+        return href
+
+    def authority(self, prefix: str) -> str:
+        return prefix
+
+    def path(self, path: str) -> str:
+        return path
+
+    def query(self, query: str | None) -> str:
+        return "" if query is None else f"?{query}"
+
+
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"queue_assignment_policy": "surt-authority", "cost_policy": "zero"},
@@ -180,6 +199,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"max_queue_size": 2},
     {"overrides": [{"match": "domain:a.test", "set": {"order": "lifo", "max_queue_size": 3}}]},
     {"overrides": [{"match": "regex:[?]a", "set": {"cost_policy": "zero"}}]},
+    {"canonicalization_policy": f"{__name__}:Verbatim"},
 ]
 SETTINGS = [make_settings(**options) for options in OPTIONS]
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
