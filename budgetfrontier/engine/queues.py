@@ -35,7 +35,9 @@ class Queues:
         if queue is None:
             value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
             assert value is not None, queue_id
-            queue = self.cache[queue_id] = decode_queue(value)
+            queue = decode_queue(value)
+            assert queue.id == queue_id, queue  # moving another one would turn round for ever
+            self.cache[queue_id] = queue
         return queue
 
     def find(self, name: str) -> QueueRecord | None:

@@ -13,6 +13,7 @@ TARGETS: dict[str, Target] = {
     "mailbox": commands.mail,
     "yaml": configuration.yaml,
     "records": damage.record,
+    "frontier": damage.harm,
 }
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, of inputs that once were a problem or nearly were."""
