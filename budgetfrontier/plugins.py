@@ -127,7 +127,7 @@ def _load(kind: str, place: str) -> Any:
     module, _, name = place.partition(":")
     try:
         return operator.attrgetter(name.strip())(importlib.import_module(module.strip()))
-    except Exception as error:  # importing runs somebody's code, which may do anything
+    except (Exception, SystemExit) as error:  # importing runs somebody's code, which may do anything
         raise PolicyError(f"{kind} policy {place} cannot be imported: {type(error).__name__}: {error}") from error
 
 

@@ -209,6 +209,12 @@ def test_a_spec_that_is_wrong_is_a_policy_error_that_says_why(spec: Any, message
         plugins.resolve("cost", spec)
 
 
+def test_a_module_that_ends_the_process_when_imported_is_a_policy_error(own: Path) -> None:
+    own.with_name("own_program.py").write_text("import sys; sys.exit('usage: own_program FILE')")
+    with pytest.raises(PolicyError, match="cannot be imported: SystemExit: usage"):
+        plugins.resolve("cost", "own_program:cost")
+
+
 def test_a_module_that_fails_is_a_policy_error_with_its_cause(own: Path) -> None:
     own.write_text("1 / 0", encoding="utf-8")
     with pytest.raises(PolicyError, match="ZeroDivisionError") as caught:
