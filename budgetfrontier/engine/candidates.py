@@ -22,7 +22,7 @@ from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, encode_url, plain_start, shorten
 
-AUTHORITIES = 1 << 16  # kept in memory at the most, about 400 bytes each
+AUTHORITIES = 48 << 10  # kept in memory at the most, about 400 bytes each
 MAX_HOPS = 1024
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_DEPTH = 100  # of what meta holds: a deeper stack than today's must be able to read it

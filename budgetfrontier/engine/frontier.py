@@ -40,7 +40,7 @@ from budgetfrontier.store.check import check
 from budgetfrontier.store.records import AuditEntry, expanded
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
-MOST_AT_ONCE = 2000  # queues in one commit while thousands revive, retire or wake: no call takes long
+MOST_AT_ONCE = 1000  # queues in one commit while thousands revive, retire or wake: no call takes long
 PART = 8 << 20  # bytes of payloads and bodies in one operation of it
 
 # Looking a member up in its Enum, or hashing it, costs 0.1 us in CPython 3.11: the hot path has names of its own, and

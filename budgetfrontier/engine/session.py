@@ -28,9 +28,6 @@ from budgetfrontier.store.records import AuditEntry
 
 _T = TypeVar("_T")
 
-MOST_DIRTY = 10_240
-"""Queues touched between two commits: each dirties two or three pages of its own, which LMDB holds in memory."""
-
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
@@ -99,7 +96,7 @@ class Session:
         try:
             self.changes += changes
             kernel = self.kernel
-            due = self.changes >= self._most or kernel.env.due or len(kernel.queues.dirty) >= MOST_DIRTY
+            due = self.changes >= self._most or kernel.env.due or len(kernel.queues.dirty) >= kernel.env.most_queues
             if due or time.monotonic() >= self._next_tick:
                 self.tick()
             if self.hooks.waiting:

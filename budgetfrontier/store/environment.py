@@ -26,6 +26,7 @@ MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until
 SMALLEST_MAP = GIB
 LOOK_AT_READERS = 256  # commits between two looks at who reads: two minutes, if nothing else makes it commit
 MOST_WRITTEN = 32 << 20  # bytes of URIs between two commits: one alone may carry a megabyte
+MOST_QUEUES = 12_000  # dirtied between two commits: each has a page of `pending` and one of `seen`, at the least
 MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI lands on any page of its host's
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
@@ -296,7 +297,9 @@ class Environment:
         self.due = False
         """Whether as much has been dirtied as memory should hold."""
         self._written = self._added = 0
-        pages = int(self.txn.stat(self.db[keys.SEEN])["leaf_pages"])
+        # The records of a million queues lie on pages of their own as well, those of thousands do not.
+        self.most_queues = MOST_QUEUES - min(self._pages(keys.QUEUES), MOST_QUEUES // 2)
+        pages = self._pages(keys.SEEN)
         # So many new URIs hit that many pages, at random.
         self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
@@ -317,6 +320,9 @@ class Environment:
     def entries(self, table: str) -> int:
         """How many records a table holds. O(1)."""
         return int(self.txn.stat(self.db[table])["entries"]) - 1
+
+    def _pages(self, table: str) -> int:
+        return int(self.txn.stat(self.db[table])["leaf_pages"])
 
     def wrote(self, size: int, added: int = 0) -> None:
         """So many bytes of URIs were put, and so many URIs were new: LMDB holds in memory what they dirtied."""

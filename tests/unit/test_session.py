@@ -10,8 +10,8 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import session
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.store import environment
 
 NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
 
@@ -42,7 +42,7 @@ def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
 
 
 def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_DIRTY", 500)
+    monkeypatch.setattr(environment, "MOST_QUEUES", 500)
     settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
     frontier = Frontier.open(tmp_path / "f", settings)
     frontier.schedule_many(f"http://h{i}.test/" for i in range(3000))
