@@ -120,6 +120,7 @@ class AtDisk(Harmless):
     undo: Callable[[], object]
     number: int = 0
     lasting = True
+    fails = True
 
     def arm(self, events: Events) -> None:
         if self.number == 0:
@@ -136,6 +137,7 @@ class Limited(Harmless):
 
     file: Path
     pages: int
+    fails = True
 
     def arm(self, events: Events) -> None:
         size = self.file.stat().st_size if self.file.exists() else 0

@@ -34,8 +34,3 @@ class Figures:
             self.notes["when all their work was done"] += 1
         if outcome.problem:
             self.problems.append(f"{self.fault}, number {self.tried}: {outcome.problem}")
-
-    def error(self, name: str) -> None:
-        """One that ended with an error of this name."""
-        self.named += 1
-        self.notes[name] += 1

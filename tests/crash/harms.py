@@ -30,6 +30,8 @@ class Harmless:
     """No harm until all steps are done; what others are made from."""
 
     lasting = False
+    fails = False
+    """The process may see an error, and end with that."""
 
     def arm(self, events: Events) -> None:
         """In the process, before it opens the frontier."""
@@ -38,8 +40,8 @@ class Harmless:
         """Outside; the process begins at `go`, or when this returns."""
 
     def accepts(self, ended: Ended) -> bool:
-        """Whether the process may have ended so: by its work or by SIGKILL, or with an error that has a name."""
-        return ended.named or ended.signal == signal.SIGKILL or ended.answer is not None
+        """Whether the process may have ended so: by SIGKILL or by its work, or with an error that has a name."""
+        return ended.signal == signal.SIGKILL or ended.answer is not None or (self.fails and ended.named)
 
     def mend(self) -> None:
         """Outside, after its end."""
@@ -106,6 +108,9 @@ class AtCall(Harmless):
     call: str
     number: int | str
     what: str = "signal=KILL"
+
+    def __post_init__(self) -> None:
+        self.fails = self.what != "signal=KILL"
 
     def strike(self, pid: int, go: Go) -> None:
         inject = f"inject={self.call}:{self.what}:when={self.number}"

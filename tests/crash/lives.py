@@ -176,8 +176,7 @@ def _work(
     clock = ManualClock(start.now)
     with _told_commits(events):
         harm.arm(events)
-        new = not (life.folder / "data.mdb").exists()
-        settings = settings_of(start.options | (changed or {})) if changed or new else None
+        settings = settings_of(start.options | (changed or {})) if changed or not life.born else None
         frontier = Frontier.open(life.folder, settings, clock=clock, keep_leases=life.keep_leases)
         handed = _kept(life.folder, start) if life.keep_leases else {}
         worker = Worker(frontier, life.folder, clock, handed)
