@@ -38,6 +38,7 @@ MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues, and URIs that waited for their time
 
 _SUCCESS = Outcome.SUCCESS
+_DIRECTIVES = tuple(Directive)
 _NOTHING = (b"", b"")
 
 
@@ -247,7 +248,7 @@ class Kernel:
             directive, inverted, cost, _ = unpack_place(key, 4)
             uri.cost = cost
             if directive != 3:
-                uri.directive = Directive(directive)
+                uri.directive = _DIRECTIVES[directive]
             if inverted != keys.PRIORITY_ZERO:
                 uri.priority = keys.priority_of(inverted)
             lease_id = leases.next_id
