@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import struct
+from pathlib import Path
 
 from budgetfrontier.cli import common
-from budgetfrontier.cli.common import Commands, add_command, add_job
+from budgetfrontier.cli.common import Commands, add_command, add_job, note
 
 
 def register(commands: Commands) -> None:
@@ -15,25 +15,48 @@ def register(commands: Commands) -> None:
         commands,
         "verify",
         verify,
-        "check every invariant of a frontier",
-        more="Reads everything as of the last commit, running or not, and writes nothing. Exit code 6 means damage.",
+        "check every page and every invariant of a frontier",
+        more="Reads everything as of the last commit, running or not, and writes nothing. Exit code 6 means damage. "
+        "With --repair, what can be read is kept, counters and indexes are made anew from it, and what cannot be read "
+        "is set aside, with the damaged file and a list of what was changed, in a folder beside the frontier.",
     )
     add_job(parser)
+    parser.add_argument(
+        "--repair", action="store_true", help="repair what is damaged; the crawl must be stopped (exit code 5)"
+    )
+    parser.add_argument(
+        "--no-backup", action="store_true", help="with --repair: do not keep the damaged file, only what is set aside"
+    )
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Check the last commit."""
-    import lmdb
-    import msgspec
-
-    from budgetfrontier.errors import CorruptFrontier
-    from budgetfrontier.store.reader import Reader
+    """Check the last commit, and repair the frontier if that is asked for."""
+    from budgetfrontier.errors import CorruptFrontier, NotAFrontier
+    from budgetfrontier.store.verify import verify as check
 
     path = common.frontier_path(args.job)
     try:
-        with Reader(path) as reader:
-            reader.check()
-    except (lmdb.Error, msgspec.MsgspecError, struct.error, ValueError, KeyError) as error:
-        # Whatever a damaged record does to who reads it.
-        raise CorruptFrontier(f"{path}: unreadable ({type(error).__name__}: {error}); restore a backup") from error
-    print(f"{path}: no damage found")
+        check(path)
+    except (CorruptFrontier, NotAFrontier) as damage:
+        if not args.repair:
+            raise
+        note(str(damage))
+        _repair(path, keep_damaged=not args.no_backup)
+        check(path)
+        print(f"{path}: repaired")
+    else:
+        print(f"{path}: no damage found")
+
+
+def _repair(path: Path, *, keep_damaged: bool) -> None:
+    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.store.repair import repair
+
+    done = repair(path, keep_damaged=keep_damaged)
+    for line in done.told:
+        print(clean(line))
+    if done.changes > len(done.told):
+        print(f"...and {done.changes - len(done.told):,} more")
+    kept = "the damaged file, and " if keep_damaged else ""
+    aside = f", and what was set aside ({done.aside:,})" if done.aside else ""
+    print(f"{done.folder}: {kept}all that was changed ({done.changes:,}){aside}")

@@ -11,12 +11,19 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import lmdb
-import msgspec
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import Counters, decode_dead, decode_future, decode_lease, decode_queue, restore_uri
+from budgetfrontier.store.records import (
+    Counters,
+    decode_audit,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    decode_queue,
+    restore_uri,
+)
 
 _TOLD = 20  # problems in one message
 
@@ -26,11 +33,20 @@ def check(txn: keys.Txn, db: dict[str, Any]) -> None:
     checker = _Checker(txn, db)
     try:
         problems = checker.problems()
-    except (lmdb.Error, msgspec.DecodeError, struct.error) as e:
-        problems = [*checker.found, f"a record cannot be read ({type(e).__name__}: {e}): restore a backup"]
+    except (lmdb.Error, LookupError, ValueError, struct.error) as e:
+        problems = [
+            *checker.found,
+            f"a record cannot be read ({type(e).__name__}: {e})",
+        ]
     if problems:
         more = f"\n...and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
         raise CorruptFrontier("\n".join(problems[:_TOLD]) + more)
+
+
+def check_url(url: str) -> None:
+    """Raise ValueError for what is no URL as they are stored."""
+    if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
+        raise ValueError(f"{url[:100]!a} is no URL")
 
 
 class _Checker:
@@ -40,6 +56,12 @@ class _Checker:
         self.found: list[str] = []
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
+        c = self._counters
+        self._given_out = {
+            QueueState.READY: (c.ring_front, c.ring_back),
+            QueueState.INACTIVE: (1, c.fifo_back),
+            QueueState.RETIRED: (1, c.retired_back),
+        }
 
     def problems(self) -> list[str]:
         for name in keys.TABLES:
@@ -50,6 +72,7 @@ class _Checker:
         self._check_places()
         self._check_leases()
         self._check_future_and_dead()
+        self._check_audit()
         self._check_totals()
         return self.found
 
@@ -62,6 +85,7 @@ class _Checker:
     def _read_queues(self) -> None:
         for key, value in self._items(keys.QUEUES):
             queue = decode_queue(value)
+            queue.last_enqueued = queue.last_leased = ""  # most of its bytes
             self._queues[queue.id] = queue
             if keys.u32.pack(queue.id) != key:
                 self._say(f"queue {queue.queue}: its id {queue.id} is not its key")
@@ -83,7 +107,7 @@ class _Checker:
             if min(ordinal, keys.MAX_ORDINAL - ordinal) > self._counters.ordinal:
                 self._say(f"pending: ordinal {ordinal} is beyond the last one given out")
             try:
-                restore_uri(key[4:], value, names.get(queue_id, ""))
+                check_url(restore_uri(key[4:], value, names.get(queue_id, "")).url)
             except Exception as e:  # whatever damage does to a record
                 self._say(f"pending {key.hex()}: unreadable ({e})")
         for queue in self._queues.values():
@@ -120,6 +144,9 @@ class _Checker:
                 self._say(f"queue {queue.queue}: {queue.state} with {queue.queued} URIs")
             if queue.state is QueueState.IN_PROCESS and not queue.out:
                 self._say(f"queue {queue.queue}: IN_PROCESS with no lease out")
+            first, last = self._given_out.get(queue.state, (queue.position, queue.position))
+            if not first <= queue.position <= last:
+                self._say(f"queue {queue.queue}: {queue.state} in place {queue.position}, which was never given out")
 
     def _place(self, places: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
         queue = self._queues.get(queue_id)
@@ -150,18 +177,33 @@ class _Checker:
 
     def _check_future_and_dead(self) -> None:
         future: Counter[int] = Counter()
-        for _, value in self._items(keys.FUTURE):
+        kept_places: set[bytes] = set()
+        for key, value in self._items(keys.FUTURE):
             row = decode_future(value)
             future[row.queue] += 1
-            restore_uri(row.place, row.value, "")
+            queue = self._queues.get(row.queue)
+            if queue is None:
+                self._say(f"for later, {key.hex()}: its queue does not exist")
+            check_url(restore_uri(row.place, row.value, "" if queue is None else queue.queue).url)
+            if keys.place.unpack(row.place)[3]:  # it keeps its place
+                place = keys.u32.pack(row.queue) + row.place
+                if place in kept_places or self._txn.get(place, db=self._db[keys.PENDING]) is not None:
+                    self._say(f"for later, {key.hex()}: another URI has its place")
+                kept_places.add(place)
         for queue in self._queues.values():
             if queue.future != future[queue.id]:
                 self._say(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
         for key, value in self._items(keys.DEAD):
             letter = decode_dead(value)
-            restore_uri(letter.place, letter.value, letter.name)
+            check_url(restore_uri(letter.place, letter.value, letter.name).url)
             if letter.queue not in self._queues:
                 self._say(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+
+    def _check_audit(self) -> None:
+        for key, value in self._items(keys.AUDIT):
+            decode_audit(value)
+            if keys.u64.unpack(key)[0] > self._counters.audit:
+                self._say(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

@@ -102,6 +102,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
     Raises FrontierError for a `path` that holds something, FrontierLocked if another process is making the same.
     """
+    path = Path(os.path.abspath(path))
     taken = FrontierError(f"{path} holds something; name a folder that is empty, or not there yet")
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise taken

@@ -9,6 +9,8 @@ import os
 import shutil
 import struct
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf, log1p
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,18 @@ class WriterLock:
             os.close(fd)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The writer's lock of the frontier at `path`, without opening it. Raises FrontierLocked."""
+    if os.path.realpath(path) in _open_here:
+        raise FrontierLocked(f"{path} is open already in this process ({os.getpid()})", pid=os.getpid())
+    lock = WriterLock(path / "lock")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _read_pid(fd: int) -> int | None:
     """The pid in a lock file; None when its holder has yet to write it."""
     line = os.pread(fd, 20, 0).split(b"\n")[0]
@@ -98,9 +112,10 @@ def check_files(path: Path) -> bool:
         if path.exists() and not path.is_dir():
             raise NotAFrontier(f"{path} is a file; a frontier is a folder")
         strangers = [p.name for p in path.iterdir() if p.name not in _MAKINGS] if path.exists() else []
-        if strangers:
+        if not strangers:
+            return False
+        if not data.exists():  # else somebody has made it since
             raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {strangers[0]}); name another folder")
-        return False
     if data.stat().st_size < 8192:
         raise CorruptFrontier(f"{data} is cut short ({data.stat().st_size} bytes); restore a backup")
     return True
@@ -248,9 +263,10 @@ class Environment:
             raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
         self._lock: WriterLock | None = None
         try:
-            self.fresh = not check_files(self.path)
+            check_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(self.path / "lock")
+            self.fresh = not check_files(self.path)  # only now: somebody may have made it since
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # of one who was killed
             if self.fresh:
                 _create(self.path)

@@ -14,6 +14,9 @@ from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, decode_counters
 
+NAMES = frozenset((b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer"))
+"""The records of the table."""
+
 
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """The totals as of the last commit, or those of a new frontier."""

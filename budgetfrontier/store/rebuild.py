@@ -1,0 +1,300 @@
+"""Makes the tables of a frontier anew from those that the others follow from: `pending`, `queues`, `seen`, `future`.
+
+Indexes and totals are counted again. What the record of a queue says of its state and place is kept as far as it can be
+true; what is changed is noted. A record that cannot be read is set aside, never dropped.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from math import inf, isfinite
+
+import lmdb
+import msgspec
+from msgspec.structs import replace
+
+from budgetfrontier import uris
+from budgetfrontier.errors import NewerSchema, SettingsError
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.settings import Settings, policies
+from budgetfrontier.settings.overrides import Override, validate_override
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.check import check_url
+from budgetfrontier.store.output import Notes, Tables
+from budgetfrontier.store.records import (
+    decode_audit,
+    decode_counters,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    encode,
+    encode_uri,
+    restore_uri,
+    tries,
+    with_tries,
+)
+from budgetfrontier.store.requeue import EPOCH_SHIFT, LAST_EPOCH, LAST_ORDINAL, Found, Requeue, name_of, readable
+from budgetfrontier.store.salvage import FINGERPRINT, Salvage
+
+_NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it
+
+
+class Rebuild:
+    """One rebuilding, from `source` into an environment that is empty. Memory: some 450 bytes for each queue."""
+
+    def __init__(self, source: Salvage, tables: Tables, notes: Notes) -> None:
+        self._source = source
+        self._tables = tables
+        self._notes = notes
+        self._found = Found()
+        self._suffixes: str | None = None
+        self._canonical: Callable[[str], str] | None = None
+        self._ids: dict[str, int] = {}
+        self._alias: dict[int, int] = {}
+        """Ids of queues that another id has the same key as."""
+        self._last_queue = 0
+        self._moved: dict[bytes, bytes] = {}
+        """Keys of pending records that are not what they were."""
+
+    def run(self, *, now: float) -> None:
+        """Rebuild all, and commit it."""
+        self._copy_meta()
+        self._copy_seen()
+        self._find_names()
+        self._copy_pending()
+        self._copy_leases()
+        self._copy_future()
+        self._copy_dead()
+        self._copy_audit()
+        Requeue(self._source, self._tables, self._found, self._notes, now=now).run()
+        self._tables.finish()
+
+    def _keep(self, table: str, key: bytes, value: bytes, original: tuple[bytes, bytes]) -> bool:
+        """Store a record, or set it aside if its place is taken."""
+        if self._tables.put(table, key, value):
+            return True
+        self._notes.aside(table, *original, "there is another one of the same key")
+        return False
+
+    def _refuse(self, table: str, key: bytes, value: bytes, error: object) -> None:
+        self._notes.aside(table, key, value, str(error) or type(error).__name__)
+
+    # -- what is taken over as it is
+
+    def _copy_meta(self) -> None:
+        # The settings first: what else there is follows from them.
+        for key, value in sorted(self._source.records(keys.META), key=lambda record: record[0] != b"settings"):
+            try:
+                if key == b"schema":
+                    if value.isdigit() and int(value) > keys.SCHEMA:
+                        raise NewerSchema
+                elif key == b"counters":
+                    self._found.stored = decode_counters(value)
+                else:
+                    self._check_meta(key, value)
+                    self._tables.put(keys.META, key, value)
+            except (ValueError, SettingsError, zlib.error) as e:
+                self._refuse(keys.META, key, value, e)
+                if key != b"counters":
+                    self._notes.say(f"{key!r} in meta: lost; open the frontier with the settings of its crawl")
+        self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
+
+    def _check_meta(self, key: bytes, value: bytes) -> None:
+        if key == b"settings":
+            self._found.settings = Settings.from_dict(msgspec.json.decode(value))
+        elif key == b"adjustments":
+            for override in msgspec.json.decode(value, type=list[Override]):
+                validate_override(override.match, override.set)
+        elif key == b"suffixes":
+            self._suffixes = zlib.decompress(value).decode()
+        elif key == b"canonicalizer":
+            asked_for = policies.canonicalizer_id(self._found.settings.frontier)
+            if value != asked_for.encode():  # no such frontier can be opened
+                raise ValueError(f"the settings ask for {asked_for}")
+        elif key not in meta.NAMES:
+            raise ValueError("nothing that a frontier knows of itself")
+
+    def _copy_seen(self) -> None:
+        for key, value in self._source.records(keys.SEEN):
+            if len(key) == FINGERPRINT and not value:
+                self._tables.put(keys.SEEN, key, b"")
+            else:
+                self._refuse(keys.SEEN, key, value, "no fingerprint")
+        if self._source.lacks(keys.SEEN):
+            self._canonical = policies.canonicalization(self._found.settings.frontier)
+            self._notes.say("seen: a part is lost; URIs that are pending, for later or dead were noted again")
+
+    def _fingerprint(self, uri: CrawlUri) -> bytes | None:
+        """What a URI is known by as seen; None if that cannot have been lost."""
+        if self._canonical is None or uri.force:
+            return None
+        return uris.fingerprint(self._canonical(uri.url), uri.method, uri.body)
+
+    def _remember(self, fingerprint: bytes | None) -> None:
+        if fingerprint is not None:
+            self._tables.put(keys.SEEN, fingerprint, b"")
+
+    def _copy_audit(self) -> None:
+        for key, value in self._source.records(keys.AUDIT):
+            try:
+                number, entry = keys.u64.unpack(key)[0], decode_audit(value)
+                if max(number, entry.number) > LAST_ORDINAL:
+                    raise ValueError("a number that was never given out")
+            except (ValueError, struct.error) as e:
+                self._refuse(keys.AUDIT, key, value, e)
+                continue
+            self._keep(keys.AUDIT, key, value, (key, value))
+            self._found.last_audit = max(self._found.last_audit, number)
+            self._found.last_command = max(self._found.last_command, entry.number)
+
+    # -- queues by name
+
+    def _find_names(self) -> None:
+        """Which id is which queue: from the records, then from the index for those whose record is lost."""
+        listed: dict[int, str] = {}
+        for key, value in self._source.records(keys.QUEUE_IDS):
+            if len(value) == keys.u32.size and (name := name_of(key)) is not None:
+                listed[keys.u32.unpack(value)[0]] = name
+        for key, value in self._source.records(keys.QUEUES):
+            queue = readable(key, value)
+            if queue is None:
+                self._notes.aside(keys.QUEUES, key, value, "no record of a queue")
+                continue
+            number, other = keys.u32.unpack(key)[0], self._ids.get(queue.queue)
+            if other is None:
+                self._found.names[number] = queue.queue
+                self._ids[queue.queue] = number
+            elif other != number:
+                self._notes.aside(keys.QUEUES, key, value, f"the record of queue {other} has the same key")
+                self._alias[number] = other
+        for number, name in listed.items():
+            if name not in self._ids and number not in self._found.names:
+                self._notes.say(f"queue {name}: its record is lost, and made anew")
+                self._make(number, name)
+            elif self._ids.get(name, number) != number and number not in self._found.names:
+                self._alias[number] = self._ids[name]
+        self._last_queue = max(self._found.names, default=0)
+
+    def _make(self, number: int, name: str) -> None:
+        self._found.names[number] = name
+        self._ids[name] = number
+        self._found.made.add(number)
+
+    def _home(self, uri: CrawlUri) -> int:
+        """The queue for a URI whose own is not known."""
+        name = uri.queue or policies.assignment(self._found.settings.frontier, self._suffixes)(uri)
+        if name_of(name.encode()) is None:
+            raise ValueError(f"its queue is not known, and {name!a} cannot be one")
+        if name not in self._ids:
+            self._last_queue += 1
+            self._notes.say(f"queue {name}: made anew for URIs whose queue is not known")
+            self._make(self._last_queue, name)
+        return self._ids[name]
+
+    def _restored(self, queue: int, place: bytes, value: bytes) -> tuple[int, bytes, CrawlUri]:
+        """A URI with its queue and its value there. Raises whatever damage does to who reads it."""
+        queue = self._alias.get(queue, queue)
+        name = self._found.names.get(queue)
+        uri = restore_uri(place, value, _NO_NAME if name is None else name)
+        if name is not None:
+            check_url(uri.url)
+            return queue, value, uri
+        if _NO_NAME in uri.url:
+            raise ValueError("its queue is not known, and without it half of the URL")
+        if uri.via and _NO_NAME in uri.via:
+            uri.via = None
+        check_url(uri.url)
+        queue = self._home(uri)
+        return queue, with_tries(encode_uri(uri, uri.url, self._found.names[queue]), *tries(value)), uri
+
+    # -- URIs
+
+    def _copy_pending(self) -> None:
+        for key, value in self._source.records(keys.PENDING):
+            try:
+                queue, directive, priority, cost, ordinal = keys.pending.unpack(key)
+                home, kept, uri = self._restored(queue, key[4:], value)
+                seen = self._fingerprint(uri)
+            except Exception as e:  # whatever damage does to a record
+                self._refuse(keys.PENDING, key, value, e)
+                continue
+            self._remember(seen)
+            if min(ordinal, keys.MAX_ORDINAL - ordinal) > LAST_ORDINAL:
+                self._notes.say(f"queue {self._found.names[home]}: {uri.url} has lost its place")
+                ordinal = self._next_ordinal()
+            now = keys.pending.pack(home, directive, priority, cost, ordinal)
+            if self._keep(keys.PENDING, now, kept, (key, value)):
+                self._found.queued[home] += 1
+                self._found.ordinal = max(self._found.ordinal, min(ordinal, keys.MAX_ORDINAL - ordinal))
+                if now != key:
+                    self._moved[key] = now
+
+    def _next_ordinal(self) -> int:
+        self._found.ordinal = max(self._found.ordinal, self._found.stored.ordinal if self._found.stored else 0) + 1
+        return self._found.ordinal
+
+    def _copy_leases(self) -> None:
+        leased = set()
+        last = self._found.stored.epoch if self._found.stored else LAST_EPOCH
+        for key, value in self._source.records(keys.LEASES):
+            try:
+                number, row = keys.u64.unpack(key)[0], decode_lease(value)
+                row.key = self._moved.get(row.key, row.key)
+                row.queue, _, _, cost, _ = keys.pending.unpack(row.key)
+                if self._tables.get(keys.PENDING, row.key) is None or row.key in leased:
+                    raise ValueError("its URI is not pending, or out already")
+                if not isfinite(row.expires) or number >> EPOCH_SHIFT > last:
+                    raise ValueError("a number that was never given out, or no end")
+            except (ValueError, struct.error) as e:
+                self._refuse(keys.LEASES, key, value, e)
+                continue
+            if self._keep(keys.LEASES, key, encode(row), (key, value)):
+                leased.add(row.key)
+                self._found.out[row.queue] += 1
+                self._found.reserved[row.queue] += cost
+                self._found.last_lease = max(self._found.last_lease, number)
+
+    def _copy_future(self) -> None:
+        kept_places = set()
+        for key, value in self._source.records(keys.FUTURE):
+            try:
+                when, ordinal = keys.due.unpack(key)
+                row = decode_future(value)
+                row.queue, row.value, uri = self._restored(row.queue, row.place, row.value)
+                place = keys.u32.pack(row.queue) + row.place
+                if not 0 <= when < inf or ordinal > LAST_ORDINAL:
+                    raise ValueError("no time")
+                if keys.place.unpack(row.place)[3]:  # it keeps its place, else it gets one when it is due
+                    if place in kept_places or self._tables.get(keys.PENDING, place) is not None:
+                        raise ValueError("another URI has its place")
+                    kept_places.add(place)
+                seen = self._fingerprint(uri)
+            except lmdb.Error:
+                raise
+            except Exception as e:  # whatever damage does to a record
+                self._refuse(keys.FUTURE, key, value, e)
+                continue
+            self._remember(seen)
+            if self._keep(keys.FUTURE, key, encode(row), (key, value)):
+                self._found.future[row.queue] += 1
+                self._found.ordinal = max(self._found.ordinal, ordinal)
+
+    def _copy_dead(self) -> None:
+        for key, value in self._source.records(keys.DEAD):
+            try:
+                ordinal, row = keys.u64.unpack(key)[0], decode_dead(value)
+                uri = restore_uri(row.place, row.value, row.name)
+                check_url(uri.url)
+                if ordinal > LAST_ORDINAL or not isfinite(row.time):
+                    raise ValueError("no dead letter")
+                if self._found.names.get(row.queue) != row.name:
+                    row.queue = self._home(replace(uri, queue=row.name))
+                seen = self._fingerprint(uri)
+            except Exception as e:  # whatever damage does to a record
+                self._refuse(keys.DEAD, key, value, e)
+                continue
+            self._remember(seen)
+            if self._keep(keys.DEAD, key, encode(row), (key, value)):
+                self._found.ordinal = max(self._found.ordinal, ordinal)

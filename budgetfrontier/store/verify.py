@@ -1,0 +1,128 @@
+"""The check of all that lies in a frontier's folder, in a process of its own: what makes LMDB crash is damage, too.
+
+First the pages, without LMDB, then the records. Both see one commit, whoever writes meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import lmdb
+import lmdb.verify
+import msgspec
+
+from budgetfrontier import errors
+from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.store.environment import check_files, open_lmdb
+from budgetfrontier.store.reader import Reader
+
+TOLD = 20  # problems in one message
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+_HARMLESS = "neither reachable nor in the freeDB"  # a page that nobody uses: `compact` leaves it out
+
+
+class _Told(msgspec.Struct):
+    """What the child says: what it begins to read, or the error that it ends with."""
+
+    step: str
+    error: str = ""
+    message: str = ""
+    errno: int = 0
+
+
+def verify(path: Path) -> None:
+    """Raise CorruptFrontier with what is damaged, another FrontierError or OSError if that cannot be known.
+
+    Writes nothing. O(everything), and memory for the records of all queues.
+    """
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        _examine(path, lambda told: os.write(write, msgspec.json.encode(told) + b"\n"))
+    try:
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            told = [msgspec.json.decode(line, type=_Told) for line in pipe]
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    last = told[-1] if told else _Told("it")
+    if last.errno:
+        raise OSError(last.errno, last.message, str(path))
+    if last.error:
+        raise getattr(errors, last.error)(last.message)
+    if -code in _CRASHES:
+        name = signal.Signals(-code).name
+        raise CorruptFrontier(f"{path} is damaged: LMDB crashed ({name}) when it read {last.step}")
+    if code:
+        raise FrontierError(f"{path}: the check ended early ({code}) when it read {last.step}; run it again")
+
+
+def _examine(path: Path, tell: Callable[[_Told], object]) -> NoReturn:
+    """Check everything, tell what is found, and end this process."""
+    step = ""
+
+    def begin(what: str) -> None:
+        nonlocal step
+        step = what
+        tell(_Told(step))
+
+    try:
+        _check(path, begin)
+    except FrontierError as e:
+        tell(_Told(step, type(e).__name__, str(e)))
+    except OSError as e:
+        if e.errno == errno.EIO:
+            tell(_Told(step, CorruptFrontier.__name__, f"{path}: the disk cannot read {step} ({e})"))
+        else:
+            tell(_Told(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
+    except (lmdb.Error, struct.error, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
+        # Whatever a damaged record does to who reads it.
+        tell(_Told(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
+    except KeyboardInterrupt:
+        os._exit(1)  # the parent has heard it too
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
+def _check(path: Path, begin: Callable[[str], None]) -> None:
+    begin("the pages of the file")
+    check_pages(path)
+    begin("the records")
+    with Reader(path) as reader:
+        reader.check()
+    mailbox = path / "mailbox"
+    begin("the pages of the mailbox")
+    if mailbox.is_dir() and check_files(mailbox):
+        check_pages(mailbox)
+
+
+def check_pages(path: Path) -> None:
+    """Raise CorruptFrontier unless the pages of the environment at `path` are sound, by py-lmdb's own audit.
+
+    It needs a file at rest. So a snapshot is held: then no page of it, nor of any later one, is used again.
+    """
+    env = open_lmdb(path, readonly=True)
+    try:
+        with env.begin():
+            found: list[str] = lmdb.verify.verify(str(path))  # type: ignore[no-untyped-call]
+    except lmdb.verify.VerifyError as e:
+        raise CorruptFrontier(f"{path / 'data.mdb'}: {e}") from e
+    finally:
+        env.close()
+    problems = [problem for problem in found if _HARMLESS not in problem]
+    if problems:
+        more = f"\n...and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
+        raise CorruptFrontier("\n".join(problems[:TOLD]) + more)

@@ -1,0 +1,65 @@
+"""Opening the files of a frontier while others do the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store import environment
+from budgetfrontier.store.environment import check_files
+
+MAKE = "import sys; from budgetfrontier import Frontier\nwith Frontier.open(sys.argv[1]) as f: f.schedule('https://a.test/')"
+
+
+def make_elsewhere(path: Path) -> None:
+    """Make a frontier with one URI in a process of its own."""
+    subprocess.run([sys.executable, "-c", MAKE, str(path)], check=True)
+
+
+def test_a_frontier_that_is_made_while_its_folder_is_looked_into_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "frontier"
+    path.mkdir()
+    look = Path.iterdir
+
+    def look_late(folder: Path) -> Iterator[Path]:
+        make_elsewhere(folder)
+        return look(folder)
+
+    monkeypatch.setattr(Path, "iterdir", look_late)
+    assert check_files(path)
+
+
+def test_a_frontier_that_is_made_before_the_lock_is_ours_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "frontier"
+    lock = environment.WriterLock.__init__
+
+    def lock_late(self: environment.WriterLock, file: Path) -> None:
+        make_elsewhere(path)
+        lock(self, file)
+
+    monkeypatch.setattr(environment.WriterLock, "__init__", lock_late)
+    with Frontier.open(path) as frontier:
+        assert frontier.summary().queued == 1
+
+
+def test_a_lock_that_somebody_else_has_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    with (
+        Frontier.open(path),
+        pytest.raises(FrontierLocked, match="already in this process"),
+        environment.locked(path),
+    ):
+        pass
+    with environment.locked(path):
+        command = [sys.executable, "-c", MAKE, str(path)]
+        assert b"FrontierLocked" in subprocess.run(command, check=False, stderr=subprocess.PIPE).stderr
