@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,31 +13,37 @@ from random import Random
 from budgetfrontier import Reader
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.store.copying import compact
+from budgetfrontier.store.repair import repair
 from tests.crash.disks import AtDisk, PowerCut, disk
 from tests.crash.figures import Figures
 from tests.crash.harms import STRACE, AtCall, AtLine
 from tests.crash.kills import begun, many_retired
-from tests.crash.lives import Events, Harm, Life, reopened
+from tests.crash.lives import DONE, LINES, Events, Harm, Life, read_events, reopened
 from tests.crash.processes import Ended, in_child
 from tests.crash.workload import Ledger, Step, on_model
 
+COMMITTING = ("writev", "pwrite64", "fdatasync")
 COPYING = ("write", "fsync", "pwrite64", "rename", "renameat2", "chmod", "unlink", "writev", "fdatasync", "mkdir")
-"""The system calls by which a frontier is copied and a copy takes its place."""
+"""The system calls by which a command is posted, and by which a copy is made and takes the file's place."""
 
 Work = Callable[[Path], object]
 
 
-def struck(life: Life, work: Work, harm: Harm) -> Ended:
-    """Work beside a frontier in harm's way."""
+def struck(life: Life, work: Work, harm: Harm) -> tuple[Ended, int]:
+    """Work beside a frontier in harm's way: how that ended, and after how many lines, if they were counted."""
+    read, write = os.pipe()
 
     def armed() -> bool:
-        harm.arm(Events(os.open(os.devnull, os.O_WRONLY)))
+        events = Events(write)
+        harm.arm(events)
         work(life.folder)
+        events.tell(DONE)
         return True
 
     ended = in_child(armed, meanwhile=harm.strike)
+    os.close(write)
     harm.mend()
-    return ended
+    return ended, sum(value for kind, value in read_events(read) if kind == LINES)
 
 
 def judge(figures: Figures, life: Life, ended: Ended, harm: Harm, candidates: list[Ledger]) -> None:
@@ -51,10 +57,28 @@ def judge(figures: Figures, life: Life, ended: Ended, harm: Harm, candidates: li
         figures.problems.append(f"{figures.fault}, number {figures.tried}: {ended}, then {problem}")
 
 
+def _everywhere(
+    figures: Figures,
+    life: Life,
+    chance: Random,
+    tries: int,
+    work: Callable[[Figures, Life, Harm], int],
+    calls: Sequence[str],
+) -> Figures:
+    """Kill who works beside a frontier at random lines, and in each of these system calls."""
+    lines = work(figures, life, AtLine(0))
+    for number in range(1, tries):
+        harm: Harm = AtLine(chance.randint(1, lines))
+        if STRACE is not None and number % 2:
+            harm = AtCall(calls[number // 2 % len(calls)], 1 + number // 2 // len(calls))
+        work(figures, life, harm)
+    return figures
+
+
 # -- the mailbox
 
 
-def _posting(figures: Figures, life: Life, harm: Harm) -> None:
+def _posting(figures: Figures, life: Life, harm: Harm) -> int:
     """Post a command, and see that it is applied once, or was never there."""
     copy = life.copied(life.folder.with_name("copy"))
     without, applied = copy.after(), copy.after()
@@ -66,18 +90,15 @@ def _posting(figures: Figures, life: Life, harm: Harm) -> None:
         mailbox.post(Command("adjust", {"match": "*", "set": chosen}, "somebody", "campaign"))
         mailbox.close()
 
-    ended = struck(copy, post, harm)
+    ended, lines = struck(copy, post, harm)
     judge(figures, copy, ended, harm, [applied] if ended.answer else [without] if ended.error else [without, applied])
+    return lines
 
 
 def at_posting(folder: Path, chance: Random, tries: int) -> Figures:
     """While a command is left for an engine."""
     figures = Figures("SIGKILL while a command is posted")
-    life = begun(folder, chance)
-    for number in range(tries):
-        call = AtCall(chance.choice(("writev", "pwrite64", "fdatasync")), 1) if STRACE is not None else None
-        _posting(figures, life, call if call and number % 2 else AtLine(chance.randint(1, 60)))
-    return figures
+    return _everywhere(figures, begun(folder, chance), chance, tries, _posting, COMMITTING)
 
 
 def full_while_posting(folder: Path, chance: Random, tries: int) -> Figures:
@@ -95,13 +116,23 @@ def full_while_posting(folder: Path, chance: Random, tries: int) -> Figures:
 # -- copies
 
 
-def _compacting(figures: Figures, life: Life, harm: Harm) -> None:
+def _compacting(figures: Figures, life: Life, harm: Harm) -> int:
     copy = life.copied(life.folder.with_name("copy"))
-    ended = struck(copy, compact, harm)
+    ended, lines = struck(copy, compact, harm)
     judge(figures, copy, ended, harm, [copy.after()])
+    return lines
 
 
-def _backing_up(figures: Figures, life: Life, harm: Harm) -> None:
+def _repairing(figures: Figures, life: Life, harm: Harm) -> int:
+    copy = life.copied(life.folder.with_name("copy"))
+    ended, lines = struck(copy, repair, harm)
+    judge(figures, copy, ended, harm, [copy.after()])
+    for folder in copy.folder.parent.glob("copy-repair-*"):
+        shutil.rmtree(folder)
+    return lines
+
+
+def _backing_up(figures: Figures, life: Life, harm: Harm) -> int:
     """The frontier is as it was; its backup is the same, or is not there."""
     copy, backup = life.copied(life.folder.with_name("copy")), life.folder.with_name("backup")
     shutil.rmtree(backup, ignore_errors=True)
@@ -110,34 +141,31 @@ def _backing_up(figures: Figures, life: Life, harm: Harm) -> None:
         with Reader(folder) as reader:
             reader.backup(backup)
 
-    ended = struck(copy, back_up, harm)
+    ended, lines = struck(copy, back_up, harm)
     judge(figures, copy, ended, harm, [copy.after()])
     if ended.answer or backup.exists():
         problem = reopened(replace(copy, folder=backup), [copy.after()])[1]
         if problem:
             figures.problems.append(f"{figures.fault}, number {figures.tried}: the backup: {problem}")
-
-
-def _copied(
-    folder: Path, chance: Random, tries: int, figures: Figures, work: Callable[[Figures, Life, Harm], None]
-) -> Figures:
-    life = begun(folder, chance)
-    for number in range(tries):
-        harm: Harm = AtLine(chance.randint(1, 120))
-        if STRACE is not None and number % 2:
-            harm = AtCall(COPYING[number // 2 % len(COPYING)], 1 + number // 2 // len(COPYING))
-        work(figures, life, harm)
-    return figures
+    return lines
 
 
 def at_compacting(folder: Path, chance: Random, tries: int) -> Figures:
     """While a copy is made and takes the file's place."""
-    return _copied(folder, chance, tries, Figures("SIGKILL while a frontier is compacted"), _compacting)
+    figures = Figures("SIGKILL while a frontier is compacted")
+    return _everywhere(figures, begun(folder, chance), chance, tries, _compacting, COPYING)
 
 
 def at_backing_up(folder: Path, chance: Random, tries: int) -> Figures:
     """While a copy is made elsewhere."""
-    return _copied(folder, chance, tries, Figures("SIGKILL while a frontier is backed up"), _backing_up)
+    figures = Figures("SIGKILL while a frontier is backed up")
+    return _everywhere(figures, begun(folder, chance), chance, tries, _backing_up, COPYING)
+
+
+def at_repairing(folder: Path, chance: Random, tries: int) -> Figures:
+    """While a frontier is made anew from what can be read of it: all of it, here."""
+    figures = Figures("SIGKILL while a frontier is repaired")
+    return _everywhere(figures, begun(folder, chance), chance, tries, _repairing, COPYING)
 
 
 def full_while_compacting(folder: Path, chance: Random, tries: int) -> Figures:

@@ -54,6 +54,7 @@ FAULTS: dict[str, Fault] = {
     "kill-posting": Fault(beside.at_posting, 60, 8),
     "kill-compacting": Fault(beside.at_compacting, 60, 8),
     "kill-backing-up": Fault(beside.at_backing_up, 60, 8),
+    "kill-repairing": Fault(beside.at_repairing, 60, 8),
     "power": Fault(disks.power_cuts, 60, 6),
     "power-compacting": Fault(beside.power_while_compacting, 60, 6),
     "power-in-commits": Fault(disks.torn, 120, 10),

@@ -130,10 +130,10 @@ def crawled(path: Path) -> bool:
     return True
 
 
-def verified(job: Path) -> int:
+def verified(job: Path, *options: str) -> int:
     """The exit code of `budgetfrontier verify`."""
     _say_nothing()
-    return main(["verify", str(job)])
+    return main(["verify", str(job), *options])
 
 
 def _say_nothing() -> None:
@@ -164,6 +164,23 @@ def damaged(what: str) -> Callable[[Path, Random, int], Figures]:
     return fault
 
 
+def _repair(figures: Figures, job: Path) -> None:
+    """Repair it: then it is sound, and can be used to the end; or it is told why it cannot be."""
+    copy = job.with_name("repaired")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(job, copy)
+    ended = in_child(lambda: verified(copy, "--repair"))
+    if ended.answer in (1, 6):
+        figures.notes["beyond repair, and told so"] += 1
+    elif ended.answer == 0 and in_child(lambda: verified(copy)).answer == 0:
+        figures.notes["repaired"] += 1
+        used = in_child(lambda: crawled(copy / "frontier"))
+        if not used.answer:
+            figures.problems.append(f"{figures.fault}, number {figures.tried}: repaired and used: {used}")
+    else:
+        figures.problems.append(f"{figures.fault}, number {figures.tried}: repair: {ended}, exit code {ended.answer}")
+
+
 def _judge(figures: Figures, job: Path, ended: Ended, data: bytes, before: Any) -> None:
     figures.tried += 1
     path = job / "frontier"
@@ -173,6 +190,7 @@ def _judge(figures: Figures, job: Path, ended: Ended, data: bytes, before: Any) 
         figures.problems.append(f"{figures.fault}, number {figures.tried}: verify: {ended}, exit code {ended.answer}")
     elif ended.answer:
         figures.named += 1
+        _repair(figures, job)
     elif in_child(lambda: content(path) == before).answer:
         figures.whole += 1
     else:
