@@ -170,7 +170,7 @@ def number_on(data: Path, transaction: int, page_size: int) -> None:
 
 def _compare(env: lmdb.Environment, folder: Path) -> None:
     """Read a copy back: raises CorruptFrontier unless every record of every table is in it."""
-    other = open_lmdb(folder, readonly=True)
+    other = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
     try:
         with env.begin(buffers=True) as ours, other.begin(buffers=True) as theirs:
             for name in keys.TABLES:

@@ -22,7 +22,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.check import check
 from budgetfrontier.store.copying import PARTIAL, copy, number_on, take_place
 from budgetfrontier.store.environment import (
-    MIN_ROOM,
+    GIB,
     UNFINISHED,
     check_files,
     explain,
@@ -111,7 +111,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
             if source.lost:
                 raise CorruptFrontier(f"{path}: too little of it can be read; restore a backup")
             raise NotAFrontier(f"{path} holds nothing that a frontier wrote; name another folder")
-        env = open_lmdb(built, sync=False, map_size=MIN_ROOM + 4 * data.stat().st_size)
+        env = open_lmdb(built, sync=False, map_size=max(4 * data.stat().st_size, GIB))
         try:
             Rebuild(source, Tables(env), notes).run(now=time.time())
             with env.begin() as txn:

@@ -276,6 +276,19 @@ def test_the_file_stays_its_owners(tmp_path: Path) -> None:
     assert (file.st_uid, file.st_gid, file.st_mode & 0o7777) == (12345, 23456, 0o640)
 
 
+def test_little_address_space_is_enough(tmp_path: Path) -> None:
+    path = made(tmp_path / "f")
+    in_python(
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
+        "from budgetfrontier.store.repair import repair\n"
+        "copying.compact(Path(sys.argv[1]))\n"
+        "with Reader(sys.argv[1]) as reader: reader.backup(sys.argv[2])\n"
+        "repair(Path(sys.argv[2]))",
+        path, tmp_path / "copy",
+    )  # fmt: skip
+    assert look(tmp_path / "copy") == look(path)
+
+
 # -- backup
 
 
