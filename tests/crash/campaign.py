@@ -97,7 +97,11 @@ def table(figures: Iterable[Figures], left_out: dict[str, str], *, folder: Path,
         f"{sum(row.named for row in rows):,} | {sum(row.whole for row in rows):,} | "
         f"{sum(len(row.problems) for row in rows):,} |"
     )
-    notes = [f"- {row.fault}: {count:,} {note}" for row in rows for note, count in sorted(row.notes.items())]
+    notes = [
+        f"- {row.fault}: " + ", ".join(f"{count:,} {note}" for note, count in sorted(row.notes.items()))
+        for row in rows
+        if row.notes
+    ]
     notes += [f"- left out: {name} ({why})" for name, why in left_out.items()]
     about = (
         f"{date.today()}, commit {machine.commit()}: {machine.processor()}, {machine.file_system(folder)} and what is "

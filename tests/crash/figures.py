@@ -31,6 +31,6 @@ class Figures:
         self.named += bool(outcome.ended.error or outcome.refused)
         self.whole += not outcome.problem
         if outcome.done:
-            self.notes["when all their work was done"] += 1
+            self.notes["only when all the work was done"] += 1
         if outcome.problem:
             self.problems.append(f"{self.fault}, number {self.tried}: {outcome.problem}")

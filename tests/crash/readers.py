@@ -111,8 +111,8 @@ def never_ending(folder: Path, chance: Random, tries: int) -> Figures:
                 after = writer.crawl(COMMITS)
             again = writer.crawl(COMMITS) - after
         figures.tried += 1
-        figures.notes["KiB grown in 50 commits while it read"] += grown // 1024
-        figures.notes["KiB grown in 50 commits once it had ended"] += again // 1024
+        figures.notes["KiB more in 50 commits while it read"] += grown // 1024
+        figures.notes["KiB more in 50 commits once it had ended"] += again // 1024
         if again > grown // 4:
             figures.problems.append(f"{figures.fault}: its pages are not used again: {grown} bytes, then {again}")
         _verdict(figures, path)
