@@ -116,9 +116,9 @@ def one_host(number: int) -> Figures:
         return flood.figures(number)
 
 
-def many_hosts(number: int) -> Figures:
+def many_hosts(number: int, *, hold_queues: bool = True) -> Figures:
     """Hosts that nobody has seen before, one page each."""
-    with Flood() as flood:
+    with Flood(hold_queues=hold_queues) as flood:
         tally = flood.frontier.schedule_many(flood.watched(f"https://h{host}.flood.test/" for host in range(number)))
         assert (tally.added, tally.duplicate) == (number, 0)
         summary = flood.frontier.summary()
@@ -127,6 +127,11 @@ def many_hosts(number: int) -> Figures:
         assert flood.spent("h0.flood.test") == 1
         assert flood.spent(f"h{number - 1}.flood.test") == 0
         return flood.figures(number)
+
+
+def ready_hosts(number: int) -> Figures:
+    """The same in rotation all at once: each READY queue is 40 bytes in memory."""
+    return many_hosts(number, hold_queues=False)
 
 
 def colliding_hosts(number: int) -> Figures:
@@ -280,12 +285,13 @@ class Case(NamedTuple):
 FLOODS = {
     "one-host": Case(one_host, 200_000, 1_000_000, 200),
     "many-hosts": Case(many_hosts, 100_000, 10_000_000, 250),
+    "ready-hosts": Case(ready_hosts, 50_000, 1_000_000, 250),
     "colliding-hosts": Case(colliding_hosts, 300_000, 2_000_000, 50),
     "long-keys": Case(long_keys, 40_000, 300_000, 200),
     "one-uri": Case(one_uri, 200_000, 1_000_000, 200),
     "one-page": Case(one_page, 200_000, 1_000_000, 400),
     "chain": Case(chain, 50_000, 200_000, 50),
-    "payloads": Case(payloads, 300, 5_000, 150),
+    "payloads": Case(payloads, 300, 2_000, 150),
     "long-urls": Case(long_urls, 12_000, 100_000, 350),
     "long-authorities": Case(long_authorities, 50_000, 1_000_000, 400),
 }
