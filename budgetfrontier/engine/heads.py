@@ -9,10 +9,6 @@ Reading several at a time was tried: records that wait as Python objects cost mo
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-import lmdb
-
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
@@ -20,7 +16,6 @@ from budgetfrontier.store.environment import Environment
 MOST = 1 << 15  # queues remembered, about 150 bytes each
 
 Record = tuple[bytes, bytes]
-Cursor: TypeAlias = "lmdb.Cursor[bytes]"
 
 
 class Heads:
