@@ -9,7 +9,7 @@ from pathlib import Path
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.errors import MissingExtra
 
-_EXTRA = ("aiohttp", "selectolax", "protego", "rich", "yarl")
+_EXTRA = ("aiohttp", "backports", "brotli", "protego", "rich", "selectolax", "warcio", "yarl")
 
 
 def register(commands: Commands) -> None:

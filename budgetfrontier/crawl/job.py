@@ -20,9 +20,10 @@ import can_ada
 import msgspec
 
 from budgetfrontier import plugins, uris
-from budgetfrontier.crawl import links
-from budgetfrontier.crawl.fetcher import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer, Fetcher
-from budgetfrontier.crawl.outputs import Logs
+from budgetfrontier.crawl.fetch.answer import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
+from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.links import html as links
+from budgetfrontier.crawl.outputs.logs import Logs
 from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
 from budgetfrontier.crawl.scope import Scope, redirected_seed

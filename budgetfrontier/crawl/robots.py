@@ -15,7 +15,7 @@ from enum import Enum
 from protego import Protego
 
 from budgetfrontier import uris
-from budgetfrontier.crawl.fetcher import Answer
+from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 
 MAX_BODY = 500 * 1024

@@ -37,6 +37,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     per_queue_concurrency: int
     max_retries: int
     retry_delay: float
+    revisit_after: float
     retry_uri: bool
     """A retry sets only the URI aside, not its queue."""
 
@@ -46,6 +47,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "order": ("lifo", "lifo".__eq__),
     "retry.delay": ("retry_delay", float),
     "retry.scope": ("retry_uri", "uri".__eq__),
+    "revisit.after": ("revisit_after", float),
 }
 
 

@@ -16,7 +16,7 @@ from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.settings.schema import About, Override, Seed, Settings, fields
+from budgetfrontier.settings.schema import About, Override, RequestSettings, ScopeRule, Seed, Settings, fields
 from budgetfrontier.settings.values import FLAG, TEXT, Kind, brief, show
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -71,9 +71,13 @@ class Reader:
             "addresses": self._addresses,
             "file": self._file,
             "hooks": self._each(self._hook),
+            "match": self._match,
+            "ordered": self._each(self._ordered_rule),
             "overrides": self._each(self._override),
+            "requests": self._each(self._request),
             "rules": self._each(self._rule),
             "seeds": self._each(self._seed),
+            "texts": self._texts,
         }
 
     def check(self) -> None:
@@ -255,6 +259,42 @@ class Reader:
         rules = ", ".join([*SCOPE_RULES, *(f"{kind}:..." for kind in SCOPE_KINDS)])
         self._add(place, f"{show(value)} is no scope rule{near or f'; there are {rules}'}")
         return None
+
+    def _ordered_rule(self, value: Any, place: Place) -> ScopeRule | None:
+        if isinstance(value, Mapping) and set(value) == {"accept", "rule"} and isinstance(value["accept"], bool):
+            value = {"accept" if value["accept"] else "reject": value["rule"]}  # the plain form of a ScopeRule
+        if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in ("accept", "reject"):
+            self._add(place, f"expected {{accept: rule}} or {{reject: rule}}, got {show(value)}")
+            return None
+        kind, rule = next(iter(value.items()))
+        read = self._rule(rule, (*place, kind))
+        return None if read is None else ScopeRule(kind == "accept", read)
+
+    def _match(self, value: Any, place: Place) -> str:
+        try:
+            parse_match(value)
+        except SettingsError as error:
+            self._add(place, *error.problems)
+        return str(value)
+
+    def _request(self, value: Any, place: Place) -> RequestSettings | None:
+        if not isinstance(value, Mapping):
+            self._add(place, f"expected {{match, headers, cookies, auth}}, got {show(value)}")
+            return None
+        return self.section(RequestSettings(), value, place)
+
+    def _texts(self, value: Any, place: Place) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            if value is not None:
+                self._add(place, f"expected a mapping of names to texts, got {show(value)}")
+            return {}
+        texts: dict[str, str] = {}
+        for name, text in value.items():
+            try:
+                texts[TEXT.read(name)] = TEXT.read(text)
+            except ValueError as error:
+                self._add((*place, str(name)), f"expected a text, got {error}")
+        return texts
 
     def _addresses(self, value: Any, place: Place) -> dict[str, str]:
         if not isinstance(value, Mapping):

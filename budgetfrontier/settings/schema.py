@@ -62,6 +62,13 @@ class Override(msgspec.Struct, frozen=True):
     set: dict[str, Any]
 
 
+class ScopeRule(msgspec.Struct, frozen=True):
+    """One rule of an ordered scope: what fits `rule` is let in, or kept out."""
+
+    accept: bool
+    rule: str
+
+
 class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the URIs that are found belong to the crawl."""
 
@@ -70,6 +77,10 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
         About("rules that let a URI in: seed-hosts, seed-domains, all, domain:, host:, surt:, regex:", "rules"),
     ] = ("seed-hosts",)
     reject: Annotated[tuple[str, ...], About("rules that keep a URI out; they win over accept", "rules")] = ()
+    rules: Annotated[
+        tuple[ScopeRule, ...],
+        About("more rules, {accept: ...} or {reject: ...}, asked after those; the last that fits decides", "ordered"),
+    ] = ()
     max_hops: Annotated[int, About("most links between a seed and a URI; -1 for no limit", integer(-1))] = 20
 
 
@@ -98,6 +109,12 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     scope: Annotated[
         str, About("who waits: queue (the host is ill) or uri (the queue goes on)", choice("queue", "uri"), True)
     ] = "queue"
+
+
+class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When a page that was fetched is fetched again."""
+
+    after: Annotated[float, About("fetch a page again this long after it was fetched; 0: never", DURATION, True)] = 0.0
 
 
 class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +195,19 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     politeness: PolitenessSettings = PolitenessSettings()
     retry: RetrySettings = RetrySettings()
+    revisit: RevisitSettings = RevisitSettings()
     canonicalization: CanonicalizationSettings = CanonicalizationSettings()
+
+
+class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent with the requests that `match` picks. `${NAME}` stands for an environment variable."""
+
+    match: Annotated[str, About('which URIs: "*", domain:, host:, surt:, regex:', "match")] = "*"
+    headers: Annotated[dict[str, str], About("headers by name", "texts")] = {}
+    cookies: Annotated[dict[str, str], About("cookies by name", "texts")] = {}
+    auth: Annotated[
+        str | None, About('user:password of HTTP basic authentication, such as "${USER}:${PASSWORD}"', optional(TEXT))
+    ] = None
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,25 +219,82 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, About("fetches at a time", integer(1, 10_000))] = 32
     timeout: Annotated[float, About("give up on a fetch after this long", POSITIVE_DURATION)] = 60.0
     connect_timeout: Annotated[float, About("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
-    max_body: Annotated[int, About("read no more of a page than this; 0 for no limit", SIZE)] = 10 * 1024**2
+    first_byte_timeout: Annotated[
+        float, About("give up on a fetch whose answer has not begun after this long", POSITIVE_DURATION)
+    ] = 30.0
+    min_speed: Annotated[
+        int, About("give up on an answer that trickles in slower than this, in bytes a second; 0: never", SIZE)
+    ] = 50
+    max_body: Annotated[
+        int, About("read no more of a page than this, compressed or not; 0 for no limit", SIZE)
+    ] = 10 * 1024**2
+    max_header: Annotated[int, About("give up on an answer whose header is larger than this", SIZE)] = 64 * 1024
+    max_expansion: Annotated[
+        int, About("cut a compressed page that grows to more than this many times its size", integer(1))
+    ] = 200
     robots: Annotated[
         bool | str, About("true: obey robots.txt; ignore: only where you may", choice(True, "ignore"))
     ] = True
+    robots_tags: Annotated[
+        str,
+        About(
+            "obey: noindex and nofollow in pages and X-Robots-Tag count; ignore: only where you may",
+            choice("obey", "ignore"),
+        ),
+    ] = "obey"
+    allow_private: Annotated[
+        bool, About("fetch from loopback and private addresses too, besides those that are seeds", FLAG)
+    ] = False
+    dns_ttl: Annotated[float, About("remember the addresses of a host this long", DURATION)] = 600.0
+    verify_tls: Annotated[bool, About("false: accept any certificate", FLAG)] = True
+    proxy: Annotated[
+        str | None,
+        About("an HTTP proxy for all fetches, http://proxy:3128; ${NAME} is an environment variable", optional(TEXT)),
+    ] = None
+    requests: Annotated[
+        tuple[RequestSettings, ...],
+        About("headers, cookies and passwords for some hosts: {match, headers, cookies, auth}", "requests"),
+    ] = ()
     resolve: Annotated[
         dict[str, str], About('addresses instead of DNS, by host glob: {"*.test": "127.0.0.1:8080"}', "addresses")
     ] = {}
 
 
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which links are looked for."""
+
+    sitemaps: Annotated[bool, About("read sitemaps, and look for them in robots.txt", FLAG)] = True
+    feeds: Annotated[bool, About("read RSS and Atom feeds", FLAG)] = True
+    rel_nofollow: Annotated[
+        str, About("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
+    ] = "follow"
+    prefer_embeds: Annotated[bool, About("what a page embeds goes before links", FLAG)] = False
+    max_per_page: Annotated[int, About("take no more links of one page than this; 0 for no limit", COUNT)] = 0
+
+
 class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a crawl writes besides crawl.log."""
 
-    warc: Annotated[bool, About("keep the pages themselves; not written in this version, which warns", FLAG)] = False
+    warc: Annotated[bool, About("keep the pages themselves, as WARC files in warcs/", FLAG)] = False
+    warc_size: Annotated[int, About("begin a new WARC file when one has grown to this", SIZE)] = 1024**3
+    warc_prefix: Annotated[
+        str | None, About("how the names of WARC files begin; null: as the crawl is named", optional(TEXT))
+    ] = None
+    warc_revisits: Annotated[
+        bool, About("write a short revisit record for a page whose content was written before", FLAG)
+    ] = True
     links: Annotated[str, About("write every link found as JSON lines: none or jsonl", choice("none", "jsonl"))] = (
         "none"
     )
     pages: Annotated[str, About("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
         "jsonl"
     )
+    statistics: Annotated[
+        float, About("write a line of progress-statistics.log this often; 0: none", DURATION)
+    ] = 20.0
+    sinks: Annotated[
+        tuple[str, ...], About("functions that are given every page fetched, as module:name", "hooks")
+    ] = ()
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +325,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         About("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),
     ] = ()
     fetch: FetchSettings = FetchSettings()
+    links: LinkSettings = LinkSettings()
     output: OutputSettings = OutputSettings()
     limits: LimitSettings = LimitSettings()
     reports: ReportSettings = ReportSettings()
@@ -305,6 +392,10 @@ def all_settings(struct: type[msgspec.Struct] = Settings, *, prefix: str = "") -
 _READERS = {
     "file": "the path of a file, or null",
     "rules": "a list of scope rules",
+    "ordered": "a list of {accept: rule} and {reject: rule}",
+    "requests": "a list of {match, headers, cookies, auth}",
+    "texts": "a mapping of names to texts",
+    "match": "a match",
     "addresses": 'a mapping of host globs to "ip:port"',
     "seeds": "a list of seeds",
     "overrides": "a list of {match, set}",

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
-from budgetfrontier.crawl import links
+from budgetfrontier.crawl.links import html as links
 from budgetfrontier.engine.steering import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text

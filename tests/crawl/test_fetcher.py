@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.crawl.fetcher import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer, Fetcher
+from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
+from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.crawl.links import decode, extract
+from budgetfrontier.crawl.links.html import decode, extract
 
 PAGE = "https://example.org/dir/page"
 

@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from budgetfrontier.crawl.fetcher import CONNECT_FAILED, ROBOTS_PRECLUDED, Answer
-from budgetfrontier.crawl.outputs import Logs, crawl_line
+from budgetfrontier.crawl.fetch.answer import CONNECT_FAILED, ROBOTS_PRECLUDED, Answer
+from budgetfrontier.crawl.outputs.logs import Logs, crawl_line
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from budgetfrontier.crawl.fetcher import BROKEN, CONNECT_FAILED, Answer
+from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, Answer
 from budgetfrontier.crawl.robots import Robots, Verdict, is_robots, site_of
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 

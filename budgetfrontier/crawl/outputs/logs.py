@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from budgetfrontier.crawl.fetcher import Answer
+from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.model import Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
 

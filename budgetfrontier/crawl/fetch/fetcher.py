@@ -3,76 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import socket
 import time
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
 import aiohttp
-import msgspec
 import yarl
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.http_exceptions import ContentEncodingError
 
-from budgetfrontier.model import CrawlUri, Outcome
-from budgetfrontier.settings.matching import glob
+from budgetfrontier.crawl.fetch.addresses import Resolver
+from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
+from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
-
-# Heritrix's codes for what is no HTTP answer: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
-DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
-ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
-
-_RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_LONGEST_WAIT = 86400
-
-
-class Answer(msgspec.Struct, kw_only=True):
-    """What a fetch gave: an HTTP answer, or a negative status and a reason.
-
-    `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc
-    (cut at `max_body`), timeTrunc (cut at `timeout`).
-    """
-
-    status: int
-    reason: str = ""
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    body: bytes = b""
-    started: float = 0.0
-    seconds: float | None = None
-    notes: list[str] = msgspec.field(default_factory=list)
-
-    @property
-    def mime(self) -> str:
-        """The media type in lower case, without parameters; "" if the answer names none."""
-        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-    @property
-    def charset(self) -> str | None:
-        """The charset that the Content-Type names."""
-        match = re.search(r"charset\s*=\s*[\"']?([^\s;\"']+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
-        return match[1] if match else None
-
-    @property
-    def location(self) -> str | None:
-        """Where a redirect leads, as the server wrote it."""
-        return self.headers.get("Location") if self.status in _REDIRECTS else None
-
-    @property
-    def outcome(self) -> Outcome:
-        """SUCCESS for any answer, a 404 too; RETRY where the host may recover (429 and 503 say so); else FAILURE."""
-        if self.status in _RETRIED:
-            return Outcome.RETRY
-        return Outcome.SUCCESS if self.status > 0 else Outcome.FAILURE
-
-    @property
-    def retry_after(self) -> float | None:
-        """The seconds that a 429 or 503 asks for, at most a day."""
-        value = self.headers.get("Retry-After", "").strip()
-        asked = self.status in _RETRIED and value.isascii() and value.isdigit()
-        return float(min(int(value[:9]), _LONGEST_WAIT)) if asked else None
 
 
 class Fetcher:
@@ -135,36 +77,6 @@ class Fetcher:
                         break  # leaving the response half read closes its connection
         finally:
             answer.body = bytes(body[:limit] if limit else body)
-
-
-class Resolver(AbstractResolver):
-    """DNS, except for the hosts that the setting `fetch.resolve` maps to an address; the first glob that fits counts.
-
-    The request itself, its Host header and TLS name included, stays as the URL says.
-    """
-
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self._rules = [(glob(pattern.lower()), *_split_address(address)) for pattern, address in addresses.items()]
-        self._dns = aiohttp.DefaultResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        for matches, address, mapped in self._rules:
-            if matches(host):
-                kind = socket.AF_INET6 if ":" in address else socket.AF_INET
-                flags = socket.AI_NUMERICHOST
-                return [ResolveResult(hostname=host, host=address, port=mapped, family=kind, proto=0, flags=flags)]
-        return await self._dns.resolve(host, port, family)
-
-    async def close(self) -> None:
-        await self._dns.close()
-
-
-def _split_address(address: str) -> tuple[str, int]:
-    """Return ("::1", 8080) of "[::1]:8080"; the settings have checked the form."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _fail(answer: Answer, error: Exception) -> None:

@@ -1,0 +1,1 @@
+"""HTTP: a request goes out, an Answer comes back."""

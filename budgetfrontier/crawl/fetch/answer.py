@@ -1,0 +1,75 @@
+"""What a fetch gave: an HTTP answer, or a status below zero that says what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from budgetfrontier.model import Outcome
+
+# Heritrix's codes for what is no HTTP answer: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
+DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
+ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
+
+_RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LONGEST_WAIT = 86400
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What a fetch gave: an HTTP answer, or a negative status and a reason.
+
+    `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc
+    (cut at `max_body`), timeTrunc (cut at `timeout`).
+    """
+
+    status: int
+    reason: str = ""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    body: bytes = b""
+    """The page, decompressed."""
+    raw: bytes = b""
+    """The body as it was sent, still compressed, without chunks; the same object as `body` if it was not compressed."""
+    raw_headers: Sequence[tuple[bytes, bytes]] = ()
+    """The header as it was sent, in order."""
+    version: str = "1.1"
+    phrase: str = ""
+    request_headers: Sequence[tuple[str, str]] = ()
+    """The header that was sent, without what came from environment variables."""
+    address: str | None = None
+    """The IP address that answered."""
+    started: float = 0.0
+    seconds: float | None = None
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def mime(self) -> str:
+        """The media type in lower case, without parameters; "" if the answer names none."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @property
+    def charset(self) -> str | None:
+        """The charset that the Content-Type names."""
+        match = re.search(r"charset\s*=\s*[\"']?([^\s;\"']+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
+        return match[1] if match else None
+
+    @property
+    def location(self) -> str | None:
+        """Where a redirect leads, as the server wrote it."""
+        return self.headers.get("Location") if self.status in _REDIRECTS else None
+
+    @property
+    def outcome(self) -> Outcome:
+        """SUCCESS for any answer, a 404 too; RETRY where the host may recover (429 and 503 say so); else FAILURE."""
+        if self.status in _RETRIED:
+            return Outcome.RETRY
+        return Outcome.SUCCESS if self.status > 0 else Outcome.FAILURE
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds that a 429 or 503 asks for, at most a day."""
+        value = self.headers.get("Retry-After", "").strip()
+        asked = self.status in _RETRIED and value.isascii() and value.isdigit()
+        return float(min(int(value[:9]), _LONGEST_WAIT)) if asked else None

@@ -1,0 +1,3 @@
+"""Links out of what was fetched, whatever its form."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""What a crawl writes: logs, pages, links, archives."""
+
+from __future__ import annotations
