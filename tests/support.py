@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,18 @@ def memory(clock: ManualClock | None = None, *, hooks: Iterable[object] = (), **
     return Frontier.open(":memory:", make_settings(**options), clock=clock or ManualClock(START), hooks=tuple(hooks))
 
 
-def on_disk(folder: Path, clock: ManualClock | None = None, *, keep_leases: bool = False, **options: Any) -> Frontier:
+def on_disk(
+    folder: Path,
+    clock: ManualClock | None = None,
+    *,
+    keep_leases: bool = False,
+    hooks: Sequence[object] = (),
+    **options: Any,
+) -> Frontier:
     """A frontier in a folder; without options it is opened with the settings it has stored."""
     settings = make_settings(**options) if options else None
-    return Frontier.open(folder / "frontier", settings, clock=clock or ManualClock(START), keep_leases=keep_leases)
+    clock = clock or ManualClock(START)
+    return Frontier.open(folder / "frontier", settings, clock=clock, hooks=hooks, keep_leases=keep_leases)
 
 
 def pages(hosts: str, count: int, *, first: int = 0) -> list[str]:

@@ -39,6 +39,7 @@ def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
         "order": "lifo" if settings.lifo else "fifo",
         "retry.delay": settings.retry_delay,
         "retry.scope": "uri" if settings.retry_uri else "queue",
+        "revisit.after": settings.revisit_after,
     }
     return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
 

@@ -280,6 +280,11 @@ class Frontier:
         """The settings in force, without the adjustments."""
         return self._kernel.force.settings
 
+    def settings_for(self, lease: Lease) -> QueueSettings:
+        """Return the settings in force for a URI that is out: the frontier's, its overrides', its adjustments'."""
+        self._session.enter()
+        return self._kernel.force.for_uri(lease.uri.url, lease.queue)
+
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
         self._session.enter()
@@ -434,6 +439,7 @@ class Frontier:
                 for lease in reversed(list(self._kernel.leases.out.values())):
                     self._kernel.release(lease, now, front=True)
                 self._session.settle()
+            self._hooks.before_commit()
             self._kernel.flush()
             self._kernel.env.commit()
         except BaseException as e:

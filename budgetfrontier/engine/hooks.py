@@ -1,4 +1,8 @@
-"""Calling hooks: after the operation that gave rise to them, in order; their errors are logged, never raised."""
+"""Calling hooks: after the operation that gave rise to them, in order; their errors are logged, never raised.
+
+`on_commit` is different: it comes right before each commit, so that what an embedder wrote elsewhere is on disk before
+the frontier calls it done. It may not use the frontier, and what it raises prevents the commit and closes the frontier.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,15 @@ from budgetfrontier.store.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")
 
-NAMES = ("on_activate", "on_deactivate", "on_retire", "on_pause_at_finish", "on_finish", "on_dead_letter")
+NAMES = (
+    "on_activate",
+    "on_deactivate",
+    "on_retire",
+    "on_pause_at_finish",
+    "on_finish",
+    "on_dead_letter",
+    "on_commit",
+)
 
 _ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
@@ -69,6 +81,11 @@ class Hooks:
         """The crawl has paused because it is empty."""
         if self._hooks["on_pause_at_finish"]:
             self.waiting.append(("on_pause_at_finish", ()))
+
+    def before_commit(self) -> None:
+        """Call `on_commit`."""
+        for hook in self._hooks["on_commit"]:
+            hook(self._frontier)
 
     def run(self) -> None:
         """Call what waits. A hook may use the frontier; what that gives rise to waits its turn."""

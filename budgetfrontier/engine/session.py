@@ -126,6 +126,7 @@ class Session:
         """Make what has changed durable."""
         kernel = self.kernel
         if self.changes or kernel.queues.dirty:
+            self.hooks.before_commit()
             kernel.flush()
             kernel.env.commit()
             kernel.queues.trim()

@@ -246,6 +246,55 @@ def test_the_errors_of_hooks_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert "a hook's own trouble" in caplog.text
 
 
+class Syncs:
+    """A hook that counts commits, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.error: Exception | None = None
+
+    def on_commit(self, frontier: Frontier) -> None:
+        self.commits += 1
+        if self.error:
+            raise self.error
+
+
+def test_a_hook_comes_before_each_commit_that_changes_something(tmp_path: Path) -> None:
+    hook = Syncs()
+    with on_disk(tmp_path, hooks=[hook]) as f:
+        f.commit()
+        assert hook.commits == 0
+        f.schedule_many(pages("A", 2))
+        assert hook.commits == 0
+        f.commit()
+        assert hook.commits == 1
+    assert hook.commits == 2
+
+
+def test_nothing_is_committed_that_a_hook_could_not_sync(tmp_path: Path) -> None:
+    hook = Syncs()
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 2))
+    f = on_disk(tmp_path, hooks=[hook])
+    f.finish(one(f))
+    hook.error = OSError("no space left")
+    with pytest.raises(OSError, match="no space left"):
+        f.commit()
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert f.summary().queued == 2
+
+
+def test_the_settings_in_force_for_a_lease_follow_overrides_and_adjustments() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        lease = one(f)
+        assert f.settings_for(lease).revisit_after == 0
+        f.adjust(match="host:a.test", **{"revisit.after": 60})
+        assert f.settings_for(lease).revisit_after == 60
+
+
 def test_a_frontier_belongs_to_its_thread() -> None:
     with memory() as f:
         errors: list[BaseException] = []
