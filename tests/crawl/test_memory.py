@@ -1,0 +1,224 @@
+"""The crawl's own memory: what it gives back, what survives a kill, and what becomes of a damaged one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from budgetfrontier.crawl import memory
+from budgetfrontier.crawl.memory import KEPT, Memory, Original, StoredRobots
+from budgetfrontier.errors import FrontierLocked, StorageFull
+
+SITE = "https://example.org:8443"
+RULES = StoredRobots(200, 86400.0, b"User-agent: *\nDisallow: /private\n")
+ORIGINAL = Original("https://example.org/a", "2026-01-01T00:00:00Z", "<urn:uuid:0>")
+DIGEST = bytes(range(20))
+
+
+def test_what_was_put_is_there_at_once_and_after_a_commit(tmp_path: Path) -> None:
+    with Memory(tmp_path / "crawl") as made:
+        assert made.robots(SITE) is None and made.original(DIGEST) is None
+        made.put_robots(SITE, RULES, now=0.0)
+        made.put_original(DIGEST, ORIGINAL)
+        assert (made.robots(SITE), made.original(DIGEST)) == (RULES, ORIGINAL)
+        made.commit()
+    with Memory(tmp_path / "crawl") as made:
+        assert (made.robots(SITE), made.original(DIGEST)) == (RULES, ORIGINAL)
+        made.put_robots(SITE, StoredRobots(404, 2.0, b""), now=0.0)  # not committed
+    with Memory(tmp_path / "crawl") as made:
+        assert made.robots(SITE) == RULES
+
+
+def test_the_first_record_of_some_content_stays(tmp_path: Path) -> None:
+    with Memory(tmp_path) as made:
+        made.put_original(DIGEST, ORIGINAL)
+        made.put_original(DIGEST, ORIGINAL._replace(url="https://example.org/b"))
+        assert made.original(DIGEST) == ORIGINAL
+
+
+def test_the_largest_robots_txt_and_the_longest_key_fit(tmp_path: Path) -> None:
+    body = random.Random(1).randbytes(500 * 1024)
+    with Memory(tmp_path) as made:
+        for site in SITE, "https://" + "a" * 5000, "https://" + "a" * 5001:
+            made.put_robots(site, StoredRobots(200, len(site), body), now=0.0)
+            made.commit()
+            assert made.robots(site) == StoredRobots(200, len(site), body)
+
+
+def test_a_commit_is_due_before_much_lies_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_WRITTEN", 1 << 20)
+    with Memory(tmp_path) as made:
+        due = []
+        for number in range(memory.MOST_PUT):
+            due.append(made.due)
+            made.put_original(number.to_bytes(20), ORIGINAL)
+        due.append(made.due)
+        assert due == [False] * memory.MOST_PUT + [True]
+        made.commit()
+        due = [made.due]
+        body = random.Random(1).randbytes(memory.MOST_WRITTEN)
+        made.put_robots(SITE, StoredRobots(200, 0.0, body), now=0.0)
+        assert [*due, made.due] == [False, True]
+
+
+def test_robots_txt_files_that_expired_long_ago_are_forgotten(tmp_path: Path) -> None:
+    with Memory(tmp_path) as made:
+        for number in range(20):
+            made.put_robots(f"http://old{number}.test", StoredRobots(200, 1.0, b""), now=0.0)
+        for number in range(30):
+            made.put_robots(f"http://new{number}.test", StoredRobots(200, KEPT, b""), now=1.0 + KEPT)
+        assert made.robots("http://old0.test") is not None  # still of use when its host does not answer
+        for number in range(30):
+            made.put_robots(f"http://new{number}.test", StoredRobots(200, 2 * KEPT, b""), now=2.0 + KEPT)
+        assert [number for number in range(20) if made.robots(f"http://old{number}.test")] == []
+        assert all(made.robots(f"http://new{number}.test") for number in range(30))
+
+
+def test_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "GIB", 1 << 20)
+    body = random.Random(1).randbytes(400_000)
+    with Memory(tmp_path) as made:
+        for number in range(20):
+            made.put_robots(f"http://h{number}.test", StoredRobots(200, 1.0, body), now=0.0)
+            made.commit()
+        assert made.robots("http://h0.test") == StoredRobots(200, 1.0, body)
+    assert (tmp_path / "data.mdb").stat().st_size > 20 * 400_000
+
+
+@pytest.mark.parametrize("harm", ["garbage", "cut", "empty", "file", "stranger", "folder"])
+def test_a_damaged_one_is_moved_aside_and_begun_anew(
+    tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "crawl"
+    for _ in range(2):  # the second one takes the place of the first
+        with Memory(path) as made:
+            made.put_robots(SITE, RULES, now=0.0)
+            made.commit()
+        data = path / "data.mdb"
+        if harm == "garbage":
+            data.write_bytes(random.Random(1).randbytes(data.stat().st_size))
+        elif harm in ("cut", "empty"):
+            os.truncate(data, 12288 if harm == "cut" else 0)
+        else:
+            data.unlink()
+        if harm == "file":
+            (path / "lock.mdb").unlink()
+            path.rmdir()
+            path.write_text("no folder")
+        elif harm == "stranger":
+            (path / "photo.jpg").touch()
+        elif harm == "folder":
+            data.mkdir()
+        with caplog.at_level(logging.WARNING), Memory(path) as made:
+            assert made.robots(SITE) is None
+            made.put_robots(SITE, RULES, now=0.0)
+            made.commit()
+            assert made.robots(SITE) == RULES
+        assert f"only a cache: moved to {path}.damaged, and begun anew" in caplog.text
+        caplog.clear()
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["crawl", "crawl.damaged"]
+
+
+def test_damage_that_is_met_later_does_not_end_the_crawl(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "crawl"
+    with Memory(path) as made:
+        for number in range(2000):
+            made.put_robots(f"http://h{number}.test", RULES, now=0.0)
+            made.put_original(number.to_bytes(20), ORIGINAL)
+        made.commit()
+    data = bytearray((path / "data.mdb").read_bytes())
+    for page in range(2, len(data) // 4096):
+        data[page * 4096 + 10 : page * 4096 + 12] = b"\0\0"  # of no kind
+    (path / "data.mdb").write_bytes(data)
+    with caplog.at_level(logging.WARNING), Memory(path) as made:
+        assert made.robots("http://h7.test") is None
+        assert made.original((7).to_bytes(20)) is None
+        made.put_robots(SITE, RULES, now=0.0)
+        made.commit()
+    assert caplog.text.count("begun anew") == 1
+    with Memory(path) as made:
+        assert made.robots(SITE) == RULES
+
+
+def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Memory(tmp_path) as made:
+        made.put_original(DIGEST, ORIGINAL)
+        made.put_robots(SITE, RULES, now=0.0)
+        made.commit()
+    env = lmdb.open(str(tmp_path), max_dbs=9)
+    with env.begin(write=True) as txn:
+        for name, key in (b"robots", SITE.encode()), (b"digests", DIGEST):
+            table = env.open_db(name, txn=txn)
+            txn.put(key, b"\xc1", db=table)
+            txn.put(b"0", b"", db=table)
+    env.close()
+    with caplog.at_level(logging.WARNING), Memory(tmp_path) as made:
+        assert made.robots(SITE) is None and made.original(DIGEST) is None
+        made.put_robots("http://other.test", RULES, now=0.0)  # sweeps over them
+    assert caplog.text.count("cannot be read") == 2
+
+
+def test_only_once_in_a_process(tmp_path: Path) -> None:
+    with Memory(tmp_path / "crawl") as made:
+        with pytest.raises(FrontierLocked):
+            Memory(tmp_path / "crawl")
+        made.put_original(DIGEST, ORIGINAL)
+        assert made.original(DIGEST) == ORIGINAL
+
+
+def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from budgetfrontier.crawl.memory import *\n"
+        "m = Memory(Path(sys.argv[1]))\n"
+        f"m.put_robots('{SITE}', StoredRobots(200, 86400.0, b'kept'), now=0.0); m.commit()\n"
+        f"m.put_robots('{SITE}', StoredRobots(200, 86400.0, b'lost'), now=0.0)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    path = tmp_path / "crawl"
+    done = subprocess.run([sys.executable, "-c", code, path], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Memory(path) as made:
+        assert made.robots(SITE) == StoredRobots(200, 86400.0, b"kept")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk, and not in every container")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) -> None:
+    with Memory(small_disk / "crawl") as made:
+        made.put_robots(SITE, RULES, now=0.0)
+        made.commit()
+        with pytest.raises(StorageFull):
+            for number in range(10):
+                body = random.Random(number).randbytes(500_000)
+                made.put_robots(f"http://h{number}.test", StoredRobots(200, 1.0, body), now=0.0)
+                made.commit()
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    with pytest.raises(StorageFull):
+        Memory(small_disk / "other")
+    filler.unlink()
+    with Memory(small_disk / "crawl") as made:
+        assert made.robots(SITE) == RULES
