@@ -17,6 +17,7 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.schema import About, Override, RequestSettings, ScopeRule, Seed, Settings, fields
+from budgetfrontier.settings.scoping import FORMS, check_rule
 from budgetfrontier.settings.values import FLAG, TEXT, Kind, brief, show
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -25,9 +26,6 @@ Place = tuple[str | int, ...]
 MOST_PROBLEMS = 100
 """Nobody reads more, and looking for what each unknown name may mean takes its time."""
 _LONGEST_NAME = 200  # characters, of anything that is looked for among names
-
-SCOPE_RULES = ("all", "seed-hosts", "seed-domains")
-SCOPE_KINDS = ("domain", "host", "surt", "regex")
 
 
 class Problem(NamedTuple):
@@ -246,19 +244,17 @@ class Reader:
         return Override(match=value["match"], set=self._overriding(value["set"], (*place, "set")))
 
     def _rule(self, value: Any, place: Place) -> str | None:
-        if value in SCOPE_RULES:
-            return str(value)
         try:
-            if parse_match(value).kind in SCOPE_KINDS:
-                return str(value)
+            value = TEXT.read(value)
+            check_rule(value)
+        except ValueError as error:
+            self._add(place, f"expected a scope rule ({FORMS}), got {error}")
+            return None
         except SettingsError as error:
-            if isinstance(value, str) and value.partition(":")[0] in SCOPE_KINDS:
-                self._add(place, *error.problems)
-                return None
-        near = nearest(value, SCOPE_RULES)
-        rules = ", ".join([*SCOPE_RULES, *(f"{kind}:..." for kind in SCOPE_KINDS)])
-        self._add(place, f"{show(value)} is no scope rule{near or f'; there are {rules}'}")
-        return None
+            self._add(place, *error.problems)
+            return None
+        kind, _, argument = value.partition(":")
+        return f"{kind}:{self._file(argument.strip(), place)}" if kind == "surt-file" else value
 
     def _ordered_rule(self, value: Any, place: Place) -> ScopeRule | None:
         if isinstance(value, Mapping) and set(value) == {"accept", "rule"} and isinstance(value["accept"], bool):

@@ -40,7 +40,7 @@ def test_accept(accept: str, url: str, inside: bool) -> None:
 
 def test_reject_wins_and_says_which_rule() -> None:
     rules = scope(accept=("all",), reject=(r"regex:\.(zip|exe)$",))
-    assert rules.objection(CrawlUri("https://example.org/a.zip", hops="L")) == r"regex:\.(zip|exe)$"
+    assert rules.objection(CrawlUri("https://example.org/a.zip", hops="L")) == r"reject regex:\.(zip|exe)$"
     assert rules.objection(CrawlUri("https://example.org/a.zip?x", hops="L")) is None
 
 

@@ -1,0 +1,244 @@
+"""The rules of a scope: every kind in one table, from its text to a test. What is a seed, `crawl/scope.py` knows."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from budgetfrontier import uris
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.settings.matching import LONGEST, glob, parse_match
+from budgetfrontier.settings.surts import SurtPrefixes
+from budgetfrontier.settings.values import brief, show, size
+
+
+class Header(NamedTuple):
+    """What rules look at once an answer's header is in: media type in lower case ("" if none), and length in bytes."""
+
+    mime: str
+    length: int | None
+
+
+Test = Callable[[CrawlUri, Header | None], bool]
+
+
+class Rule(NamedTuple):
+    """A rule: `fits(uri, header)` tells whether it fits a URI, whose url is a normalized href.
+
+    `settle(root)` is told no more than the beginning of a href, "https://example.org/": True if the rule fits all that
+    begins so, False if nothing, None if the rest decides. `of_seeds`: whoever knows the seeds asks them ("hosts" or
+    "domains") instead. Without a header, rules that need one do not fit.
+    """
+
+    fits: Test
+    settle: Callable[[str], bool | None] | None = None
+    of_seeds: str | None = None
+
+
+class Kind(NamedTuple):
+    """How rules of a kind are written (an example), and made from what stands behind the colon.
+
+    `check` finds what is wrong without looking into files.
+    """
+
+    example: str
+    make: Callable[[str], Rule]
+    check: Callable[[str], object] | None = None
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule that `text` writes, its file read; SettingsError says what is wrong with it."""
+    kind, argument = _split(text)
+    return kind.make(argument)
+
+
+def check_rule(text: str) -> None:
+    """Raise SettingsError if `text` writes no rule. Files are not looked into."""
+    kind, argument = _split(text)
+    (kind.check or kind.make)(argument)
+
+
+def _split(text: str) -> tuple[Kind, str]:
+    name, colon, argument = text.partition(":")
+    kind = KINDS.get(name)
+    if kind is None:
+        near = get_close_matches(name, KINDS, 1, 0.6) if len(name) < 100 else []
+        hint = f'did you mean "{KINDS[near[0]].example}"?' if near else f"there are {FORMS}"
+        raise SettingsError(f"{show(text)} is no scope rule; {hint}")
+    if len(text) > LONGEST:
+        raise SettingsError(f'"{brief(text)}" is longer than {LONGEST:,} characters: write several rules instead')
+    takes = ":" in kind.example
+    if takes and not argument.strip():
+        raise SettingsError(f'"{brief(text)}" lacks what comes behind the colon; write it like "{kind.example}"')
+    if colon and not takes:
+        raise SettingsError(f'"{brief(text)}": "{name}" stands alone')
+    return kind, argument.strip() if name != "regex" else argument
+
+
+# URI and seeds
+
+
+def _all(_: str) -> Rule:
+    return Rule(lambda uri, header: True, lambda root: True)
+
+
+def _seeds(what: str) -> Callable[[str], Rule]:
+    return lambda _: Rule(lambda uri, header: False, of_seeds=what)
+
+
+def _pattern(kind: str) -> Callable[[str], Rule]:
+    """Rules that are written like the matches of overrides."""
+
+    def make(argument: str) -> Rule:
+        match = parse_match(f"{kind}:{argument}")
+        if kind == "regex":
+            search = match.test
+            return Rule(lambda uri, header: search(uri.url) is not None)
+        if match.by_authority:
+            return Rule(lambda uri, header: match.matches(uri.url), match.matches)
+        # A SURT prefix with a path: most hosts are not its host.
+        prefix = argument.partition("://")[2] if argument.find("://") < argument.find("(") else argument
+        return Rule(
+            lambda uri, header: match.matches(uri.url),
+            lambda root: None if prefix.startswith(uris.surt(root).partition("://")[2]) else False,
+        )
+
+    return make
+
+
+def _surt_file(argument: str) -> Rule:
+    prefixes = SurtPrefixes.read(Path(argument))
+    return Rule(lambda uri, header: prefixes.hold(uri.url), prefixes.settle)
+
+
+def _ext(argument: str) -> Rule:
+    names = [name.strip().lower().removeprefix(".") for name in argument.split(",")]
+    if wrong := next((name for name in names if not re.fullmatch(r"[^\s/?#.]+(\.[^\s/?#.]+)*", name)), None):
+        raise SettingsError(f'"ext:{brief(argument)}": "{brief(wrong)}" is no extension; write it like "ext:zip,exe"')
+    endings = tuple("." + name for name in names)
+    return Rule(lambda uri, header: _without_query(uri.url).lower().endswith(endings))
+
+
+def _embeds(_: str) -> Rule:
+    return Rule(lambda uri, header: _embedded(uri.hops))
+
+
+_MOST_EMBEDS = 3
+
+
+def _embedded(hops: str) -> bool:
+    """Whether a hop path ends with a few embeds, and redirects behind them (Heritrix: TransclusionDecideRule)."""
+    tail = hops[len(hops.rstrip("ER")) :].lstrip("R")  # a redirect before the embed led to the page
+    return 0 < len(tail) <= _MOST_EMBEDS
+
+
+# Numbers
+
+
+def _without_query(href: str) -> str:
+    end = href.find("?")
+    return href if end < 0 else href[:end]
+
+
+def _segments(href: str) -> list[str]:
+    path = _without_query(href)[href.find("/", 8) + 1 :].removesuffix("/")
+    return path.split("/")
+
+
+def _depth(uri: CrawlUri) -> int:
+    path = _without_query(uri.url)
+    depth = path.count("/") - 2
+    return depth - path.endswith("/")
+
+
+def _repeats(uri: CrawlUri) -> int:
+    segments = _segments(uri.url)
+    if len(set(segments)) == len(segments):
+        return 1
+    return max(len(list(group)) for _, group in groupby(sorted(segments)))
+
+
+def hops_from_seed(uri: CrawlUri) -> int:
+    """The links between a seed and a URI; prerequisites are no steps away from a seed."""
+    return len(uri.hops) - uri.hops.count("P")
+
+
+_COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_COMPARED = re.compile(r"(>=|<=|>|<)\s*(.+)", re.DOTALL)
+
+
+def _compared(argument: str, example: str) -> tuple[Callable[[int, int], bool], str]:
+    """Split ">20" into its comparison and the rest."""
+    found = _COMPARED.fullmatch(argument)
+    if not found:
+        raise SettingsError(f'"{brief(argument)}" is no comparison; write it like "{example}", with >, >=, < or <=')
+    return _COMPARISONS[found[1]], found[2]
+
+
+def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
+    """A kind of rules that compare something that is counted with a number."""
+
+    def make(argument: str) -> Rule:
+        compare, text = _compared(argument, example)
+        if not re.fullmatch(r"[0-9]{1,15}", text, re.ASCII):
+            raise SettingsError(f'"{brief(text)}" is no whole number; write it like "{example}"')
+        number = int(text)
+        return Rule(lambda uri, header: compare(measure(uri), number))
+
+    return Kind(example, make)
+
+
+# What only an answer can tell
+
+
+def _type(argument: str) -> Rule:
+    names = [name.strip().lower() for name in argument.split(",")]
+    if wrong := next((name for name in names if not re.fullmatch(r"[^\s/;]+/[^\s/;]+", name)), None):
+        hint = 'write it like "type:image/*,video/*"'
+        raise SettingsError(f'"type:{brief(argument)}": "{brief(wrong)}" is no media type; {hint}')
+    tests = [glob(name) for name in names]
+    # A server that names no type says nothing about it: the rule does not fit.
+    return Rule(lambda uri, header: header is not None and any(test(header.mime) for test in tests))
+
+
+def _size(argument: str) -> Rule:
+    compare, text = _compared(argument, "size:>10MB")
+    try:
+        number = size(text)
+    except ValueError as error:
+        raise SettingsError(f"{error} is no size; write it like 64KiB, 10MB, 50GiB") from None
+    return Rule(lambda uri, header: header is not None and header.length is not None and compare(header.length, number))
+
+
+def _some_file(argument: str) -> None:
+    if "\0" in argument:
+        raise SettingsError('"surt-file:": a file\'s name has no NUL')
+
+
+KINDS: dict[str, Kind] = {
+    "all": Kind("all", _all),
+    "seed-hosts": Kind("seed-hosts", _seeds("hosts")),
+    "seed-domains": Kind("seed-domains", _seeds("domains")),
+    "domain": Kind("domain:example.org", _pattern("domain")),
+    "host": Kind("host:*.example.org", _pattern("host")),
+    "surt": Kind("surt:(org,example,)/docs/", _pattern("surt")),
+    "surt-file": Kind("surt-file:scope.txt", _surt_file, _some_file),
+    "regex": Kind("regex:[?&]sid=", _pattern("regex")),
+    "hops": _number("hops:>20", hops_from_seed),
+    "depth": _number("depth:>12", _depth),
+    "repeats": _number("repeats:>2", _repeats),
+    "length": _number("length:>2000", lambda uri: len(uri.url)),
+    "ext": Kind("ext:zip,exe", _ext),
+    "type": Kind("type:image/*,video/*", _type),
+    "size": Kind("size:>10MB", _size),
+    "embeds": Kind("embeds", _embeds),
+}
+"""Every kind of rule, by the word before its colon."""
+
+FORMS = ", ".join(kind.example for kind in KINDS.values())

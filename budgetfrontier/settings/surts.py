@@ -1,0 +1,98 @@
+"""Sets of SURT prefixes from a file, up to millions, and how plain URLs become prefixes, as in Heritrix."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl, SettingsError
+from budgetfrontier.settings.values import brief
+
+_MOST_PROBLEMS = 10
+_SURT = re.compile(r"\+?(?:https?://)?(\([^)]*)(.*)", re.DOTALL | re.IGNORECASE)
+
+
+class SurtPrefixes:
+    """SURT prefixes without their scheme, "(org,example,": http and https are the same here, as in Heritrix's sets.
+
+    A lookup is a binary search, which compares about as many characters as the URL has: 2 us among a million. Each
+    prefix takes as many bytes as it has characters, and 60 more.
+    """
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        # Without those that a shorter one covers, the only prefix that a text may have is the last one not after it.
+        self._sorted: list[str] = []
+        for prefix in sorted(prefixes):
+            if not (self._sorted and prefix.startswith(self._sorted[-1])):
+                self._sorted.append(prefix)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file: an entry a line, # starts a comment; SettingsError if that fails. About 2 s for a million."""
+        prefixes, problems = [], []
+        try:
+            with path.open(encoding="utf-8-sig", errors="replace") as file:
+                for number, line in enumerate(file, 1):
+                    words = line.split(None, 2)
+                    if not words or words[0].startswith("#"):
+                        continue
+                    try:
+                        if len(words) > 1 and not words[1].startswith("#"):
+                            raise SettingsError("more than one entry")
+                        prefixes.append(surt_prefix(words[0]))
+                    except SettingsError as error:
+                        problems.append(f"{path}:{number}: {error}")
+                        if len(problems) == _MOST_PROBLEMS:
+                            break
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+        if problems:
+            raise SettingsError(problems)
+        return cls(prefixes)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def hold(self, href: str) -> bool:
+        """Tell whether one of the prefixes begins the SURT of a href."""
+        return self._begins(_surt(href))
+
+    def settle(self, root: str) -> bool | None:
+        """Tell what `hold` says of every href that begins with "https://example.org/"; None: now this, now that."""
+        surt = _surt(root)
+        if self._begins(surt):
+            return True
+        at = bisect_left(self._sorted, surt)
+        return None if at < len(self._sorted) and self._sorted[at].startswith(surt) else False
+
+    def _begins(self, surt: str) -> bool:
+        at = bisect_right(self._sorted, surt)
+        return at > 0 and surt.startswith(self._sorted[at - 1])
+
+
+def _surt(href: str) -> str:
+    return uris.surt(href).partition("://")[2]
+
+
+def surt_prefix(entry: str) -> str:
+    """Return the SURT prefix, without its scheme, that a SURT prefix, a URL or a host stands for; or SettingsError.
+
+    As Heritrix takes seeds (SurtPrefixSet): `example.org` means the host and all below it, `example.org/` the host
+    alone, `https://example.org/a/b.html` what lies in its folder, `/a/`.
+    """
+    if found := _SURT.fullmatch(entry):
+        return found[1].lower() + found[2]
+    plain = entry.removeprefix("+").partition("#")[0].partition("?")[0]
+    url = plain if "://" in plain else f"http://{plain}"
+    try:
+        surt = _surt(uris.parse(url))
+    except InvalidUrl as error:
+        raise SettingsError(f'"{brief(entry)}" is no SURT prefix, URL or host ({error})') from None
+    folder = surt[: surt.rindex("/") + 1]
+    # Nothing lies below a port or an address, and "(10.0.0.1" is how "(10.0.0.11)" begins.
+    whole = "/" in url.partition("://")[2] or not folder.endswith(",)/")
+    return folder if whole else folder.removesuffix(")/")
