@@ -6,6 +6,7 @@ A copy holds the last commit without the free pages, however the file grows mean
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import threading
@@ -31,12 +32,15 @@ from budgetfrontier.store.environment import (
 )
 
 PARTIAL = ".partial"
+MEMORY = "crawl"  # the folder in a frontier's in which a crawl keeps what it remembers besides: an LMDB file too
 _CHUNK = 1 << 20
 _AT_ONCE = 1 << 23  # bytes between two syncs: a crawl that goes on waits for the disk no longer than for these
 
 # Where LMDB 0.9 has them in its two meta pages, the first two of the file: their own number, and the transaction's.
 _NUMBER = Struct("=Q")
 _PAGE_NUMBER, _TRANSACTION = 0, 144
+
+log = logging.getLogger(__name__)
 
 
 def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | None = None) -> None:
@@ -68,6 +72,30 @@ def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | N
             if e.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
             raise
+
+
+def copy_memory(path: Path, folder: Path) -> None:
+    """Write the last commit of a crawl's memory, if the frontier at `path` has one, to the folder of a copy.
+
+    It is only a cache: one that cannot be read is left out. Raises StorageFull.
+    """
+    source, made = path / MEMORY, folder / MEMORY
+    if not (source / "data.mdb").is_file():
+        return
+    made.mkdir()
+    try:
+        check_files(source)
+        env = open_lmdb(source, readonly=True)
+        try:
+            copy(env, source, made)
+        finally:
+            env.close()
+        sync_folder(made)
+    except StorageFull:
+        raise
+    except (FrontierError, OSError) as e:
+        log.warning("%s is not in the copy: %s", source, e)
+        shutil.rmtree(made)
 
 
 @contextmanager
@@ -111,6 +139,7 @@ def appearing(path: Path) -> Iterator[Path]:
     lock = WriterLock(partial / "lock")
     try:
         (partial / "data.mdb").unlink(missing_ok=True)  # of one who was killed
+        shutil.rmtree(partial / MEMORY, ignore_errors=True)
         yield partial
         sync_folder(partial)
         try:

@@ -23,7 +23,7 @@ from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, snapshot
 from budgetfrontier.store.check import check
-from budgetfrontier.store.copying import appearing, copy
+from budgetfrontier.store.copying import appearing, copy, copy_memory
 from budgetfrontier.store.environment import Environment, check_files, explain, lock_holder, opened_here
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.shared import Shared
@@ -230,6 +230,7 @@ class Reader:
         """
         with appearing(Path(path)) as folder, self.transaction():
             copy(self._source().env, self.path, folder, max_growth=max_growth)
+            copy_memory(self.path, folder)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier. O(everything)."""

@@ -9,16 +9,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import lmdb
 import pytest
 
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.crawl import memory
 from budgetfrontier.crawl.memory import KEPT, Memory, Original, StoredRobots
 from budgetfrontier.errors import FrontierLocked, StorageFull
+from budgetfrontier.store.copying import MEMORY, compact
+from budgetfrontier.store.repair import repair
 
 SITE = "https://example.org:8443"
 RULES = StoredRobots(200, 86400.0, b"User-agent: *\nDisallow: /private\n")
@@ -221,4 +224,54 @@ def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) ->
         Memory(small_disk / "other")
     filler.unlink()
     with Memory(small_disk / "crawl") as made:
+        assert made.robots(SITE) == RULES
+
+
+# -- What the frontier's commands make of the folder in it
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[tuple[Path, Memory]]:
+    """A job with a memory, and that memory, open."""
+    with Frontier.open(tmp_path / "job" / "frontier"), Memory(tmp_path / "job" / "frontier" / MEMORY) as made:
+        made.put_robots(SITE, RULES, now=0.0)
+        made.commit()
+        made.put_robots("http://uncommitted.test", RULES, now=0.0)
+        yield tmp_path / "job", made
+
+
+def test_a_backup_of_a_running_crawl_holds_its_memory(job: tuple[Path, Memory], tmp_path: Path) -> None:
+    partial = tmp_path / "backup" / "frontier.partial" / MEMORY
+    partial.mkdir(parents=True)
+    (partial / "data.mdb").write_text("half of one that was killed")
+    command = [sys.executable, "-m", "budgetfrontier", "backup", str(job[0]), str(tmp_path / "backup")]
+    done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
+    assert done.stderr == ""
+    with Memory(tmp_path / "backup" / "frontier" / MEMORY) as copied:
+        assert copied.robots(SITE) == RULES
+        assert copied.robots("http://uncommitted.test") is None
+
+
+def test_a_backup_does_without_a_damaged_memory(
+    job: tuple[Path, Memory], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job[1].close()
+    os.truncate(job[0] / "frontier" / MEMORY / "data.mdb", 12288)
+    with Reader(job[0] / "frontier") as reader:
+        reader.backup(tmp_path / "copy")
+    assert "crawl is not in the copy" in caplog.text
+    assert [item.name for item in (tmp_path / "copy").iterdir() if item.name != "lock"] == ["data.mdb"]
+
+
+@pytest.mark.parametrize("care", [compact, repair])
+def test_the_memory_stays_while_the_frontier_is_cared_for(tmp_path: Path, care: Callable[[Path], object]) -> None:
+    path = tmp_path / "frontier"
+    with Frontier.open(path) as frontier:
+        frontier.schedule("http://a.test/")
+    with Memory(path / MEMORY) as made:
+        made.put_robots(SITE, RULES, now=0.0)
+        made.commit()
+    care(path)
+    with Frontier.open(path) as frontier, Memory(path / MEMORY) as made:
+        frontier.check()
         assert made.robots(SITE) == RULES
