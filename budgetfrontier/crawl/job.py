@@ -23,7 +23,8 @@ from budgetfrontier import plugins, uris
 from budgetfrontier.crawl.fetch.answer import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.links import html as links
-from budgetfrontier.crawl.outputs.logs import Logs
+from budgetfrontier.crawl.memory import Memory
+from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
 from budgetfrontier.crawl.scope import Scope, redirected_seed
@@ -104,9 +105,15 @@ class Job:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (
             Frontier.open(self._folder / "frontier", self._settings, hooks=[self]) as self._frontier,
-            Logs(self._folder / "logs", self._settings.output) as self._logs,
+            Memory(self._folder / "frontier" / "crawl") as self._memory,
+            Outputs(self._folder, self._settings, memory=self._memory) as self._logs,
         ):
             return asyncio.run(self._main())
+
+    def on_commit(self, frontier: Frontier) -> None:
+        """Hook: what the frontier is about to call done is on disk first."""
+        self._logs.sync()
+        self._memory.commit()
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
         """Hook: a robots.txt that was tried often enough is not waited for any longer."""
@@ -146,8 +153,6 @@ class Job:
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
             say(f"{tally.invalid} seeds are no http or https URLs ({reasons})")
-        if self._settings.output.warc:
-            say("output.warc: this version writes no WARC files; everything else is written")
         self._finished = before.succeeded + before.failed
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from budgetfrontier import Settings
 from budgetfrontier.crawl.fetch.answer import CONNECT_FAILED, ROBOTS_PRECLUDED, Answer
-from budgetfrontier.crawl.outputs.logs import Logs, crawl_line
+from budgetfrontier.crawl.memory import Original
+from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.outputs.logs import crawl_line
 from budgetfrontier.model import CrawlUri, Lease, Outcome
-from budgetfrontier.settings.schema import OutputSettings
 
 NOW = datetime(2026, 11, 20, 22, 0, 1, 5000, tzinfo=UTC)
 STARTED = datetime(2026, 11, 20, 22, 0, 0, 250_000, tzinfo=UTC).timestamp()
@@ -28,7 +31,7 @@ def line(answer: Answer, *, of: Lease | None = None, digest: str = "") -> list[s
 
 def test_columns() -> None:
     headers = {"Content-Type": "text/html; charset=utf-8"}
-    answer = Answer(status=200, headers=headers, body=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
+    answer = Answer(status=200, headers=headers, raw=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
     assert line(answer, of=lease(attempt=2, source="list one"), digest="sha1:X") == [
         "2026-11-20T22:00:01.005Z",
         "200",
@@ -56,24 +59,43 @@ def test_no_header_adds_a_column_or_a_line() -> None:
     assert len(fields) == 12 and fields[6] == "a_b_c" and fields[11] == "x_y_z"
 
 
+class Nothing:
+    """Memory of a crawl that wrote nothing yet."""
+
+    def original(self, digest: bytes) -> Original | None:
+        return None
+
+    def put_original(self, digest: bytes, original: Original) -> None:
+        pass
+
+
+def job(folder: Path, **output: Any) -> Outputs:
+    return Outputs(folder, Settings.from_dict({"output": output}), memory=Nothing())
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(row) for row in path.read_text().splitlines()]
+
+
 def test_files(tmp_path: Path) -> None:
-    settings = OutputSettings(links="jsonl")
     hostile = {"Content-Type": "text/\udcff", "Location": "/\udc80"}
     for _ in range(2):  # a second run appends
-        with Logs(tmp_path / "logs", settings) as logs:
-            logs.write(lease(), Answer(status=301, headers=hostile, body=b"x"), Outcome.SUCCESS, slot=1)
-            logs.write(lease(), Answer(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
-            logs.write_links("https://example.org/a", [("https://example.org/b", "E")])
-    assert len((tmp_path / "logs/crawl.log").read_text().splitlines()) == 4
-    rows = [json.loads(row) for row in (tmp_path / "logs/pages.jsonl").read_text().splitlines()]
-    assert len(rows) == 2
-    assert rows[0]["url"] == "https://example.org/a" and rows[0]["location"] == "/\\udc80" and rows[0]["cost"] == 2
-    assert rows[0]["digest"] == "sha1:CH3K3DWFFIUYJK5K7V6DWULFAN4FYIDS"
-    links = [json.loads(row) for row in (tmp_path / "logs/links.jsonl").read_text().splitlines()]
-    assert links == [{"from": "https://example.org/a", "to": "https://example.org/b", "hop": "E"}] * 2
+        with job(tmp_path, links="jsonl") as outputs:
+            outputs.write(lease(), Answer(status=301, headers=hostile, body=b"xy", raw=b"x"), Outcome.SUCCESS, slot=1)
+            outputs.write(lease(), Answer(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
+            outputs.write_links("https://example.org/a", [("https://example.org/b", "E")])
+    logs = tmp_path / "logs"
+    assert len((logs / "crawl.log").read_text().splitlines()) == 4
+    pages = rows(logs / "pages.jsonl")
+    assert len(pages) == 2
+    assert pages[0]["url"] == "https://example.org/a" and pages[0]["location"] == "/\\udc80" and pages[0]["cost"] == 2
+    assert pages[0]["size"] == 2 and pages[0]["digest"] == "sha1:CH3K3DWFFIUYJK5K7V6DWULFAN4FYIDS"
+    assert (
+        rows(logs / "links.jsonl") == [{"from": "https://example.org/a", "to": "https://example.org/b", "hop": "E"}] * 2
+    )
 
 
 def test_files_that_are_not_wanted_are_not_made(tmp_path: Path) -> None:
-    with Logs(tmp_path, OutputSettings(pages="none")):
+    with job(tmp_path, pages="none", statistics=0):
         pass
-    assert [path.name for path in tmp_path.iterdir()] == ["crawl.log"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["logs", "crawl.log"]
