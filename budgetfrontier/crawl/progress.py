@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import QueueState, Summary
+from budgetfrontier.reports.figures import clean, percent
 
 LIVE_EVERY = 0.5
 LINE_EVERY = 10.0
+RATE_OVER = 30.0
+"""Seconds over which rates "now" are taken, so that they do not jump."""
+
+log = logging.getLogger(__name__)
+
+
+class _Sample(NamedTuple):
+    """What was counted at a time; `used` is what the limits had used."""
+
+    time: float
+    fetched: int
+    size: int
+    used: dict[str, float]
 
 
 class Progress:
-    """Shows progress on a console; `every` is the seconds between plain lines. Use with `with`."""
+    """Shows progress on a console; `every` is the seconds between plain lines. Use with `with`.
 
-    def __init__(self, *, console: Console | None = None, every: float = LINE_EVERY) -> None:
+    A terminal that can move its cursor gets a live table, anything else lines of `key value` pairs. While it is
+    entered, what `logging` warns of is printed through it, unless the program has set logging up itself. Nothing that
+    is printed holds control characters, whoever wrote it. `fetched` and `bytes` are what was counted in this run.
+    """
+
+    def __init__(
+        self,
+        *,
+        console: Console | None = None,
+        every: float = LINE_EVERY,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        terminal = self._console.is_terminal
-        self._live = Live(console=self._console, auto_refresh=False, transient=True) if terminal else None
+        movable = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if movable else None
         self._every = LIVE_EVERY if self._live else every
-        self._begin = self._last = time.monotonic()
-        self._fetched = self._fetched_before = 0
-        self._bytes = 0
+        self._now = now
+        self._begin = self._last = now()
+        self.fetched = self.bytes = 0
+        self._samples = deque([_Sample(self._begin, 0, 0, {})])
+        self._handler: _Printed | None = None
 
     def __enter__(self) -> Self:
+        if not log.hasHandlers():
+            self._handler = _Printed(self)
+            logging.getLogger().addHandler(self._handler)
         if self._live:
             self._live.start()
         return self
@@ -38,75 +73,160 @@ class Progress:
     ) -> None:
         if self._live:
             self._live.stop()
+        if self._handler:
+            logging.getLogger().removeHandler(self._handler)
+            self._handler = None
 
     @property
     def due(self) -> bool:
         """Whether it is time to `show` again."""
-        return time.monotonic() - self._last >= self._every
+        return self._now() - self._last >= self._every
 
     @property
     def elapsed(self) -> float:
         """Seconds since the run began."""
-        return time.monotonic() - self._begin
+        return self._now() - self._begin
 
     def count(self, size: int) -> None:
         """Take in one fetch of `size` bytes."""
-        self._fetched += 1
-        self._bytes += size
+        self.fetched += 1
+        self.bytes += size
 
     def say(self, message: str) -> None:
         """Print one line about what just happened."""
-        self._console.print(message, markup=False)
+        self._console.print(Text(clean(message)), soft_wrap=True)
 
-    def show(self, summary: Summary, *, in_flight: int) -> None:
-        """Show the state of the crawl: rates, queues by state, spend."""
-        now = time.monotonic()
-        rate = (self._fetched - self._fetched_before) / max(now - self._last, 1e-9)
-        self._last, self._fetched_before = now, self._fetched
+    def warn(self, message: str) -> None:
+        """Print a warning, and log it where somebody listens."""
+        self.say(f"warning: {message}")
+        if not self._handler and log.hasHandlers():  # else logging would print it once more
+            log.warning("%s", message)
+
+    def show(self, summary: Summary, *, in_flight: int, limits: Sequence[Limit] = ()) -> None:
+        """Show the state of the crawl: rates, queues by state, spend, and how far the limits are. O(1)."""
+        self._last = self._now()
+        sample = _Sample(self._last, self.fetched, self.bytes, {limit.name: limit.used for limit in limits})
+        samples = self._samples
+        samples.append(sample)
+        while len(samples) > 2 and samples[1].time <= sample.time - RATE_OVER:
+            samples.popleft()
         if self._live:
-            self._live.update(self._table(summary, rate, in_flight), refresh=True)
+            self._live.update(self._table(summary, in_flight, limits), refresh=True)
         else:
-            self.say(self.line(summary, rate=rate, in_flight=in_flight))
+            pairs = self._pairs(summary, in_flight, limits)
+            self.say("progress " + " ".join(f"{key} {value}" for key, value in pairs))
 
-    def line(self, summary: Summary, *, rate: float, in_flight: int) -> str:
-        """Return the plain form: one line of words and figures."""
-        return (
-            f"{clock(self.elapsed)} {summary.state.lower()}: {self._fetched} fetched "
-            f"({rate:.1f}/s, {size(self._bytes)}), {in_flight} in flight, {backlog(summary)}, "
-            f"spend {summary.expenditure}; queues: {queues(summary)}"
-        )
+    # Figures
 
-    def _table(self, summary: Summary, rate: float, in_flight: int) -> Table:
+    @property
+    def _rate(self) -> float:
+        first, last = self._samples[0], self._samples[-1]
+        return (last.fetched - first.fetched) / max(last.time - first.time, 1e-9)
+
+    @property
+    def _average(self) -> float:
+        return self.fetched / max(self.elapsed, 1e-9)
+
+    def _left(self, limit: Limit) -> float | None:
+        """Seconds until a limit is reached if all goes on as it went of late; None if it never is, or nobody knows."""
+        last = self._samples[-1]
+        first = next(sample for sample in self._samples if limit.name in sample.used)
+        used, seconds = limit.used - first.used[limit.name], last.time - first.time
+        if used <= 0 or seconds <= 0:
+            return None
+        return max(limit.most - limit.used, 0.0) * seconds / used
+
+    # Forms
+
+    def _pairs(self, summary: Summary, in_flight: int, limits: Sequence[Limit]) -> Iterator[tuple[str, object]]:
+        """The plain form: keys and values, neither with spaces; times in seconds, sizes in bytes."""
+        yield "state", summary.state.value
+        yield "elapsed", f"{self.elapsed:.0f}"
+        yield "fetched", self.fetched
+        yield "rate", f"{self._rate:.1f}"
+        yield "average", f"{self._average:.1f}"
+        yield "bytes", self.bytes
+        yield "in_flight", in_flight
+        for name in ("queued", "future", "dead", "seen", "succeeded", "failed", "retried", "disregarded"):
+            yield name, summary[name]
+        yield "spend", summary.expenditure
+        for state in QueueState:
+            yield f"{state.lower()}_queues", summary.queues.get(state, 0)
+        for limit in limits:
+            yield f"{limit.name}_used", f"{limit.used:.0f}"
+            yield limit.name, f"{limit.most:.0f}"
+            if (left := self._left(limit)) is not None:
+                yield f"{limit.name}_left", f"{left:.0f}"
+
+    def _table(self, summary: Summary, in_flight: int, limits: Sequence[Limit]) -> Table:
         table = Table.grid(padding=(0, 2))
-        average = self._fetched / max(self.elapsed, 1e-9)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
         for name, words in (
-            ("crawl", f"{summary.state.lower()} for {clock(self.elapsed)}, {in_flight} in flight"),
-            ("fetched", f"{self._fetched}  ({rate:.1f}/s now, {average:.1f}/s on average, {size(self._bytes)})"),
-            ("URIs", f"{backlog(summary)}, {summary.seen} seen"),
+            ("crawl", f"{standing(summary)} for {clock(self.elapsed)}, {in_flight:,} in flight"),
             (
-                "spend",
-                f"{summary.expenditure}: {ends(summary)}",
+                "fetched",
+                f"{self.fetched:,} ({self._rate:.1f}/s now, {self._average:.1f}/s on average), {size(self.bytes)}",
             ),
+            ("URIs", f"{backlog(summary)}, {summary.seen:,} seen"),
+            ("spend", f"{summary.expenditure:,}: {ends(summary)}"),
             ("queues", queues(summary)),
+            *((limit.name, self._limit(limit)) for limit in limits),
         ):
-            table.add_row(name, words)
+            table.add_row(name, Text(words))  # no markup in it
         return table
+
+    def _limit(self, limit: Limit) -> str:
+        left = self._left(limit)
+        when = "" if left is None else f", about {clock(left)} left at this rate"
+        share = percent(min(limit.used / limit.most, 1.0))
+        return f"{share} ({amount(limit.name, limit.used)} of {amount(limit.name, limit.most)}){when}"
+
+
+class _Printed(logging.Handler):
+    """Prints warnings above the live table, a line for each line."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(logging.WARNING)
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            for line in f"{record.levelname.lower()}: {self.format(record)}".splitlines():
+                self._progress.say(line)
+        except Exception:
+            self.handleError(record)
+
+
+def standing(summary: Summary) -> str:
+    """Return the state of the crawl, and why it is paused where it is."""
+    why = clean(summary.pause_reason or "")
+    return summary.state.lower() + (f" ({why})" if why else "")
 
 
 def queues(summary: Summary) -> str:
     """Return how many queues are in each state: "3 ready, 1 retired"."""
     counts = ((state, summary.queues.get(state, 0)) for state in QueueState)
-    return ", ".join(f"{count} {state.lower().replace('_', '-')}" for state, count in counts if count) or "none"
+    return ", ".join(f"{count:,} {state.lower().replace('_', '-')}" for state, count in counts if count) or "none"
 
 
 def backlog(summary: Summary) -> str:
     """Return how many URIs wait, and how many were given up."""
-    return f"{summary.queued} queued, {summary.future} for later, {summary.dead} dead"
+    return f"{summary.queued:,} queued, {summary.future:,} for later, {summary.dead:,} dead"
 
 
 def ends(summary: Summary) -> str:
     """Return how the attempts ended."""
-    return f"{summary.succeeded} good, {summary.failed} failed, {summary.retried} retried"
+    return f"{summary.succeeded:,} good, {summary.failed:,} failed, {summary.retried:,} retried"
+
+
+def amount(name: str, used: float) -> str:
+    """Return what is used of a limit, in the units of its name.
+
+    >>> amount("max_uris", 1234), amount("max_time", 61), amount("max_bytes", 2048)
+    ('1,234', '0:01:01', '2.0 KiB')
+    """
+    return {"max_time": clock, "max_bytes": size}.get(name, "{:,.0f}".format)(used)
 
 
 def clock(seconds: float) -> str:

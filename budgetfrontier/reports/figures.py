@@ -222,7 +222,8 @@ def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
     if queue.by_name or not options:
-        return shlex.join(("budgetfrontier", "unretire", job, queue.queue))
+        dashes = ("--",) if queue.queue.startswith("-") else ()  # a host's name may begin so, and is no option
+        return shlex.join(("budgetfrontier", "unretire", job, *dashes, queue.queue))
     return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))
 
 

@@ -298,10 +298,10 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a crawl stops by itself, whatever is left."""
+    """When a crawl stops by itself, whatever is left. All its runs count together; raise a limit to go on."""
 
     max_uris: Annotated[int, About("stop after this many URIs; 0 for no limit", COUNT)] = 0
-    max_time: Annotated[float, About("stop after this long; 0 for no limit", DURATION)] = 0.0
+    max_time: Annotated[float, About("stop after running this long, pauses left out; 0 for no limit", DURATION)] = 0.0
     max_bytes: Annotated[int, About("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
 
 

@@ -1,0 +1,118 @@
+"""What is said when a run of a crawl ends: why, how the crawl stands, where its outputs are, what goes on with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from budgetfrontier.crawl.limits import Limit
+from budgetfrontier.crawl.progress import amount, backlog, ends, queues, size
+from budgetfrontier.model import CrawlState
+from budgetfrontier.reports.figures import Overview, Spend, counted, revival_command
+from budgetfrontier.settings import Settings
+from budgetfrontier.store.snapshot import Report
+
+LISTED = 10
+"""Retired queues that are named with the command that revives them."""
+
+OUTPUTS = ("warcs", "logs", "reports")
+
+
+class Stop(StrEnum):
+    """Why a run ended."""
+
+    NONE = "none"  # nothing is left that could be done
+    LIMIT = "limit"
+    INTERRUPTED = "interrupted"
+    FORCED = "forced"
+
+
+def ending(
+    report: Report,
+    overview: Overview,
+    *,
+    folder: Path,
+    settings: Settings,
+    stop: Stop = Stop.NONE,
+    limit: Limit | None = None,
+    command: str = "",
+) -> Iterator[str]:
+    """Yield the lines that tell how the crawl in the job `folder` stands, as of `report` and its `overview`.
+
+    `limit` is the one that is reached, if any; `command` is what was run, quoted for a shell. Reads the sizes of the
+    outputs. O(retired queues that are listed + files of the outputs).
+    """
+    summary, job = report.totals, str(folder)
+    spend = overview.spend()
+    retired = spend.stranding_count  # a queue whose last URI exceeded its budget is RETIRED too, and holds nothing back
+    again = "run the same command" + (f": {command}" if command else "")
+    if limit:
+        again = f"raise limits.{limit.name} (now {amount(limit.name, limit.most)}) and {again}"
+    paused = summary.state in (CrawlState.PAUSED, CrawlState.PAUSING)
+    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == "finish"
+    if done:
+        yield _over(report, spend)
+    elif stop is Stop.LIMIT and limit:
+        yield f"stopped: limits.{limit.name} is reached; {again}"
+    elif stop is Stop.FORCED:
+        yield f"stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, {again}"
+    else:
+        yield f"stopped: interrupted; to go on, {again}"
+    if paused and not done:
+        why = summary.pause_reason or "no reason given"
+        yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
+    yield f"  done: {ends(summary)}, {summary.disregarded:,} disregarded; spend {summary.expenditure:,}"
+    yield f"  left: {backlog(summary)}; queues: {queues(summary)}"
+    if summary.dead:
+        yield f"  the dead: {_shell('dead-letters', job)}"
+    for name in OUTPUTS:
+        if written := _written(folder / name):
+            yield f"  {written}"
+    if retired and summary.state is not CrawlState.TERMINATED:
+        yield from _revivals(spend, settings, job)
+        if done:
+            yield f"then {again}"
+    elif done and summary.state is not CrawlState.TERMINATED:
+        seed = _shell("import", job, "--seeds", "FILE")
+        yield f"to crawl more: add seeds ({seed}), and {again}"
+
+
+def _over(report: Report, spend: Spend) -> str:
+    """How a crawl ended that has nothing left to do."""
+    retired = spend.stranding_count
+    if report.state is CrawlState.PAUSED:
+        how = "paused at finish"
+        if not retired:
+            return f"{how}: everything is crawled"
+    else:
+        how = f"crawl {report.state.lower()}"
+        if not retired:
+            return how
+    verb = "is" if retired == 1 else "are"
+    return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
+
+
+def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
+    """The retired queues that hold most, each with the command that brings it back."""
+    replenish = settings.frontier.balance_replenish_amount
+    shown = spend.stranding[:LISTED]
+    yield "retired queues, and what revives them:"
+    for row in shown:
+        budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
+        how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
+        yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
+        yield f"    {revival_command(row, job, replenish=replenish)}"
+    if more := spend.stranding_count - len(shown):
+        yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
+
+
+def _written(folder: Path) -> str | None:
+    """What a folder of outputs holds, in files and bytes; None if there is nothing."""
+    files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return f"{folder}: {counted(len(files), 'file')}, {size(sum(files))}" if files else None
+
+
+def _shell(*words: str) -> str:
+    return shlex.join(("budgetfrontier", *words))
