@@ -36,12 +36,20 @@ def register(commands: Commands) -> None:
         commands,
         "import",
         import_,
-        "schedule URIs from a file",
-        more="One URL a line, or JSON lines with the fields of a CrawlUri. Into a running crawl too. "
-        "The scope is not asked: what is listed is scheduled.",
+        "add URIs or seeds to a crawl, running or stopped",
+        more="A file holds one URL a line, or JSON lines with the fields of a CrawlUri. "
+        "The scope is not asked: what is listed is crawled, and of its links what the crawl's scope takes. "
+        "Says how many were added, were seen before (duplicate), found no room (full) or are invalid, and why.",
     )
     add_job(parser)
-    parser.add_argument("file", metavar="FILE", help="the file, - for stdin")
+    parser.add_argument(
+        "sources", metavar="FILE_OR_URL", nargs="+", help="files, - for stdin, or the URLs themselves (http://...)"
+    )
+    parser.add_argument(
+        "--seeds", action="store_true",
+        help="they are seeds: they go before links, and seed-hosts and seed-domains take their hosts in for what is "
+        "found from them",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print what became of them")
     add_who(parser)
@@ -79,20 +87,30 @@ def register(commands: Commands) -> None:
 
 
 def import_(args: argparse.Namespace) -> None:
-    """Schedule what a file lists. A bad line spoils nothing: it is counted, and told with its number."""
+    """Schedule what is given. A bad line spoils nothing: it is counted, and told with its number."""
     from budgetfrontier.model import Tally
 
-    path, tally = common.frontier_path(args.job), Tally()
-    with _opened(args.file) as lines:
-        _schedule(args, path, _read(lines, args.file, tally, force=args.force), tally)
+    path, total = common.frontier_path(args.job), Tally()
+    for source in args.sources:
+        tally = Tally()
+        is_url = source.lower().startswith(("http://", "https://"))
+        with _opened(source) if not is_url else contextlib.nullcontext([source.encode(errors="surrogateescape")]) as lines:
+            _schedule(args, path, _read(lines, source, tally, force=args.force, seeds=args.seeds), tally)
+        if is_url and not tally.invalid:  # that one was told of
+            note(f"{source}: {'added' if tally.added else 'duplicate' if tally.duplicate else 'full'}")
+        total.add(tally)
     if args.format == "json":
-        print(json.dumps({name: getattr(tally, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}))
+        print(json.dumps({name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}))
     else:
-        why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(tally.reasons.items()))
+        why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
         print(
-            f"added {tally.added:,}, duplicate {tally.duplicate:,}, full {tally.full:,}, invalid {tally.invalid:,}"
+            f"added {total.added:,}, duplicate {total.duplicate:,}, full {total.full:,}, invalid {total.invalid:,}"
             + (f" ({why})" if why else "")
         )
+    if args.seeds and total.duplicate and not args.force:
+        note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
+    if total.added:
+        common.note_if_stopped(args)
 
 
 def _schedule(args: argparse.Namespace, path: Path, uris: Iterator[CrawlUri], tally: Tally) -> None:
@@ -125,11 +143,14 @@ def _chunks(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield chunk
 
 
-def _read(lines: IO[bytes], name: str, tally: Tally, *, force: bool) -> Iterator[CrawlUri]:
+def _read(lines: Iterable[bytes], name: str, tally: Tally, *, force: bool, seeds: bool) -> Iterator[CrawlUri]:
     """The URIs of a file; lines that are none are told on stderr and counted as invalid."""
     import msgspec
 
+    from budgetfrontier import uris
+    from budgetfrontier.errors import InvalidUrl
     from budgetfrontier.model import CrawlUri
+    from budgetfrontier.reports.figures import clean
 
     for number, raw in enumerate(lines, 1):
         line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
@@ -137,15 +158,32 @@ def _read(lines: IO[bytes], name: str, tally: Tally, *, force: bool) -> Iterator
             continue
         try:
             uri = _from_json(line) if line.startswith(b"{") else CrawlUri(line.decode())
+            href = uris.parse(uri.url)
+            if seeds:
+                _make_seed(uri, href)
         except UnicodeDecodeError as error:
-            tally.refuse("encoding")
-            note(f"{name}:{number}: not UTF-8 ({error.reason})")
+            reason, why = "encoding", f"not UTF-8 ({error.reason})"
+        except InvalidUrl as error:
+            reason, why = error.reason, f"no http or https URL ({error})"
         except (msgspec.MsgspecError, ValueError) as error:
-            tally.refuse("json")
-            note(f"{name}:{number}: {error}")
+            reason, why = "json", str(error)
         else:
             uri.force = uri.force or force
             yield uri
+            continue
+        tally.refuse(reason)
+        note(clean(f"{name}:{number}: {why}"))
+
+
+def _make_seed(uri: CrawlUri, href: str) -> None:
+    """Let a URI count as a seed: the scope looks for the one it descends from in `meta`."""
+    from budgetfrontier.model import Directive
+
+    if not isinstance(uri.meta, dict | None):
+        raise ValueError("the meta of a seed is an object")
+    uri.meta = {**(uri.meta or {}), "seed": href}
+    uri.directive = min(uri.directive, Directive.MEDIUM)
+    uri.hops = ""
 
 
 def _from_json(line: bytes) -> CrawlUri:

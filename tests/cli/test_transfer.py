@@ -85,6 +85,75 @@ def test_import_of_large_uris(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert cli("import", job, listed).out == "added 40, duplicate 0, full 0, invalid 0\n"
 
 
+def test_import_says_what_is_wrong_with_each_line(job: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("example.org\nmailto:a@b.c\nhttp://[/\nhttp://a.test:99999/\nhttp://new.test/\n")
+    answer = cli("import", job, listed)
+    assert answer.out == "added 1, duplicate 0, full 0, invalid 4 (host 1, port 1, scheme 2)\n"
+    told = [line for line in answer.err.splitlines() if line.startswith(str(listed))]
+    assert told[:2] == [
+        f"{listed}:1: no http or https URL (scheme: none)",
+        f"{listed}:2: no http or https URL (scheme: mailto:)",
+    ]
+    assert [line.removeprefix(f"{listed}:")[0] for line in told] == ["1", "2", "3", "4"]
+
+
+def test_import_of_urls_and_files_together(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    listed = tmp_path / "urls.txt"
+    listed.write_text("http://new.test/b\n")
+    answer = cli(
+        "import", job, "http://new.test/a", listed, "HTTPS://new.test/c", "http://gone.test/", "http://\udcff[/"
+    )
+    assert answer.code == 0
+    assert answer.out.startswith("added 3, duplicate 1, full 0, invalid 1 (")
+    lines = answer.err.splitlines()
+    assert lines[:3] == ["http://new.test/a: added", "HTTPS://new.test/c: added", "http://gone.test/: duplicate"]
+    assert [uri.url for uri in pending(job, "new.test")] == [
+        "http://new.test/a",
+        "http://new.test/b",
+        "https://new.test/c",
+    ]
+
+
+def test_import_of_seeds(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    cli("import", job, "http://new.test/link")
+    listed = tmp_path / "seeds.jsonl"
+    lines = [
+        {"url": "http://new.test/2", "meta": {"mine": 1}, "hops": "LL", "priority": 3},
+        {"url": "http://new.test/3", "meta": [1]},
+        {"url": "http://new.test/4", "directive": "HIGH"},
+    ]
+    listed.write_text("HTTP://new.test:80/1#top\nhttp://gone.test/\n" + "\n".join(map(json.dumps, lines)))
+    answer = cli("import", job, listed, "--seeds")
+    assert answer.out == "added 3, duplicate 1, full 0, invalid 1 (json 1)\n"
+    assert f"{listed}:4: the meta of a seed is an object" in answer.err
+    assert "duplicates were seen before and do not become seeds; --force" in answer.err
+    seeds = [(uri.url, uri.directive, uri.meta, uri.hops) for uri in pending(job, "new.test")]
+    assert seeds == [
+        ("http://new.test/4", Directive.HIGH, {"seed": "http://new.test/4"}, ""),
+        ("http://new.test/2", Directive.MEDIUM, {"mine": 1, "seed": "http://new.test/2"}, ""),
+        ("http://new.test/1", Directive.MEDIUM, {"seed": "http://new.test/1"}, ""),
+        ("http://new.test/link", Directive.NORMAL, None, ""),
+    ]
+    answer = cli("import", job, "http://gone.test/", "--seeds", "--force")
+    assert answer.err.startswith("http://gone.test/: added\n") and "duplicates" not in answer.err
+    assert [uri.meta for uri in pending(job, "gone.test")] == [{"seed": "http://gone.test/"}]
+
+
+def test_import_into_a_crawl_that_nobody_runs_tells_how_to_go_on(stopped: Path, cli: Cli) -> None:
+    answer = cli("import", stopped, "http://new.test/")
+    assert answer.err.splitlines()[1] == (
+        f"no process runs this crawl; to go on: budgetfrontier crawl CONFIG --job {stopped}"
+    )
+    assert cli("import", stopped, "http://new.test/").err == "http://new.test/: duplicate\n"
+
+
+def test_import_into_a_running_crawl_tells_no_more(running: Path, cli: Cli) -> None:
+    assert cli("import", running, "http://new.test/").err == "http://new.test/: added\n"
+
+
 def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:
     answer = cli("import", job, "/no/such/file")
     assert (answer.code, answer.out) == (1, "")
