@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -12,6 +15,8 @@ from budgetfrontier.model import Outcome
 # Heritrix's codes for what is no HTTP answer: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
 ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
+PRIVATE_ADDRESS = -5001
+"""Heritrix's "blocked from fetch by user setting": the host is at an address that `fetch.allow_private` forbids."""
 
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -22,7 +27,10 @@ class Answer(msgspec.Struct, kw_only=True):
     """What a fetch gave: an HTTP answer, or a negative status and a reason.
 
     `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc
-    (cut at `max_body`), timeTrunc (cut at `timeout`).
+    (cut at `max_body` or `max_expansion`), timeTrunc (cut at `timeout` or for `min_speed`), headerTrunc (given up at
+    `max_header`), midFetchAbort (not wanted once the header was in); and three of our own: connTrunc (the server closed
+    the connection before the end that it had announced), badEncoding (compressed data that is damaged or incomplete),
+    unknownEncoding (kept as it was sent). With any of them, `reason` says more.
     """
 
     status: int
@@ -67,9 +75,21 @@ class Answer(msgspec.Struct, kw_only=True):
             return Outcome.RETRY
         return Outcome.SUCCESS if self.status > 0 else Outcome.FAILURE
 
+    def digest(self) -> bytes:
+        """Return the SHA-1 of the body as it was sent (20 bytes); b"" if there is none."""
+        return hashlib.sha1(self.raw, usedforsecurity=False).digest() if self.raw else b""
+
     @property
     def retry_after(self) -> float | None:
-        """The seconds that a 429 or 503 asks for, at most a day."""
+        """The seconds that a 429 or 503 asks for, as a number or an HTTP date (RFC 9110, 10.2.3); at most a day."""
         value = self.headers.get("Retry-After", "").strip()
-        asked = self.status in _RETRIED and value.isascii() and value.isdigit()
-        return float(min(int(value[:9]), _LONGEST_WAIT)) if asked else None
+        if self.status not in _RETRIED or not value:
+            return None
+        if value.isascii() and value.isdigit():
+            return float(min(int(value[:9]), _LONGEST_WAIT))
+        try:
+            date = parsedate_to_datetime(value)
+            until = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+        return min(max(until - self.started - (self.seconds or 0.0), 0.0), float(_LONGEST_WAIT))
