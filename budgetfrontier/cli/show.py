@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
@@ -169,11 +170,12 @@ def queue(args: argparse.Namespace) -> None:
 
 def explain(args: argparse.Namespace) -> None:
     """The chain of reasons."""
+    from budgetfrontier.crawl.lastword import last_word
     from budgetfrontier.reports.explain import explain as explained
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
-        answer = explained(reader, args.target, job=str(args.job))
+        answer = explained(reader, args.target, job=str(args.job), scope=partial(last_word, reader.settings))
     if args.format == "json":
         json.dump(answer.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")

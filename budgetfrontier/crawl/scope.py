@@ -19,18 +19,25 @@ _LONGEST_PLACE = 1024  # characters of what is cached: userinfo and seeds may be
 
 
 class Verdict(NamedTuple):
-    """Whether a URI is in scope, and the rule that had the last word."""
+    """Whether a URI is in scope, and the rule that had the last word.
+
+    `rule` is "seed-hosts", "reject ext:zip", "rules[1] accept all" and so on, or, where no rule was asked or fits, one
+    of "seed", "prerequisite", "redirected seed", "max_hops", "not accepted".
+    """
 
     accepted: bool
     rule: str
 
     def __str__(self) -> str:
-        return f"accepted by {self.rule}" if self.accepted else f"out of scope: {self.rule}"
+        if not self.accepted:
+            return f"out of scope: {self.rule}"
+        return f"accepted {'as a' if self in _BY_NATURE else 'by'} {self.rule}"
 
 
-_SEED = Verdict(True, "being a seed")
-_PREREQUISITE = Verdict(True, "being a prerequisite")
-_REDIRECTED_SEED = Verdict(True, "being where a seed redirects to")
+_SEED = Verdict(True, "seed")
+_PREREQUISITE = Verdict(True, "prerequisite")
+_REDIRECTED_SEED = Verdict(True, "redirected seed")
+_BY_NATURE = (_SEED, _PREREQUISITE, _REDIRECTED_SEED)
 _TOO_FAR = Verdict(False, "max_hops")
 _NONE_FITS = Verdict(False, "not accepted")
 

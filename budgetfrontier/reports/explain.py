@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.engine.queue import over_total
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
@@ -19,6 +20,7 @@ from budgetfrontier.reports.figures import clean, duration, session, start_comma
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
+    from budgetfrontier.model import CrawlUri
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.snapshot import PendingUri
 
@@ -45,15 +47,31 @@ class Reason:
     command: str | None = None
 
 
+class LastWord(NamedTuple):
+    """What a crawl's scope says of a URL: whether it is in (None: it cannot be told), in words, and by which rule."""
+
+    accepted: bool | None
+    text: str
+    rule: str | None = None
+
+
+ScopeOf = Callable[[str, "CrawlUri | None"], LastWord | None]
+"""Asked with a href, and with its record where the frontier has one; None where there is no scope."""
+
+
 @dataclass(slots=True)
 class Explanation:
-    """The answer to `explain`. `when` is the earliest time (epoch seconds) if one is known."""
+    """The answer to `explain`. `when` is the earliest time (epoch seconds) if one is known.
+
+    `scope` holds `accepted` (None if it cannot be told) and `rule`, for a URL of a crawl that has a scope.
+    """
 
     target: str
     kind: str
     queue: str | None = None
     verdict: Verdict = Verdict.NOW
     when: float | None = None
+    scope: dict[str, Any] | None = None
     reasons: list[Reason] = field(default_factory=list)
 
     def add(
@@ -94,12 +112,16 @@ class Explanation:
         return "\n".join((*lines, f"When: {when}.", ""))
 
 
-def explain(reader: Reader, target: str, *, job: str, now: float | None = None) -> Explanation:
+def explain(
+    reader: Reader, target: str, *, job: str, now: float | None = None, scope: ScopeOf | None = None
+) -> Explanation:
     """Say why `target`, a queue key or else a URL, is not being crawled. `job` is what the commands given name.
+
+    `scope` tells what the crawl's scope says of it.
 
     Cost: a pass over the queues that come before to tell a queue's turn, and what `Reader.find` costs for a URL.
     """
-    return _Explainer(reader, job, time.time() if now is None else now).explain(target)
+    return _Explainer(reader, job, time.time() if now is None else now, scope).explain(target)
 
 
 def nearest(reader: Reader, key: str) -> str | None:
@@ -115,10 +137,11 @@ def nearest(reader: Reader, key: str) -> str | None:
 
 
 class _Explainer:
-    def __init__(self, reader: Reader, job: str, now: float) -> None:
+    def __init__(self, reader: Reader, job: str, now: float, scope: ScopeOf | None) -> None:
         self._reader = reader
         self._job = job
         self._now = now
+        self._scope = scope
 
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target)
@@ -148,6 +171,7 @@ class _Explainer:
         answer.queue = found["queue"]
         pending: PendingUri | None = found["pending"]
         queue = None if pending is None else self._reader.queue(pending.queue)
+        self._explain_scope(answer, found)
         if pending is None or queue is None:
             self._explain_gone(answer, found)
             return
@@ -170,6 +194,23 @@ class _Explainer:
             self._explain_budget_ahead(answer, queue, pending)
         self._explain_queue(answer, queue)
         self._explain_crawl(answer)
+
+    def _explain_scope(self, answer: Explanation, found: dict[str, Any]) -> None:
+        """What the scope says of it; of what is pending, it is asked once more before the fetch."""
+        pending = found["pending"]
+        record = pending or found["dead"]
+        word = self._scope and self._scope(found["url"], record and record.uri)
+        if not word:
+            return
+        answer.scope = {"accepted": word.accepted, "rule": word.rule}
+        if word.accepted is not False:
+            answer.add("in-scope" if word.accepted else "scope-unknown", f"Scope: {word.text}.")
+            return
+        text = f"{word.text[0].upper()}{word.text[1:]}."
+        if pending and not pending.leased:
+            answer.add("out-of-scope", f"{text} It will be disregarded when its turn comes.", verdict=Verdict.NEVER)
+        else:
+            answer.add("out-of-scope", text)
 
     def _explain_lease(self, answer: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
@@ -197,10 +238,11 @@ class _Explainer:
                 command=f"echo {shlex.quote(url)} | {self._command('import', '-', '--force')}",
             )
             return
+        kept_out = "" if answer.scope and answer.scope["accepted"] else "the scope kept it out, "
         answer.add(
             "never-scheduled",
-            "It was never scheduled: no page that was fetched links to it, the scope kept it out, or the frontier or "
-            "its queue was full.",
+            f"It was never scheduled: no page that was fetched links to it, {kept_out}or the frontier or its queue was "
+            "full.",
             verdict=Verdict.BLOCKED,
             command=f"echo {shlex.quote(url)} | {self._command('import', '-')}",
         )

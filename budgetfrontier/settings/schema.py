@@ -74,9 +74,11 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     accept: Annotated[
         tuple[str, ...],
-        About("rules that let a URI in: seed-hosts, seed-domains, all, domain:, host:, surt:, regex:", "rules"),
+        About("rules that let a URI in, such as seed-hosts, seed-domains, domain:example.org, embeds", "rules"),
     ] = ("seed-hosts",)
-    reject: Annotated[tuple[str, ...], About("rules that keep a URI out; they win over accept", "rules")] = ()
+    reject: Annotated[
+        tuple[str, ...], About("rules that keep a URI out, such as ext:zip,exe; they win over accept", "rules")
+    ] = ()
     rules: Annotated[
         tuple[ScopeRule, ...],
         About("more rules, {accept: ...} or {reject: ...}, asked after those; the last that fits decides", "ordered"),
@@ -225,9 +227,9 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_speed: Annotated[
         int, About("give up on an answer that trickles in slower than this, in bytes a second; 0: never", SIZE)
     ] = 50
-    max_body: Annotated[
-        int, About("read no more of a page than this, compressed or not; 0 for no limit", SIZE)
-    ] = 10 * 1024**2
+    max_body: Annotated[int, About("read no more of a page than this, compressed or not; 0 for no limit", SIZE)] = (
+        10 * 1024**2
+    )
     max_header: Annotated[int, About("give up on an answer whose header is larger than this", SIZE)] = 64 * 1024
     max_expansion: Annotated[
         int, About("cut a compressed page that grows to more than this many times its size", integer(1))
@@ -289,9 +291,7 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     pages: Annotated[str, About("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
         "jsonl"
     )
-    statistics: Annotated[
-        float, About("write a line of progress-statistics.log this often; 0: none", DURATION)
-    ] = 20.0
+    statistics: Annotated[float, About("write a line of progress-statistics.log this often; 0: none", DURATION)] = 20.0
     sinks: Annotated[
         tuple[str, ...], About("functions that are given every page fetched, as module:name", "hooks")
     ] = ()

@@ -102,8 +102,7 @@ def _pattern(kind: str) -> Callable[[str], Rule]:
             return Rule(lambda uri, header: search(uri.url) is not None)
         if match.by_authority:
             return Rule(lambda uri, header: match.matches(uri.url), match.matches)
-        # A SURT prefix with a path: most hosts are not its host.
-        prefix = argument.partition("://")[2] if argument.find("://") < argument.find("(") else argument
+        prefix = argument[argument.index("(") :]  # a SURT with a path: most hosts are not its host
         return Rule(
             lambda uri, header: match.matches(uri.url),
             lambda root: None if prefix.startswith(uris.surt(root).partition("://")[2]) else False,
@@ -118,11 +117,18 @@ def _surt_file(argument: str) -> Rule:
 
 
 def _ext(argument: str) -> Rule:
-    names = [name.strip().lower().removeprefix(".") for name in argument.split(",")]
-    if wrong := next((name for name in names if not re.fullmatch(r"[^\s/?#.]+(\.[^\s/?#.]+)*", name)), None):
-        raise SettingsError(f'"ext:{brief(argument)}": "{brief(wrong)}" is no extension; write it like "ext:zip,exe"')
-    endings = tuple("." + name for name in names)
+    names = _listed(argument, r"\.?[\w%+~-]+(\.[\w%+~-]+)*", "extension", "ext:zip,exe")
+    endings = tuple("." + name.removeprefix(".") for name in names)
     return Rule(lambda uri, header: _without_query(uri.url).lower().endswith(endings))
+
+
+def _listed(argument: str, pattern: str, noun: str, example: str) -> list[str]:
+    """Split "zip, exe" into its names, each of which the pattern has to match."""
+    names = [name.strip().lower() for name in argument.split(",")]
+    for name in names:
+        if not re.fullmatch(pattern, name):
+            raise SettingsError(f'"{brief(name)}" is no {noun}; write it like "{example}"')
+    return names
 
 
 def _embeds(_: str) -> Rule:
@@ -198,10 +204,7 @@ def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
 
 
 def _type(argument: str) -> Rule:
-    names = [name.strip().lower() for name in argument.split(",")]
-    if wrong := next((name for name in names if not re.fullmatch(r"[^\s/;]+/[^\s/;]+", name)), None):
-        hint = 'write it like "type:image/*,video/*"'
-        raise SettingsError(f'"type:{brief(argument)}": "{brief(wrong)}" is no media type; {hint}')
+    names = _listed(argument, r"[^\s/;]+/[^\s/;]+", "media type", "type:image/*,video/*")
     tests = [glob(name) for name in names]
     # A server that names no type says nothing about it: the rule does not fit.
     return Rule(lambda uri, header: header is not None and any(test(header.mime) for test in tests))
@@ -240,5 +243,8 @@ KINDS: dict[str, Kind] = {
     "embeds": Kind("embeds", _embeds),
 }
 """Every kind of rule, by the word before its colon."""
+
+OF_ANSWER = frozenset({"type", "size"})
+"""The kinds that only the header of an answer decides."""
 
 FORMS = ", ".join(kind.example for kind in KINDS.values())

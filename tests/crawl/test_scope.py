@@ -1,62 +1,460 @@
-"""Scope rules."""
+"""Scope rules: what each kind fits, that the last one that fits decides, and what is wrong is told."""
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from budgetfrontier.crawl.scope import Scope
+from budgetfrontier import Settings, uris
+from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.scope import Scope, Verdict
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.settings.schema import ScopeSettings
+from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
+from budgetfrontier.settings.scoping import KINDS, Header, check_rule, parse_rule
+from budgetfrontier.settings.surts import SurtPrefixes, surt_prefix
+
+ROOT = Path(__file__).parents[2]
+SEED = "https://example.org/"
 
 
-def scope(*seeds: str, **settings: Any) -> Scope:
-    made = Scope(ScopeSettings(**settings))
-    for seed in seeds or ("https://example.org/",):
+def scope(*seeds: str, **given: Any) -> Scope:
+    made = Scope(ScopeSettings(**given))
+    for seed in seeds or (SEED,):
         made.add_seed(seed)
     return made
 
 
+def link(url: str, hops: str = "L", meta: Any = None) -> CrawlUri:
+    return CrawlUri(url, hops=hops, meta=meta)
+
+
+def refined(*rules: dict[str, str]) -> Scope:
+    """A scope that accepts everything, but for its `rules`."""
+    ordered = tuple(ScopeRule(key == "accept", text) for rule in rules for key, text in rule.items())
+    return scope(accept=("all",), rules=ordered)
+
+
+# -- kinds
+
+
 @pytest.mark.parametrize(
-    ("accept", "url", "inside"),
+    ("rule", "url", "fits"),
     [
         ("seed-hosts", "https://example.org/a", True),
         ("seed-hosts", "http://www.example.org:8080/a", True),
         ("seed-hosts", "https://blog.example.org/", False),
         ("seed-hosts", "https://example.org.evil.test/", False),
+        ("seed-hosts", "https://example.org@evil.test/", False),
         ("seed-domains", "https://blog.example.org/", True),
         ("seed-domains", "https://example.net/", False),
         ("domain:example.net", "https://a.example.net/", True),
         ("host:*.example.net", "https://example.net/", False),
         ("surt:(net,example,", "https://a.example.net/", True),
+        ("surt:(net,example,)/docs/", "https://example.net/docs/a", True),
+        ("surt:(net,example,)/docs/", "https://example.net/", False),
+        ("surt:(net,example,)/docs/", "https://a.example.net/docs/", False),
+        ("surt:http://(net,example,)/docs/", "https://example.net/docs/", False),
+        ("surt:http://(net,example,)/docs/", "http://example.net/docs/", True),
         ("regex:/news/", "https://any.test/news/1", True),
         ("all", "https://any.test/", True),
+        ("depth:>2", "https://any.test/a/b", False),
+        ("depth:>2", "https://any.test/a/b/", False),
+        ("depth:>2", "https://any.test/a/b/c", True),
+        ("depth:>2", "https://any.test/a?/b/c/d", False),
+        ("depth:<1", "https://any.test/", True),
+        ("repeats:>2", "https://any.test/a/b/a/b/a", True),
+        ("repeats:>2", "https://any.test/a/b/a/b/", False),
+        ("repeats:>2", "https://any.test/a?x=/b/b/b/b", False),
+        ("repeats:>=3", "https://any.test/a/a/a/", True),
+        ("repeats:>2", "https://any.test////", True),
+        ("length:>20", "https://any.test/12", False),
+        ("length:>20", "https://any.test/1234", True),
+        ("ext:zip,exe", "https://any.test/a.ZIP?x", True),
+        ("ext: .zip , .exe", "https://any.test/a.exe", True),
+        ("ext:zip,exe", "https://any.test/a.zip/", False),
+        ("ext:zip,exe", "https://any.test/zip", False),
+        ("ext:zip,exe", "https://any.test/a?b.zip", False),
+        ("ext:zip", "https://any.zip/", False),
+        ("ext:tar.gz", "https://any.test/a.tar.gz", True),
     ],
 )
-def test_accept(accept: str, url: str, inside: bool) -> None:
-    assert (scope(accept=(accept,)).objection(CrawlUri(url, hops="L")) is None) is inside
+def test_what_a_rule_fits(rule: str, url: str, fits: bool) -> None:
+    assert scope(accept=(rule,)).verdict(link(url)) == (Verdict(True, rule) if fits else Verdict(False, "not accepted"))
+    assert (refined({"reject": rule}).objection(link(url)) is None) is not fits
 
 
-def test_reject_wins_and_says_which_rule() -> None:
+@pytest.mark.parametrize(
+    ("hops", "embedded"),
+    [("LE", True), ("LEE", True), ("LEEE", True), ("LEEEE", False), ("LER", True), ("LRE", True), ("EL", False),
+     ("L", False), ("LR", False), ("ELE", True)],
+)  # fmt: skip
+def test_embeds(hops: str, embedded: bool) -> None:
+    assert scope(accept=("embeds",)).verdict(link("https://cdn.test/", hops)).accepted is embedded
+
+
+def test_hops_are_compared() -> None:
+    rules = refined({"reject": "hops:>2"})
+    assert rules.objection(link(SEED, "LE")) is None
+    assert rules.objection(link(SEED, "LEL")) == "rules[0] reject hops:>2"
+
+
+def test_every_kind_has_an_example_that_is_valid_and_in_the_docs() -> None:
+    text = (ROOT / "docs/howto/scope.md").read_text(encoding="utf-8")
+    for name, kind in KINDS.items():
+        check_rule(kind.example)
+        assert kind.example.partition(":")[0] == name
+        assert f"`{kind.example}`" in text
+
+
+# -- what only an answer tells
+
+
+def answer(mime: str = "", length: str | None = None) -> Answer:
+    headers = {"Content-Type": mime} if mime else {}
+    return Answer(status=200, headers=headers | ({"Content-Length": length} if length is not None else {}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "of", "rejected"),
+    [
+        ("type:image/*,video/*", answer("Image/PNG; q=1"), True),
+        ("type:image/*,video/*", answer("text/html"), False),
+        ("type:image/*", answer(), False),
+        ("size:>10MB", answer("text/html", "10000001"), True),
+        ("size:>10MB", answer("text/html", "10000000"), False),
+        ("size:>0", answer("text/html"), False),
+        ("size:>0", answer("text/html", "-1"), False),
+        ("size:>0", answer("text/html", "many"), False),
+        ("size:>0", answer("text/html", "9" * 5000), False),
+        ("size:<=1KiB", answer("text/html", " 1024 "), True),
+    ],
+)
+def test_rules_on_the_answer_fit_once_its_header_is_in(rule: str, of: Answer, rejected: bool) -> None:
+    rules = refined({"reject": rule})
+    assert rules.objection(link(SEED)) is None
+    assert rules.objection_to(link(SEED), of) == (f"rules[0] reject {rule}" if rejected else None)
+
+
+def test_all_rules_are_asked_again_with_the_answer() -> None:
+    only_html = refined({"reject": "type:*/*"}, {"accept": "type:text/html"}, {"reject": "ext:zip"})
+    assert only_html.objection_to(link(SEED), answer("text/html")) is None
+    assert only_html.objection_to(link(SEED), answer("text/plain")) == "rules[0] reject type:*/*"
+    assert only_html.objection_to(link(SEED + "a.zip"), answer("text/html")) == "rules[2] reject ext:zip"
+
+
+# -- order
+
+
+def test_reject_wins_over_accept_and_says_which_rule() -> None:
     rules = scope(accept=("all",), reject=(r"regex:\.(zip|exe)$",))
-    assert rules.objection(CrawlUri("https://example.org/a.zip", hops="L")) == r"reject regex:\.(zip|exe)$"
-    assert rules.objection(CrawlUri("https://example.org/a.zip?x", hops="L")) is None
+    assert rules.objection(link("https://example.org/a.zip")) == r"reject regex:\.(zip|exe)$"
+    assert rules.objection(link("https://example.org/a.zip?x")) is None
+
+
+def test_rules_refine_in_their_order() -> None:
+    rules = scope(
+        reject=("ext:zip,exe",),
+        rules=(
+            ScopeRule(True, "surt:(org,example,)/downloads"),
+            ScopeRule(False, "ext:exe"),
+            ScopeRule(True, "embeds"),
+        ),
+    )
+    told = {
+        SEED + "a.html": "accepted by seed-hosts",
+        SEED + "a.zip": "out of scope: reject ext:zip,exe",
+        SEED + "downloads/a.zip": "accepted by rules[0] accept surt:(org,example,)/downloads",
+        SEED + "downloads/a.exe": "out of scope: rules[1] reject ext:exe",
+        "https://other.test/": "out of scope: not accepted",
+    }
+    assert {url: str(rules.verdict(link(url))) for url in told} == told
+    assert str(rules.verdict(link("https://cdn.test/a.exe", "LE"))) == "accepted by rules[2] accept embeds"
 
 
 def test_hops_count_without_prerequisites() -> None:
     rules = scope(max_hops=2)
-    assert rules.objection(CrawlUri("https://example.org/", hops="LE")) is None
-    assert rules.objection(CrawlUri("https://example.org/robots.txt", hops="LEP")) is None
-    assert rules.objection(CrawlUri("https://example.org/", hops="LLL")) == "max_hops"
-    assert scope(max_hops=-1).objection(CrawlUri("https://example.org/", hops="L" * 99)) is None
+    assert rules.objection(link("https://example.org/", "LE")) is None
+    assert rules.objection(link("https://example.org/robots.txt", "LEP")) is None
+    assert rules.objection(link("https://example.org/", "PLE")) is None
+    assert rules.objection(link("https://example.org/", "LLL")) == "max_hops"
+    assert scope(max_hops=-1).objection(link("https://example.org/", "L" * 99)) is None
+
+
+def test_seeds_and_prerequisites_are_always_in() -> None:
+    rules = scope(reject=("all",), max_hops=0)
+    assert str(rules.verdict(link("https://a.test/", ""))) == "accepted as a seed"
+    assert str(rules.verdict(link("https://a.test/robots.txt", "LLP"))) == "accepted as a prerequisite"
+    assert rules.objection_to(link("https://a.test/", ""), answer("image/png")) is None
 
 
 def test_where_a_seed_redirects_to_counts_as_a_seed() -> None:
-    rules = scope()
-    assert rules.objection(CrawlUri("https://moved.test/", hops="R")) is None
-    assert rules.objection(CrawlUri("https://moved.test/", hops="LR")) == "not accepted"
-    child = CrawlUri("https://moved.test/a", hops="RL", meta={"seed": "https://moved.test/"})
-    assert rules.objection(child) is None
-    child.meta = None
-    assert rules.objection(child) == "not accepted"
+    rules = scope(reject=("ext:zip",))
+    assert str(rules.verdict(link("https://moved.test/", "R"))) == "accepted as a redirected seed"
+    assert rules.objection(link("https://moved.test/a.zip", "R")) == "reject ext:zip"
+    assert rules.objection(link("https://moved.test/", "LR")) == "not accepted"
+    assert rules.objection(link("https://moved.test/a", "RL", {"seed": "https://moved.test/"})) is None
+    for meta in (None, {}, {"seed": 1}, {"seed": "https://other.test/"}, ["seed"], "seed"):
+        assert rules.objection(link("https://moved.test/a", "RL", meta)) == "not accepted"
+
+
+def test_a_seed_that_comes_later_counts() -> None:
+    rules = scope(accept=("seed-hosts", "seed-domains"))
+    assert rules.objection(link("https://later.test/a")) == "not accepted"
+    rules.add_seed("https://later.test/")
+    assert rules.objection(link("https://later.test/a")) is None
+
+
+def test_what_is_remembered_of_hosts_is_bounded() -> None:
+    rules = scope(accept=("seed-hosts", "regex:x"))
+    for number in range(5000):
+        rules.objection(link(f"https://host{number}.test/"))
+        rules.objection(link(f"https://{'u' * 4000}{number}@a.test/"))
+        rules.objection(link("https://a.test/", "RL", {"seed": f"https://a.test/{number}{'s' * 4000}"}))
+    assert len(rules._plans) <= 4096 and max(len(root) + len(seed or "") for root, seed in rules._plans) <= 1024
+
+
+# -- against a naive reading of the rules
+
+HOSTS = ("example.org", "www.example.org", "a.example.org", "example.org.test", "other.test", "10.0.0.1", "[::1]")
+PATHS = (
+    "/",
+    "/a",
+    "/a/",
+    "/a/b/c.zip",
+    "/a/a/a/a",
+    "/b//",
+    "/docs/a.html",
+    "/docs/x.ZIP?y=/a/a",
+    "/?a.zip",
+    "/A/b?sid=1",
+)
+RULES = (
+    "all", "seed-hosts", "seed-domains", "domain:example.org", "domain:test", "host:*.org", "host:?????.test",
+    "surt:(org,example,", "surt:(org,example,)/", "surt:(org,example,)/a", "surt:http://(org,example,)/docs/",
+    "regex:[?&]sid=", "regex:/a", "hops:>2", "hops:<=1", "depth:>1", "depth:<2", "repeats:>1", "repeats:>=3",
+    "length:>30", "length:<=22", "ext:zip", "ext:html,c.zip", "type:image/*", "type:text/html,*/png", "size:>10",
+    "size:<=9", "embeds",
+)  # fmt: skip
+COMPARE = {">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b}
+
+
+def naive_fits(text: str, uri: CrawlUri, header: Header | None, seeds: list[str]) -> bool:
+    kind, _, rest = text.partition(":")
+    parts = urlsplit(uri.url)
+    netloc = parts.netloc.rpartition("@")[2]
+    host = re.sub(r":\d+$", "", netloc)
+    segments = [] if parts.path == "/" else parts.path[1:].removesuffix("/").split("/")
+    here = [*seeds, uri.meta["seed"]] if uri.meta else seeds
+    if kind in ("hops", "depth", "repeats", "length", "size"):
+        sign, number = re.fullmatch(r"([<>]=?)(\d+)", rest).groups()  # type: ignore[union-attr]
+        if kind == "size" and (header is None or header.length is None):
+            return False
+        value = {
+            "hops": len(uri.hops.replace("P", "")),
+            "depth": len(segments),
+            "repeats": max([segments.count(one) for one in segments], default=1),
+            "length": len(uri.url),
+            "size": header.length if header else None,
+        }[kind]
+        return bool(COMPARE[sign](value, int(number)))
+    match kind:
+        case "all":
+            return True
+        case "seed-hosts":
+            return host.removeprefix("www.") in {urlsplit(one).netloc.removeprefix("www.") for one in here}
+        case "seed-domains":
+            ends = {".".join(urlsplit(one).netloc.split(".")[-2:]) for one in here}
+            return host[0] not in "1[" and ".".join(host.split(".")[-2:]) in ends
+        case "domain":
+            return f".{host}".endswith(f".{rest}")
+        case "host":
+            return fnmatchcase(host, rest)
+        case "surt":
+            surt = uris.surt(uri.url)
+            return surt.startswith(rest) or re.sub("^https?://", "", surt).startswith(rest)
+        case "regex":
+            return bool(re.search(rest, uri.url))
+        case "ext":
+            return any(parts.path.split("/")[-1].lower().endswith(f".{one}") for one in rest.split(","))
+        case "type":
+            return header is not None and any(fnmatchcase(header.mime, one) for one in rest.split(","))
+        case "embeds":
+            return bool(re.search(r"(^|[^ER])R*E[ER]{0,2}$", uri.hops))
+    raise AssertionError(kind)
+
+
+def naive(given: ScopeSettings, uri: CrawlUri, header: Header | None, seeds: list[str]) -> bool:
+    """Ask every rule in order; remember what the last one that fits says."""
+    if not uri.hops or uri.hops.endswith("P"):
+        return True
+    if 0 <= given.max_hops < len(uri.hops.replace("P", "")):
+        return False
+    accepted = bool(re.fullmatch("R{1,5}", uri.hops))
+    ordered = [(True, text) for text in given.accept] + [(False, text) for text in given.reject]
+    for accept, text in ordered + [(rule.accept, rule.rule) for rule in given.rules]:
+        if naive_fits(text, uri, header, seeds):
+            accepted = accept
+    return accepted
+
+
+rules_of = st.lists(st.sampled_from(RULES), max_size=4).map(tuple)
+scopes = st.builds(
+    ScopeSettings,
+    accept=rules_of,
+    reject=rules_of,
+    rules=st.lists(st.builds(ScopeRule, st.booleans(), st.sampled_from(RULES)), max_size=6).map(tuple),
+    max_hops=st.sampled_from((-1, 0, 2, 20)),
+)
+links = st.builds(
+    lambda scheme, user, host, port, path, hops, seed: CrawlUri(
+        uris.parse(f"{scheme}://{user}{host}{port}{path}"), hops=hops, meta=seed and {"seed": f"https://{seed}/"}
+    ),
+    st.sampled_from(("http", "https")),
+    st.sampled_from(("", "user@", "a:b@")),
+    st.sampled_from(HOSTS),
+    st.sampled_from(("", ":8080")),
+    st.sampled_from(PATHS),
+    st.text("LERIP", max_size=6),
+    st.sampled_from((None, *HOSTS[:5])),
+)
+headers = st.none() | st.builds(Header, st.sampled_from(("", "text/html", "image/png")), st.none() | st.integers(0, 20))
+
+
+@settings(max_examples=400, deadline=None)
+@given(scopes, st.lists(st.tuples(links, headers), min_size=1, max_size=12), st.sets(st.sampled_from(HOSTS[:5])))
+def test_the_last_rule_that_fits_decides(
+    given: ScopeSettings, asked: list[tuple[CrawlUri, Header | None]], hosts: set[str]
+) -> None:
+    seeds = [f"https://{host}/" for host in sorted(hosts)]
+    rules = Scope(given)
+    for seed in seeds:
+        rules.add_seed(seed)
+    for uri, header in asked * 2:  # the second time from what is remembered of the host
+        verdict = rules.verdict(uri, header)
+        assert verdict.accepted is naive(given, uri, header, seeds), (uri, header, verdict)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from([rule for rule in RULES if not rule.startswith("seed")]), links)
+def test_what_holds_for_the_beginning_of_a_url_holds_for_it_all(text: str, uri: CrawlUri) -> None:
+    rule = parse_rule(text)
+    settled = rule.settle(uris.split(uri.url)[0] + "/") if rule.settle else None
+    assert settled is None or settled is naive_fits(text, uri, None, [])
+
+
+# -- SURT prefixes from a file
+
+
+@pytest.mark.parametrize(
+    ("entry", "prefix"),
+    [
+        ("(org,example,", "(org,example,"),
+        ("+(Org,Example,)/A", "(org,example,)/A"),
+        ("http://(org,example,www,)/", "(org,example,www,)/"),
+        ("https://(org,", "(org,"),
+        ("example.org", "(org,example,"),
+        ("WWW.Example.org", "(org,example,www,"),
+        ("example.org/", "(org,example,)/"),
+        ("https://example.org", "(org,example,"),
+        ("http://example.org/", "(org,example,)/"),
+        ("http://example.org/a/b.html", "(org,example,)/a/"),
+        ("http://example.org/a/b/?x=/y", "(org,example,)/a/b/"),
+        ("example.org/a", "(org,example,)/"),
+        ("http://example.org:8080", "(org,example,:8080)/"),
+        ("10.0.0.1", "(10.0.0.1)/"),
+        ("b\u00fccher.example", "(example,xn--bcher-kva,"),
+    ],
+)
+def test_entries_become_prefixes_as_in_heritrix(entry: str, prefix: str) -> None:
+    assert surt_prefix(entry) == prefix
+
+
+def test_a_file_of_prefixes(tmp_path: Path) -> None:
+    path = tmp_path / "scope.txt"
+    path.write_text(
+        "\ufeff# ours\n\n  example.org  # and below\n(net,example,)/docs\nhttp://one.test/\n", encoding="utf-8"
+    )
+    rules = scope(accept=(f"surt-file:{path}",))
+    inside = ("https://example.org/", "http://a.example.org/x", "https://example.net/docs/1", "https://one.test/a")
+    outside = ("https://example.net/", "https://a.example.net/docs/", "https://a.one.test/", "https://aexample.org/")
+    assert [rules.objection(link(url)) for url in inside] == [None] * 4
+    assert [rules.objection(link(url)) for url in outside] == ["not accepted"] * 4
+
+
+SURTS = st.lists(st.text("(ab,)/", max_size=5).map("(".__add__), max_size=30)
+
+
+@settings(deadline=None)
+@given(SURTS, st.lists(st.sampled_from(("a.b", "b.a", "a", "b", "a.a.b")), min_size=1), st.text("ab/", max_size=4))
+def test_lookups_find_what_a_scan_finds(prefixes: list[str], hosts: list[str], path: str) -> None:
+    found = SurtPrefixes(prefixes)
+    for host in hosts:
+        href = f"https://{host}/{path}"
+        surt = uris.surt(href).removeprefix("https://")
+        assert found.hold(href) is any(map(surt.startswith, prefixes))
+        assert found.settle(f"https://{host}/") in (None, found.hold(href))
+
+
+def test_bad_files_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "scope.txt"
+    path.write_text("example.org\nhttp://\ntwo words\n" + "///\n" * 50, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        scope(accept=(f"surt-file:{path}",))
+    assert len(raised.value.problems) == 10
+    assert raised.value.problems[0].startswith(f'{path}:2: "http://" is no SURT prefix, URL or host')
+    assert raised.value.problems[1] == f"{path}:3: more than one entry"
+    with pytest.raises(SettingsError, match="cannot be read: No such file or directory"):
+        scope(reject=(f"surt-file:{tmp_path / 'none.txt'}",))
+
+
+# -- settings
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("seed-host", '"seed-host" is no scope rule; did you mean "seed-hosts"?'),
+        ("exts:zip", '"exts:zip" is no scope rule; did you mean "ext:zip,exe"?'),
+        ("queue:a", '"queue:a" is no scope rule; there are all, seed-hosts'),
+        ("*", '"*" is no scope rule; there are all'),
+        ("x" * 9999, "is no scope rule; there are all"),
+        ("all:1", '"all:1": "all" stands alone'),
+        ("embeds:3", '"embeds:3": "embeds" stands alone'),
+        ("hops", '"hops" lacks what comes behind the colon; write it like "hops:>20"'),
+        ("hops:20", '"20" is no comparison; write it like "hops:>20", with >, >=, < or <='),
+        ("depth:>a", '"a" is no whole number; write it like "depth:>12"'),
+        ("size:>10XB", '"10XB" is no size; write it like 64KiB, 10MB, 50GiB'),
+        ("ext:zip,,exe", '"" is no extension; write it like "ext:zip,exe"'),
+        ("ext:*.zip", '"*.zip" is no extension'),
+        ("type:html", '"html" is no media type; write it like "type:image/*,video/*"'),
+        ("regex:(", "is not a regular expression"),
+        ("surt:org,example", "is not a SURT prefix"),
+        ("host:" + "a" * 200_000, "is longer than 100,000 characters"),
+        ("", 'expected a scope rule (all, seed-hosts'),
+        (7, 'expected a scope rule (all, seed-hosts'),
+    ],
+)  # fmt: skip
+def test_rules_that_are_none_are_told(rule: object, told: str) -> None:
+    for part in ({"accept": [rule]}, {"rules": [{"reject": rule}]}):
+        with pytest.raises(SettingsError) as raised:
+            Settings.from_dict({"scope": part})
+        assert len(raised.value.problems) == 1 and told in raised.value.problems[0]
+
+
+def test_files_are_relative_to_the_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.yaml"
+    path.write_text("seeds: [http://a.test/]\nscope:\n  accept: [surt-file:scope.txt]\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r'crawl.yaml:3:\d+: scope.accept\[0\]: there is no file ".*scope.txt"'):
+        Settings.from_yaml(path)
+    (tmp_path / "scope.txt").write_text("a.test\n", encoding="utf-8")
+    read = Settings.from_yaml(path)
+    assert read.scope.accept == (f"surt-file:{tmp_path / 'scope.txt'}",)
+    assert Settings.from_dict(read.to_dict()) == read
