@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -110,6 +111,15 @@ def frontier_path(job: Path) -> Path:
     if not job.is_dir():
         raise NotAFrontier(f"{job}: there is no such folder; `budgetfrontier crawl CONFIG --job {job}` makes one")
     raise NotAFrontier(f"{job}: there is no frontier here; name a job's folder, the one with `frontier` in it")
+
+
+def folder_name(name: str) -> str:
+    """Return the name of a crawl as that of a folder.
+
+    >>> folder_name("news 2026/11")
+    'news-2026-11'
+    """
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "crawl"
 
 
 def steer(args: argparse.Namespace, op: str, details: dict[str, Any]) -> AuditEntry:

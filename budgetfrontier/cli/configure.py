@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
-from budgetfrontier.cli.common import Commands, add_command, note
+from budgetfrontier.cli.common import Commands, add_command, folder_name, note
 
 STARTER = """\
 # A crawl within budgets. `budgetfrontier check-config FILE` finds mistakes, `budgetfrontier crawl FILE` runs it.
+# What is not set has its default; `budgetfrontier check-config FILE --print` shows everything.
+# Durations: 500ms, 3s, 15m, 12h, 2d. Sizes: 64KiB, 10MB, 50GiB.
 
 crawl: my-crawl                       # the name in reports and logs, and of the job's folder
 
+# Where to start.
 seeds:
   - https://www.example.org/
   # - {url: https://www.example.net/, priority: 10}
   # - {file: seeds.txt}               # one URL a line
 
-scope:
-  accept: [seed-hosts]                # or seed-domains, all, domain:..., host:..., surt:..., regex:...
-  # reject: ['regex:\\.(zip|exe|iso)$']
-  max_hops: 20
+fetch:
+  # Say who you are, with a page or an address for those who want you to stop:
+  # user_agent: "my-crawler/1.0 (+https://www.example.org/crawler)"
+  user_agent: my-crawler/1.0
+  concurrency: 32                     # fetches at a time, on different hosts
 
+# Which of the links that are found are followed.
+scope:
+  accept: [seed-hosts]                # or seed-domains: their subdomains too; domain:example.org, all, ...
+  # reject: ['regex:\\.(zip|exe|iso)$']
+  max_hops: 20                        # links between a seed and a page
+
+# When to stop, whatever is left. A limit that is raised lets the crawl go on.
+limits:
+  max_uris: 1000                      # 0: no limit
+  # max_time: 12h
+  # max_bytes: 50GiB
+
+# What is kept in the job's folder besides the logs.
+output:
+  warc: false                         # true: the pages themselves, as WARC files
+
+# How often one host is asked, and what it may use up: a fetch costs 1, from its host's budget.
 frontier:
-  hold_queues: true                   # new queues wait for their turn; false: all hosts at once
-  balance_replenish_amount: 3000      # what a queue may spend each time it is activated
-  queue_total_budget: -1              # what a queue may spend in its life; -1: no maximum
-  cost_policy: unit                   # or zero, wag, anti-calendar, additive
-  pause_at_finish: false              # true: pause when all is crawled that budgets allow, to look and to adjust
   politeness: {delay_factor: 5.0, min_delay: 3s, max_delay: 30s}
-  retry: {max_retries: 30, delay: 15m}
+  balance_replenish_amount: 3000      # what a host may spend before others have their turn
+  queue_total_budget: -1              # what a host may spend in all, which ends traps; -1: no maximum
+  # cost_policy: wag                  # what a fetch costs: unit (1), wag (more for query strings), zero, ...
+  # pause_at_finish: true             # pause when all is crawled that budgets allow, to look and to raise some
+  # retry: {max_retries: 30, delay: 15m}
+  # revisit: {after: 7d}              # fetch every page again after a week
 
 # Settings for some hosts. All that match apply in order, later wins.
 # overrides:
 #   - match: "domain:example.com"
-#     set: {queue_total_budget: 100, balance_replenish_amount: 20}
-
-fetch:
-  # Say who you are, with a page or an address for those who want you to stop.
-  user_agent: "my-crawler/1.0 (+https://www.example.org/crawler)"
-  concurrency: 32
-
-# limits: {max_uris: 1000000, max_time: 12h, max_bytes: 50GiB}
+#     set: {queue_total_budget: 100, politeness.min_delay: 10s}
 """
 
 
@@ -67,7 +82,8 @@ def init(args: argparse.Namespace) -> None:
     """Write the starter file."""
     with open(args.file, "x", encoding="utf-8") as out:
         out.write(STARTER)
-    note(f"{args.file} written; set its seeds and user_agent, then: budgetfrontier crawl {args.file}")
+    check = shlex.join(("budgetfrontier", "check-config", str(args.file)))
+    note(f"{args.file} written: set its seeds and user_agent, then check it: {check}")
 
 
 def check_config(args: argparse.Namespace) -> None:
@@ -76,6 +92,7 @@ def check_config(args: argparse.Namespace) -> None:
     from budgetfrontier.engine.opening import load_hooks
     from budgetfrontier.errors import InvalidUrl
     from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.advice import advice
 
     settings = Settings.from_yaml(args.file)
     load_hooks(settings.hooks)
@@ -86,8 +103,12 @@ def check_config(args: argparse.Namespace) -> None:
             note(f"warning: the seed {url!a} will be refused: {error}")
     if not settings.seeds:
         note("warning: there are no seeds")
+    for warning in advice(settings):
+        note(f"warning: {warning}")
     if args.print:
         import yaml
 
         yaml.safe_dump(settings.to_dict(), sys.stdout, sort_keys=False, allow_unicode=True)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")
+    start = shlex.join(("budgetfrontier", "crawl", str(args.file)))
+    note(f"to run it, with the job in the folder {folder_name(settings.crawl)}: {start}")

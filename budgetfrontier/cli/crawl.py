@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
-from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.common import Commands, add_command, folder_name
 from budgetfrontier.errors import MissingExtra
 
 _EXTRA = ("aiohttp", "backports", "brotli", "protego", "rich", "selectolax", "warcio", "yarl")
@@ -55,15 +54,6 @@ def demo(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise _explained(error) from error
     return run.demo(args.job)
-
-
-def folder_name(name: str) -> str:
-    """Return the name of a crawl as that of a folder.
-
-    >>> folder_name("news 2026/11")
-    'news-2026-11'
-    """
-    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "crawl"
 
 
 def _explained(error: ModuleNotFoundError) -> Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -94,7 +95,7 @@ def import_(args: argparse.Namespace) -> None:
     for source in args.sources:
         tally = Tally()
         is_url = source.lower().startswith(("http://", "https://"))
-        with _opened(source) if not is_url else contextlib.nullcontext([source.encode(errors="surrogateescape")]) as lines:
+        with contextlib.nullcontext([os.fsencode(source)]) if is_url else _opened(source) as lines:
             _schedule(args, path, _read(lines, source, tally, force=args.force, seeds=args.seeds), tally)
         if is_url and not tally.invalid:  # that one was told of
             note(f"{source}: {'added' if tally.added else 'duplicate' if tally.duplicate else 'full'}")

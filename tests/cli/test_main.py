@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.cli import build_parser
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
+from budgetfrontier.settings.advice import advice
 from tests.cli.conftest import Cli
 
 COMMANDS = {
@@ -160,19 +162,22 @@ def test_init_writes_what_check_config_accepts(tmp_path: Path, cli: Cli) -> None
     answer = cli("check-config", config)
     assert (answer.code, answer.out) == (0, "")
     assert "is valid: seeds 1, overrides 0" in answer.err
+    assert "warning: fetch.user_agent, my-crawler/1.0, names no contact" in answer.err
+    assert f"with the job in the folder my-crawl: budgetfrontier crawl {config}\n" in answer.err
 
 
 def test_what_init_has_in_comments_is_valid_too(tmp_path: Path, cli: Cli) -> None:
     config = tmp_path / "crawl.yaml"
     cli("init", config)
     (tmp_path / "seeds.txt").write_text("http://a.test/\n")
-    prose = ("# A crawl within", "# Settings for some", "  # Say who you are")
-    lines = [line for line in config.read_text().splitlines() if not line.startswith(prose)]
+    lines = [line for line in config.read_text().splitlines() if not re.match(r" *# [A-Z]", line)]  # prose
+    lines.remove("  user_agent: my-crawler/1.0")
     config.write_text(
         "\n".join(line.replace("# ", "", 1) if line.lstrip().startswith("# ") else line for line in lines)
     )
     settings = Settings.from_yaml(config)
-    assert len(settings.seeds) == 3 and len(settings.overrides) == 1 and settings.limits.max_uris == 1_000_000
+    assert len(settings.seeds) == 3 and len(settings.overrides) == 1 and settings.limits.max_bytes == 50 * 1024**3
+    assert list(advice(settings)) == [] and settings.frontier.revisit.after == 7 * 86_400
 
 
 def test_init_never_overwrites(tmp_path: Path, cli: Cli) -> None:
