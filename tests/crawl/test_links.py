@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.crawl.links.html import decode, extract
+from budgetfrontier.crawl.links.html import extract
+from budgetfrontier.crawl.links.text import decode
 
 PAGE = "https://example.org/dir/page"
 

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import can_ada
 
 from budgetfrontier.crawl.links.tags import tags, unescaped
-from budgetfrontier.crawl.links.text import decode as decode
-from budgetfrontier.crawl.links.urls import resolve as resolve, unique
+from budgetfrontier.crawl.links.text import decode
+from budgetfrontier.crawl.links.urls import resolve, unique
+
+__all__ = ["HTML_TYPES", "NOFOLLOW", "Html", "extract", "link_hop", "read", "refresh", "resolve"]
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
@@ -38,7 +40,7 @@ _LONGEST_HEAD = 1000
 
 
 class Html(NamedTuple):
-    """An HTML page: what its links are relative to, what its meta elements say, and its references, read when asked for."""
+    """An HTML page: what its links are relative to, what its metas say, and its references, read when asked for."""
 
     base: can_ada.URL
     metas: list[tuple[str, str]]

@@ -12,7 +12,7 @@ _META = re.compile(
 )
 _DECLARATION = re.compile(rb"""\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([^"'>]{1,40})["']""")
 
-# Python's codec for each encoding, and its labels; of the codecs that come in several sizes, the largest. Encodings that
+# Python's codec for each encoding, and its labels; of codecs that come in several sizes, the largest. Encodings that
 # the standard replaces, as nobody should use them (HZ, ISO-2022-KR), are missing: such pages count as unlabelled.
 # https://encoding.spec.whatwg.org/#names-and-labels
 _LABELS = {

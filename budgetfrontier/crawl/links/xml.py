@@ -43,7 +43,7 @@ _ATTRIBUTES = {
 
 
 def pieces(body: bytes) -> Iterator[bytes]:
-    """Yield a body in pieces of at most 64 KiB, decompressed if it is in gzip: at most MAX_SIZE of it, as far as valid."""
+    """Yield a body in pieces of at most 64 KiB, decompressed if it is in gzip: at most MAX_SIZE, as far as valid."""
     if not body.startswith(b"\x1f\x8b"):
         for start in range(0, min(len(body), MAX_SIZE), _PIECE):
             yield body[start : start + _PIECE]
