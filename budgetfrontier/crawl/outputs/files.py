@@ -18,7 +18,8 @@ class GrowingFile:
     """A file that is appended to. What is written is on disk after `sync`, and in the file after at most 256 KiB more.
 
     What a full disk did not take stays in memory, in order, and is written with what comes next: the file never holds a
-    gap. `size` counts what waits too. All methods but `write` of little raise StorageFull on a full disk, else OSError.
+    gap. `size` counts what waits too. All methods raise StorageFull on a full disk, else OSError; after an error that
+    cannot be made good (of fsync, or at `close`) `sync` raises it for ever: nobody is to believe what is not on disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,6 +28,7 @@ class GrowingFile:
         self.size = os.fstat(self._fd).st_size
         self._waiting = bytearray()
         self._unsynced = False
+        self._failure: Exception | None = None
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -45,16 +47,25 @@ class GrowingFile:
 
     def sync(self) -> None:
         """Bring everything to the disk: it outlives a power cut. Costs nothing when nothing was written."""
+        if self._failure:
+            raise self._failure
         self.flush()
         if self._unsynced:
-            with full_disk(self._path):
-                os.fsync(self._fd)
+            try:
+                with full_disk(self._path):
+                    os.fsync(self._fd)
+            except (OSError, StorageFull) as e:
+                self._failure = e  # the system forgets what it could not write: the next fsync would say all is well
+                raise
             self._unsynced = False
 
     def close(self) -> None:
-        """Sync and close; closes too when the disk is full."""
+        """Sync and close; closes too when that fails."""
         try:
             self.sync()
+        except Exception as e:
+            self._failure = e
+            raise
         finally:
             os.close(self._fd)
 

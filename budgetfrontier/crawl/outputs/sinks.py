@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.links import html
+from budgetfrontier.crawl.links import text
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 
@@ -51,7 +51,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def text(self) -> str:
         """Return the body as text, decoded as a browser would: what cannot be decoded becomes U+FFFD. O(body)."""
-        return html.decode(self.body, charset=self.charset)
+        return text.decode(self.body, charset=self.charset)
 
 
 def page(lease: Lease, answer: Answer, outcome: Outcome, *, digest: str) -> Page:
@@ -102,6 +102,7 @@ class Sinks:
     def close(self) -> None:
         """Call `close` of the sinks that have it, and log how often each failed."""
         self._tell("close")
+        self._sinks = []
         for (name, kind), count in self.errors.items():
             log.warning("the sink %s failed %d times with %s", name, count, kind)
 

@@ -133,8 +133,8 @@ class WarcFiles:
     def _end(self) -> None:
         """Bring the open file to the disk and give it its own name; where the disk is full, the next start does."""
         if self._file:
-            file, self._file = self._file, None
-            file.close()
+            self._file.close()
+            self._file = None
             self._path.rename(self._path.with_name(self._path.name.removesuffix(OPEN)))
             self._names_changed = True
 

@@ -1,0 +1,246 @@
+"""What a crash, a power cut or a full disk leaves of the outputs: whole records, whole lines, and nothing claimed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from warcio.archiveiterator import ArchiveIterator
+
+from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.outputs.files import GrowingFile, cut_half_line
+from budgetfrontier.crawl.outputs.warc import WarcFiles, recover, whole_records
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.model import Outcome
+from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
+
+# WARC files
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
+    """A WARC file, and where its records begin and the file ends."""
+    bodies = (b"", b"zeros" * 900, os.urandom(70))
+    path = write(tmp_path_factory.mktemp("warcs"), *((lease(), answer(body)) for body in bodies))
+    with path.open("rb") as file:
+        records = ArchiveIterator(file)
+        starts = [records.get_record_offset() for _ in records]
+    return path.read_bytes(), [*starts, path.stat().st_size]
+
+
+def test_cut_anywhere_every_whole_record_is_found(tmp_path: Path, whole: tuple[bytes, list[int]]) -> None:
+    data, ends = whole
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    for size in range(len(data), -1, -1):
+        os.truncate(path, size)
+        assert whole_records(path) == max(end for end in ends if end <= size)
+
+
+@examples(max_examples=40, deadline=None)
+@given(cut_at=st.floats(0, 1), tail=st.one_of(st.binary(max_size=20), st.just(bytes(5000))))
+def test_what_a_crash_left_open_is_cut_and_named(whole: tuple[bytes, list[int]], cut_at: float, tail: bytes) -> None:
+    data, ends = whole
+    found = data[: round(cut_at * len(data))] + tail
+    left = max(end for end in ends if found[:end] == data[:end])  # zeros may be just what a record lacked
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "a.warc.gz.open").write_bytes(found)
+        (folder / "b.warc.gz").write_bytes(b"finished, and none of its business")
+        recover(folder)
+        assert (folder / "b.warc.gz").read_bytes() == b"finished, and none of its business"
+        assert not list(folder.glob("*.open"))
+        kept = folder / "a.warc.gz"
+        assert kept.exists() is (left > 0)
+        if left:
+            assert kept.read_bytes() == data[:left]
+            assert len(read(kept)) == ends.index(left)
+
+
+def test_a_bomb_in_a_file_left_open_takes_no_memory(tmp_path: Path) -> None:
+    path = write(tmp_path, (lease(), answer(bytes(30_000_000))))
+    size = path.stat().st_size
+    assert whole_records(path) == size < 300_000
+
+
+def test_a_job_goes_on_after_a_crash(tmp_path: Path) -> None:
+    files = WarcFiles(tmp_path, settings(), memory=Known())
+    files.write(lease(), answer(), sha1(b"<p>hello"))
+    files.sync()
+    long = os.urandom(300_000)  # more than waits in memory: it is in the file in part, without its request
+    files.write(lease(), answer(long), sha1(long))
+    later = WarcFiles(tmp_path, settings(), memory=Known())  # the first was killed
+    later.write(lease(), answer(), sha1(b"<p>hello"))
+    later.close()
+    first, second = sorted(tmp_path.iterdir())
+    assert len(read(second)) == 4
+    assert [row["warc-type"] for row in read(first)][:4] == ["warcinfo", "response", "request", "metadata"]
+
+
+# Lines
+
+
+@given(lines=st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"")), max_size=5), half=st.binary())
+def test_half_a_line_is_cut_off(lines: list[bytes], half: bytes) -> None:
+    half = half.replace(b"\n", b"")
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "log"
+        path.write_bytes(b"".join(line + b"\n" for line in lines) + half)
+        cut_half_line(path)
+        assert path.read_bytes() == b"".join(line + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize("before", [b"", b"x\n", b"x\n" * 40_000])
+def test_half_a_long_line_is_cut_off(tmp_path: Path, before: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(before + b"y" * 200_000)
+    cut_half_line(path)
+    assert path.read_bytes() == before
+
+
+# The order on disk
+
+
+class Disk:
+    """Notes what is synced and renamed, in order, by file name."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        fsync, rename = os.fsync, Path.rename
+
+        def noted_fsync(fd: int) -> None:
+            self.done.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+            fsync(fd)
+
+        def noted_rename(path: Path, target: Path) -> Path:
+            self.done.append(f"rename {path.name}")
+            return rename(path, target)
+
+        patch.setattr(os, "fsync", noted_fsync)
+        patch.setattr(Path, "rename", noted_rename)
+
+    def take(self) -> list[str]:
+        done, self.done = self.done, []
+        return done
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc to tell which file a descriptor is")
+    yield Disk(monkeypatch)
+
+
+def test_sync_reaches_every_file_and_the_folder_of_new_ones(tmp_path: Path, disk: Disk) -> None:
+    with Outputs(tmp_path, settings(statistics=0), memory=Known()) as outputs:
+        outputs.sync()
+        assert disk.take() == []  # nothing was written
+        outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+        [warc] = (tmp_path / "warcs").iterdir()
+        assert warc.stat().st_size == 0 and disk.take() == []  # it waits for the commit
+        outputs.sync()
+        assert disk.take() == ["crawl.log", "pages.jsonl", warc.name, "warcs"]
+        assert len(read(warc)) == 4 and len((tmp_path / "logs/crawl.log").read_text().splitlines()) == 1
+        outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+        outputs.sync()
+        assert disk.take() == ["crawl.log", "pages.jsonl", warc.name]
+    assert disk.take() == [f"rename {warc.name}", "warcs"]
+
+
+def test_a_file_is_whole_on_disk_before_it_has_its_own_name(tmp_path: Path, disk: Disk) -> None:
+    files = WarcFiles(tmp_path, settings(warc_size=1), memory=Known())
+    files.write(lease(), answer(), sha1(b"<p>hello"))
+    [first] = tmp_path.iterdir()
+    files.write(lease(), answer(), sha1(b"<p>hello"))
+    assert disk.take() == [first.name, f"rename {first.name}"]
+    files.sync()
+    assert disk.take()[1:] == [tmp_path.name]
+    files.close()
+
+
+# A full disk
+
+
+def test_a_full_disk_says_so() -> None:
+    file = GrowingFile(Path("/dev/full"))
+    file.write(b"x")
+    for _ in range(2):
+        with pytest.raises(StorageFull, match="/dev/full is full"):
+            file.sync()
+    with pytest.raises(StorageFull):
+        file.close()
+    with pytest.raises(StorageFull):  # for ever: nobody may commit
+        file.sync()
+
+
+def test_what_a_full_disk_did_not_take_is_written_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = GrowingFile(tmp_path / "x")
+    room, write = 3, os.write
+
+    def stingy(fd: int, data: Any) -> int:
+        nonlocal room
+        if room <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(fd, bytes(data[:room]))
+        room -= taken
+        return taken
+
+    monkeypatch.setattr(os, "write", stingy)
+    file.write(b"abcdef")
+    with pytest.raises(StorageFull):
+        file.flush()
+    room = 100
+    file.write(b"ghi")
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"abcdefghi" and file.size == 9
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_sync_that_failed_once_is_never_believed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    file = GrowingFile(tmp_path / "x")
+    file.write(b"abc")
+
+    def failing(fd: int) -> None:
+        raise OSError(code, "no")
+
+    kind = OSError if code == errno.EIO else StorageFull
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(kind):
+            file.sync()
+    for attempt in (file.sync, file.close, file.sync):
+        with pytest.raises(kind):
+            attempt()
+
+
+def test_a_warc_file_that_could_not_be_ended_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = Outputs(tmp_path, settings(), memory=Known())
+    outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+    outputs.sync()
+    outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+
+    def full(fd: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(StorageFull):
+            outputs.close()
+    with pytest.raises(StorageFull):
+        outputs.sync()
+    assert [path.suffix for path in (tmp_path / "warcs").iterdir()] == [".open"]
+    with Outputs(tmp_path, settings(), memory=Known()):
+        [path] = (tmp_path / "warcs").iterdir()
+        assert path.suffix == ".gz" and len(read(path)) == 4
