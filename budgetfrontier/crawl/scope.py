@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier import plugins, uris
 from budgetfrontier.model import CrawlUri
@@ -51,8 +51,8 @@ class Scope:
     never is; nor is what no rule fits. `seed-hosts` fits the hosts of the seeds, with or without "www."; `seed-domains`
     their registered domains. The place that a seed redirects to counts as a seed.
 
-    Raises SettingsError for a file of SURT prefixes that cannot be read. `verdict` costs about 0.5 us on a host met
-    before, and 0.2 us for each rule whose answer is not the same for the whole host.
+    Raises SettingsError for a file of SURT prefixes that cannot be read. What rules say of a whole host is remembered
+    for some thousand hosts: `objection` costs 0.8 us with the default rules, 5 us with twenty of all kinds.
     """
 
     def __init__(self, settings: ScopeSettings) -> None:
@@ -99,7 +99,7 @@ class Scope:
             return _PREREQUISITE
         if 0 <= self._max_hops < len(hops) and self._max_hops < hops_from_seed(uri):
             return _TOO_FAR
-        url, seed = uri.url, _seed_of(uri)
+        url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         place = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(place) or self._plan(*place):
             if fits(uri, header):
@@ -135,9 +135,9 @@ def redirected_seed(uri: CrawlUri) -> bool:
     return 0 < len(uri.hops) <= _SEED_REDIRECTS and not uri.hops.strip("R")
 
 
-def _seed_of(uri: CrawlUri) -> str | None:
+def _seed_of(meta: Any) -> str | None:
     """The seed that a URI descends from, if it is not among the settings' seeds."""
-    seed = uri.meta.get("seed") if isinstance(uri.meta, dict) else None
+    seed = meta.get("seed") if isinstance(meta, dict) else None
     return seed if isinstance(seed, str) else None
 
 

@@ -219,11 +219,6 @@ def _size(argument: str) -> Rule:
     return Rule(lambda uri, header: header is not None and header.length is not None and compare(header.length, number))
 
 
-def _some_file(argument: str) -> None:
-    if "\0" in argument:
-        raise SettingsError('"surt-file:": a file\'s name has no NUL')
-
-
 KINDS: dict[str, Kind] = {
     "all": Kind("all", _all),
     "seed-hosts": Kind("seed-hosts", _seeds("hosts")),
@@ -231,7 +226,7 @@ KINDS: dict[str, Kind] = {
     "domain": Kind("domain:example.org", _pattern("domain")),
     "host": Kind("host:*.example.org", _pattern("host")),
     "surt": Kind("surt:(org,example,)/docs/", _pattern("surt")),
-    "surt-file": Kind("surt-file:scope.txt", _surt_file, _some_file),
+    "surt-file": Kind("surt-file:scope.txt", _surt_file, lambda path: None),
     "regex": Kind("regex:[?&]sid=", _pattern("regex")),
     "hops": _number("hops:>20", hops_from_seed),
     "depth": _number("depth:>12", _depth),

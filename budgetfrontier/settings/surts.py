@@ -19,8 +19,7 @@ _SURT = re.compile(r"\+?(?:https?://)?(\([^)]*)(.*)", re.DOTALL | re.IGNORECASE)
 class SurtPrefixes:
     """SURT prefixes without their scheme, "(org,example,": http and https are the same here, as in Heritrix's sets.
 
-    A lookup is a binary search, which compares about as many characters as the URL has: 2 us among a million. Each
-    prefix takes as many bytes as it has characters, and 60 more.
+    A lookup is a binary search. A million of 20 characters take 100 MB, and one is looked up in about 4 us.
     """
 
     def __init__(self, prefixes: Iterable[str]) -> None:
@@ -32,7 +31,7 @@ class SurtPrefixes:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file: an entry a line, # starts a comment; SettingsError if that fails. About 2 s for a million."""
+        """Read a file: an entry a line, # starts a comment; SettingsError if that fails. About 3 s for a million."""
         prefixes, problems = [], []
         try:
             with path.open(encoding="utf-8-sig", errors="replace") as file:
