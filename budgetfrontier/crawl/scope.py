@@ -84,10 +84,11 @@ class Scope:
         return None if verdict.accepted else verdict.rule
 
     def objection_to(self, uri: CrawlUri, answer: Answer) -> str | None:
-        """Return why a URI is out of scope now that the header of its answer is in; all rules are asked again."""
-        length = answer.headers.get("Content-Length", "").strip()
-        number = int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
-        verdict = self.verdict(uri, Header(answer.mime, number))
+        """Return why a URI is out of scope now that the header of its answer is in; all rules are asked again.
+
+        What a redirect sends along says nothing of the place it leads to: `type` and `size` do not fit it.
+        """
+        verdict = self.verdict(uri, None if answer.location else Header(answer.mime, _length(answer)))
         return None if verdict.accepted else verdict.rule
 
     def verdict(self, uri: CrawlUri, header: Header | None = None) -> Verdict:
@@ -139,6 +140,11 @@ def _seed_of(meta: Any) -> str | None:
     """The seed that a URI descends from, if it is not among the settings' seeds."""
     seed = meta.get("seed") if isinstance(meta, dict) else None
     return seed if isinstance(seed, str) else None
+
+
+def _length(answer: Answer) -> int | None:
+    length = answer.headers.get("Content-Length", "").strip()
+    return int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
 
 
 def _key_of(kind: str) -> Callable[[CrawlUri], str]:

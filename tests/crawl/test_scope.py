@@ -150,6 +150,13 @@ def test_all_rules_are_asked_again_with_the_answer() -> None:
     assert only_html.objection_to(link(SEED + "a.zip"), answer("text/html")) == "rules[2] reject ext:zip"
 
 
+def test_a_redirect_is_followed_whatever_it_sends_along() -> None:
+    rules = refined({"reject": "type:*/*"})
+    of = answer("text/html")
+    of.status, of.headers = 301, {**of.headers, "Location": "/a"}
+    assert rules.objection_to(link(SEED), of) is None
+
+
 # -- order
 
 
