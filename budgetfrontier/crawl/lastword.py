@@ -30,8 +30,8 @@ def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord |
     verdict = scope.verdict(known)
     text = str(verdict)
     if uri is None and not is_seed:
-        text += ", if a seed links to it"
-    if verdict.accepted and _asks_answers(settings.scope):
+        text += " (taken as a link of a seed)"
+    if verdict.accepted and known.hops[-1:] not in ("", "P") and _asks_answers(settings.scope):
         text += "; type and size are asked once it answers"
     if gone:
         text += f"; without the seeds of {', '.join(gone)}"

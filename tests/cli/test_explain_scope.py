@@ -82,7 +82,8 @@ def test_in_words(job: Path, cli: Cli) -> None:
         in cli("explain", job, SEED + "a.html").out
     )
     assert (
-        "1. Out of scope: rules[1] reject ext:zip, if a seed links to it.\n" in cli("explain", job, SEED + "b.zip").out
+        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed).\n"
+        in cli("explain", job, SEED + "b.zip").out
     )
     assert "the scope kept it out" in cli("explain", job, SEED + "b.zip").out
     assert "the scope kept it out" not in cli("explain", job, SEED + "b.html").out
@@ -128,4 +129,4 @@ def test_it_needs_no_extra(job: Path) -> None:
         f"from budgetfrontier.cli import main; sys.exit(main(['explain', {str(job)!r}, {SEED!r}]))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 0 and "Scope: accepted as a seed" in run.stdout, run.stderr
+    assert run.returncode == 0 and "Scope: accepted as a seed.\n" in run.stdout, run.stderr
