@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -51,7 +50,7 @@ class Outputs:
         crawl.log has all attempts; pages.jsonl, the WARC files and the sinks HTTP answers that were read and do not say
         noindex (`noindex`: they do, and that counts).
         """
-        sha1 = hashlib.sha1(answer.raw, usedforsecurity=False).digest() if answer.raw else b""
+        sha1 = answer.digest()
         text = digest(sha1) if sha1 else ""
         self._logs.write(lease, answer, digest=text, slot=slot, noindex=noindex)
         if answer.status <= 0 or noindex or "midFetchAbort" in answer.notes:

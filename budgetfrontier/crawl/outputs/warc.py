@@ -56,6 +56,7 @@ class WarcFiles:
         prefix = settings.output.warc_prefix or settings.crawl
         self._prefix = _UNSAFE.sub("_", prefix)[:100]
         self._host = _UNSAFE.sub("_", socket.gethostname())[:100]
+        self._recorder = records.Recorder()
         self._serial = 0
         self._file: GrowingFile | None = None
         self._path = folder
@@ -84,13 +85,13 @@ class WarcFiles:
             if cut_by:
                 head.append(("WARC-Truncated", cut_by))
             head.append(("WARC-Payload-Digest", records.digest(digest or _EMPTY)))
-        file.write(records.record(head, block, kind=records.RESPONSE))
+        file.write(self._recorder.record(head, block, kind=records.RESPONSE))
         for type, kind, block in (
             ("request", records.REQUEST, records.request_block(uri, answer)),
             ("metadata", records.FIELDS, records.metadata(uri, answer)),
         ):
             head = [("WARC-Type", type), ("WARC-Record-ID", records.record_id()), *common, ("WARC-Concurrent-To", own)]
-            file.write(records.record(head, block, kind=kind))
+            file.write(self._recorder.record(head, block, kind=kind))
         if digest and not revisit and cut_by is None:
             self._memory.put_original(digest, Original(url=uri.url, date=when, record_id=own))
 
@@ -127,7 +128,7 @@ class WarcFiles:
                 ("WARC-Date", records.date(time.time())),
                 ("WARC-Filename", name),
             ]
-            self._file.write(records.record(head, warcinfo(self._settings), kind=records.FIELDS))
+            self._file.write(self._recorder.record(head, warcinfo(self._settings), kind=records.FIELDS))
         return self._file
 
     def _end(self) -> None:
