@@ -8,94 +8,75 @@ fetch next, and when, is the engine's business alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import can_ada
 import msgspec
 
-from budgetfrontier import plugins, uris
-from budgetfrontier.crawl.fetch.answer import BROKEN, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
+from budgetfrontier import uris
+from budgetfrontier.crawl.ending import Stop, ending
+from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.links import html as links
+from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import Progress
-from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots
-from budgetfrontier.crawl.scope import Scope, redirected_seed
+from budgetfrontier.crawl.robots import Robots, is_robots
+from budgetfrontier.crawl.scope import Scope
+from budgetfrontier.crawl.seeds import seed_urls
+from budgetfrontier.crawl.visit import Visit, Visitor, revisit
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import InvalidUrl, LeaseExpired
-from budgetfrontier.model import (
-    Admission,
-    CrawlState,
-    CrawlUri,
-    DeadLetter,
-    Directive,
-    Lease,
-    Outcome,
-    QueueState,
-)
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome
 from budgetfrontier.reports import files
-from budgetfrontier.reports.figures import Overview, Spend, counted, revival_command
+from budgetfrontier.reports.figures import Overview
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.schema import FetchSettings
+from budgetfrontier.settings.schema import FetchSettings, Seed
+from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
 
 LONGEST_SLEEP = 0.5
 NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
-_ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
-_LISTED = 10
 
 log = logging.getLogger(__name__)
 
-# What a robots verdict that forbids the fetch makes of it.
-_REFUSALS = {
-    Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
-    Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
-    Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
-}
-
-
-class Visit(msgspec.Struct):
-    """What one worker brings back for its lease."""
-
-    answer: Answer
-    outcome: Outcome
-    discovered: list[CrawlUri] = msgspec.field(default_factory=list)
-
-
-def crawl(settings: Settings, folder: Path, *, progress: Progress | None = None) -> int:
+def crawl(
+    settings: Settings, folder: Path, *, progress: Progress | None = None, paused: bool = False, command: str = ""
+) -> int:
     """Run the crawl in a job folder, or go on with it, until it finishes, pauses at its finish, meets a limit or is
     interrupted; return the exit code, 1 if it was forced to stop or there is nothing to crawl.
 
     SIGINT or SIGTERM once: finishes what is in flight; twice: stops now. Either way all that was finished is on disk.
-    Raises what `Frontier.open` raises.
+    `paused`: fetch nothing until `budgetfrontier resume`. `command` is how to run it again, as the end tells it.
+    Raises what `Frontier.open` raises, and StorageFull.
     """
     with progress or Progress() as shown:
-        return Job(settings, folder, progress=shown).run()
+        return Job(settings, folder, progress=shown, paused=paused, command=command).run()
 
 
 class Job:
     """One run of a crawl."""
 
-    def __init__(self, settings: Settings, folder: Path, *, progress: Progress) -> None:
+    def __init__(self, settings: Settings, folder: Path, *, progress: Progress, paused: bool, command: str) -> None:
         self._settings, self._folder, self._progress = settings, folder, progress
-        self._robots = Robots(settings.fetch.user_agent) if settings.fetch.robots is True else None
+        self._paused, self._command = paused, command
         self._scope = Scope(settings.scope)
-        options = msgspec.to_builtins(settings.frontier.canonicalization)
-        self._canonical = plugins.resolve("canonicalization", {"standard": options})
+        self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in self._seeds()))
+        self._sync: Callable[[], None] | None = None
+        self._robots: Robots | None = None
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
+        self._done: list[asyncio.Task[Visit]] = []
         self._slots = list(range(settings.fetch.concurrency, 0, -1))
-        self._stopping: str | None = None
-        self._forced = False
-        self._bytes = 0
-        self._finished = 0
-        self._looked = self._reported = time.monotonic()
+        self._stop = Stop.NONE
+        self._failures = 0
+        self._looked = self._reported = self._counted = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, settings.frontier.commit_interval)
         self._patience = settings.fetch.timeout or NO_TIMEOUT
@@ -103,16 +84,51 @@ class Job:
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with (
-            Frontier.open(self._folder / "frontier", self._settings, hooks=[self]) as self._frontier,
-            Memory(self._folder / "frontier" / "crawl") as self._memory,
-            Outputs(self._folder, self._settings, memory=self._memory) as self._logs,
-        ):
-            return asyncio.run(self._main())
+        frontier, reports = self._folder / "frontier", self._folder / "reports"
+        with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
+            with (
+                Memory(frontier / MEMORY) as self._memory,
+                Outputs(self._folder, self._settings, memory=self._memory) as self._outputs,
+            ):
+                self._sync = self._sync_all
+                try:
+                    begun = self._run()
+                finally:
+                    self._sync = self._outputs.sync  # closed, it raises again what failed
+            if begun:
+                self._conclude(*files.write(frontier, reports))
+        return 0 if begun and self._stop is not Stop.FORCED else 1
+
+    def _run(self) -> bool:
+        before = self._frontier.summary()
+        seconds, size = self._memory.used()
+        self._limits = Limits(
+            self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size
+        )
+        if self._settings.fetch.robots is True:
+            self._robots = Robots(self._settings.fetch.user_agent, memory=self._memory)
+        self._visitor = Visitor(
+            self._settings,
+            fetcher=self._fetcher,
+            robots=self._robots,
+            scope=self._scope,
+            schedule=self._frontier.schedule_many,
+            write_links=self._outputs.write_links,
+            patience=self._patience,
+        )
+        if not self._begin():
+            return False
+        asyncio.run(self._main())
+        return True
 
     def on_commit(self, frontier: Frontier) -> None:
-        """Hook: what the frontier is about to call done is on disk first."""
-        self._logs.sync()
+        """Hook: what the frontier is about to call done has to be on disk."""
+        if self._sync is not None:
+            self._sync()
+
+    def _sync_all(self) -> None:
+        self._outputs.sync()
+        self._memory.put_used(self._limits.seconds, self._limits.size)
         self._memory.commit()
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
@@ -120,15 +136,14 @@ class Job:
         if self._robots and is_robots(letter.uri):
             self._robots.give_up(letter.uri.url)
 
-    async def _main(self) -> int:
-        if not self._begin():
-            return 1
+    async def _main(self) -> None:
+        self._wake = asyncio.Event()
         handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         loop = asyncio.get_running_loop()
         for number in handled:
             loop.add_signal_handler(number, self._interrupt)
         try:
-            async with Fetcher(self._settings.fetch) as self._fetcher:
+            async with self._fetcher:
                 try:
                     await self._drive()
                 finally:
@@ -140,8 +155,6 @@ class Job:
             for number in handled:
                 loop.remove_signal_handler(number)
         self._frontier.commit()
-        self._conclude(*files.write(self._folder / "frontier", self._folder / "reports"))
-        return 1 if self._forced else 0
 
     # Beginning
 
@@ -149,11 +162,10 @@ class Job:
         """Schedule the seeds, resume what paused at its finish; tell whether there is anything to do."""
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
-        tally = frontier.schedule_many(self._seeds())
+        tally = frontier.schedule_many(self._scheduled_seeds())
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
             say(f"{tally.invalid} seeds are no http or https URLs ({reasons})")
-        self._finished = before.succeeded + before.failed
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")
             return False
@@ -162,8 +174,11 @@ class Job:
             return False
         if frontier.state is CrawlState.PAUSED and before.pause_reason == "finish":
             frontier.resume(reason="started again", who="crawl")
-        elif frontier.state is CrawlState.PAUSED:
-            say(f"the crawl is paused ({before.pause_reason}); `budgetfrontier resume {self._folder}` goes on")
+        if self._paused and frontier.state is not CrawlState.PAUSED:
+            frontier.pause(reason="started paused", who="crawl")
+        if frontier.state is CrawlState.PAUSED:
+            again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
+            say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
         self._warn_of_anonymity()
         found = f"{before.queued} URIs queued" if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
@@ -174,45 +189,47 @@ class Job:
         if "+http" in agent or "@" in agent:
             return
         name = f" is the default, {agent}, and" if agent == FetchSettings().user_agent else f", {agent},"
-        warning = f"fetch.user_agent{name} names no contact; add a page or an address, such as +https://example.org/bot"
-        self._progress.say(f"warning: {warning}")
-        if log.hasHandlers():  # without any, logging would print it on stderr once more
-            log.warning("%s", warning)
+        advice = "add a page or an address, such as +https://example.org/bot"
+        self._progress.warn(f"fetch.user_agent{name} names no contact; {advice}")
 
-    def _seeds(self) -> Iterator[CrawlUri]:
-        for seed in self._settings.seeds:
-            for url in [seed.url] if seed.url else _lines(Path(seed.file or "")):
-                try:
-                    url = uris.parse(url)
-                    self._scope.add_seed(url)
-                except InvalidUrl:
-                    pass  # the frontier counts it with its reason
-                yield CrawlUri(
-                    url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue
-                )
+    def _scheduled_seeds(self) -> Iterator[CrawlUri]:
+        for url, seed in self._seeds():
+            with contextlib.suppress(InvalidUrl):  # the frontier counts it with its reason
+                self._scope.add_seed(uris.parse(url))
+            yield CrawlUri(
+                url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue
+            )
+
+    def _seeds(self) -> Iterator[tuple[str, Seed]]:
+        return ((url, seed) for seed in self._settings.seeds for url in seed_urls(seed))
 
     def _interrupt(self) -> None:
-        if self._stopping:
-            self._forced = True
-        else:
-            self._progress.say(f"stopping: {len(self._visits)} fetches are in flight; once more to stop at once")
-        self._stopping = self._stopping or "interrupted"
+        if self._stop is not Stop.NONE:
+            self._stop = Stop.FORCED
+            return
+        self._progress.say(f"stopping: {len(self._visits)} fetches are in flight; once more to stop at once")
+        self._stop = Stop.INTERRUPTED
 
     # The loop
 
     async def _drive(self) -> None:
         """Lease, fetch, finish, until there is nothing left to do or a reason to stop."""
-        while not self._forced:
+        self._look_around()
+        while self._stop is not Stop.FORCED:
             free = self._lease()
             if not self._visits and self._is_over():
                 return
-            for task in await self._wait(free):
+            await self._wait(free)
+            done, self._done = self._done, []
+            for task in done:
                 self._settle(task)
+            if self._memory.due:
+                self._frontier.commit()
             self._look_around()
 
     def _lease(self) -> int:
         """Fill the free slots; return how many are still free. Commits at least every commit interval."""
-        free = 0 if self._stopping else self._free()
+        free = self._free()
         if free:
             for lease in self._frontier.lease(free, ttl=self._ttl()):
                 self._start(lease)
@@ -225,136 +242,117 @@ class Job:
         return free
 
     def _free(self) -> int:
-        free = len(self._slots)
-        if limit := self._settings.limits.max_uris:
-            free = min(free, limit - self._finished - len(self._visits))
-        return max(free, 0)
+        return 0 if self._stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
 
     def _ttl(self) -> float:
         # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
         return max(self._settings.frontier.lease_ttl, 3 * self._patience)
 
-    async def _wait(self, free: int) -> set[asyncio.Task[Visit]]:
+    async def _wait(self, free: int) -> None:
         """Sleep until a visit ends, something may be leased, or it is time to look around."""
         ready = self._frontier.next_ready_in() if free else None
         sleep = self._interval if ready is None else min(self._interval, ready)
-        if self._visits:
-            return (await asyncio.wait(self._visits, timeout=sleep, return_when=asyncio.FIRST_COMPLETED))[0]
-        await asyncio.sleep(sleep)
-        return set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(sleep):
+                await self._wake.wait()
+        self._wake.clear()
 
     def _is_over(self) -> bool:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return bool(self._stopping) or self._frontier.summary().pause_reason == "finish"
-        return bool(self._stopping) or state in (CrawlState.FINISHED, CrawlState.TERMINATED)
+            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == "finish"
+        return self._stop is not Stop.NONE or state in (CrawlState.FINISHED, CrawlState.TERMINATED)
 
     def _look_around(self) -> None:
-        limits, every = self._settings.limits, self._settings.reports.every
-        for name, limit, used in (
-            ("max_uris", limits.max_uris, self._finished),
-            ("max_time", limits.max_time, self._progress.elapsed),
-            ("max_bytes", limits.max_bytes, self._bytes),
-        ):
-            if limit and used >= limit and not self._stopping:
-                self._stopping = f"limits.{name} is reached"
-        if self._progress.due:
-            self._progress.show(self._frontier.summary(), in_flight=len(self._visits))
-        if every and time.monotonic() - self._reported >= every and (self._reporting is None or self._reporting.done()):
-            self._reported = time.monotonic()
+        now, progress, limits = time.monotonic(), self._progress, self._limits
+        limits.tick(paused=self._frontier.state is CrawlState.PAUSED)
+        if limits.reached and self._stop is Stop.NONE:
+            self._stop = Stop.LIMIT
+        if progress.due:
+            progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows)
+        if 0 < self._settings.output.statistics <= now - self._counted:
+            self._counted = now
+            self._write_statistics()
+        every = self._settings.reports.every
+        if 0 < every <= now - self._reported and (self._reporting is None or self._reporting.done()):
+            self._reported = now
             self._reporting = asyncio.create_task(self._report())
+
+    def _write_statistics(self) -> None:
+        progress = self._progress
+        self._outputs.statistics(
+            self._frontier.summary(),
+            elapsed=progress.elapsed,
+            fetched=progress.fetched,
+            bytes=progress.bytes,
+            in_flight=len(self._visits),
+            failures=self._failures,
+        )
 
     # One visit
 
     def _start(self, lease: Lease) -> None:
         """Start a visit; a page whose robots.txt is unknown goes back first, behind that robots.txt."""
+        if refused := self._visitor.refusal(lease.uri):
+            self._finish(lease, refused, slot=0)
+            return
         asked: CrawlUri | None = None
         if self._robots:
             if is_robots(lease.uri):
+                if self._robots.knows(lease.uri.url):  # a crash came between the commits of the memory and the frontier
+                    self._frontier.finish(lease, Outcome.DISREGARDED, reason="known already")
+                    return
                 self._robots.expect(lease.uri.url)
             elif asked := self._robots.prerequisite(lease):
                 self._robots.expect(asked.url)
                 if self._frontier.schedule(asked) is Admission.ADDED:
                     self._frontier.finish(lease, Outcome.DEFERRED, reason="robots.txt first")
                     return
-        task = asyncio.create_task(self._visit(lease, asked))
+        task = asyncio.create_task(self._visitor.visit(lease, asked))
         self._visits[task] = lease, self._slots.pop()
+        task.add_done_callback(self._came_back)
 
-    async def _visit(self, lease: Lease, asked: CrawlUri | None) -> Visit:
-        """Fetch a URI; `asked` is the robots.txt to fetch with it, where its full queue had no room for that."""
-        uri = lease.uri
-        if self._robots and is_robots(uri):
-            answer = await self._fetch_robots(uri)
-            return Visit(answer, self._robots.record(uri.url, answer))
-        if self._robots:
-            if asked and self._robots.record(asked.url, await self._fetch_robots(asked)) is Outcome.RETRY:
-                self._robots.forget(asked.url)  # it is queued nowhere, so that only a page can ask again
-            verdict = await self._robots.verdict(uri.url, patience=self._patience)
-            if verdict is not Verdict.ALLOWED:
-                outcome, status, reason = _REFUSALS[verdict]
-                return Visit(Answer(status=status, reason=reason), outcome)
-        answer = await self._fetcher.get(uri)
-        return Visit(answer, answer.outcome, self._discover(uri, answer))
-
-    async def _fetch_robots(self, uri: CrawlUri) -> Answer:
-        for _ in range(_ROBOTS_REDIRECTS):
-            answer = await self._fetcher.get(uri, max_body=MAX_BODY)
-            target = links.resolve(can_ada.parse(uri.url), answer.location)
-            if target is None:
-                break
-            uri = CrawlUri(target)
-        return answer
-
-    def _discover(self, uri: CrawlUri, answer: Answer) -> list[CrawlUri]:
-        """Return what a redirect or a page leads to, as far as it is in scope."""
-        if target := links.resolve(can_ada.parse(uri.url), answer.location):
-            found = [(target, "R")]
-        elif 200 <= answer.status < 300 and answer.mime in links.HTML_TYPES:
-            found = links.extract(answer.body, uri.url, charset=answer.charset)
-        else:
-            return []
-        self._logs.write_links(uri.url, found)
-        children = (self._child(uri, href, hop) for href, hop in found)
-        return [child for child in children if self._scope.objection(child) is None]
-
-    def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
-        child = CrawlUri(href, via=uri.url, hops=uri.hops + hop, source=uri.source, meta=uri.meta)
-        if hop == "R":
-            child.directive, child.priority = uri.directive, uri.priority
-            # From example.org to www.example.org: one place to deduplication, so the page itself would never be seen.
-            same = href != uri.url and self._canonical(href) == self._canonical(uri.url)
-            child.force = same and not child.hops.endswith("RR")
-            if redirected_seed(child):
-                child.meta = {"seed": href}
-        return child
+    def _came_back(self, task: asyncio.Task[Visit]) -> None:
+        self._done.append(task)
+        self._wake.set()
 
     def _settle(self, task: asyncio.Task[Visit]) -> None:
-        """Log a visit and finish its lease."""
         lease, slot = self._visits.pop(task)
         self._slots.append(slot)
         if error := task.exception():
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
-            visit = Visit(Answer(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE)
+            visit = Visit(lease.uri, Answer(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE)
         else:
             visit = task.result()
-        answer = visit.answer
-        self._logs.write(lease, answer, visit.outcome, slot=slot)
+        self._finish(lease, visit, slot=slot)
+
+    def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
+        """Write down a visit and finish its lease; `on_commit` sees to it that this is the order on disk, too."""
+        answer, discovered = visit.answer, visit.discovered
+        write = self._outputs.write
+        for uri, other in visit.before:
+            write(_of(lease, uri), other, Outcome.SUCCESS, slot=slot)
+        write(_of(lease, visit.uri), answer, visit.outcome, slot=slot, noindex=visit.noindex)
+        if visit.outcome is Outcome.SUCCESS and not is_robots(lease.uri):
+            after = self._frontier.settings_for(lease).revisit_after
+            if after > 0:
+                discovered = [*discovered, revisit(lease.uri, answer, due=time.time() + after)]
         try:
             self._frontier.finish(
                 lease,
                 visit.outcome,
                 fetch_seconds=answer.seconds,
                 crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
-                discovered=visit.discovered,
+                discovered=discovered,
                 reason=answer.reason or f"status {answer.status}",
                 delay=answer.retry_after,
             )
         except LeaseExpired:
             log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
             return
-        self._progress.count(len(answer.body))
-        self._bytes += len(answer.body)
-        self._finished += visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE)
+        self._progress.count(len(answer.raw))
+        self._limits.count(len(answer.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
+        self._failures += answer.status < 0 and visit.outcome is not Outcome.DISREGARDED
 
     # Reports and the end
 
@@ -383,40 +381,19 @@ class Job:
 
     def _conclude(self, report: Report, overview: Overview) -> None:
         """Say how the crawl stands, and what would go on with it."""
-        say, summary = self._progress.say, report.totals
-        self._progress.show(summary, in_flight=0)
-        again = "run the same command to go on"
-        if 0 < (limit := self._settings.limits.max_uris) <= self._finished:  # counts over all runs, unlike the others
-            again = f"raise limits.max_uris (now {limit}) and run the same command"
-        if self._forced:
-            say(f"stopped at once; all that was finished is kept; {again}")
-        elif self._stopping:
-            say(f"stopped: {self._stopping}; {again}")
-        elif summary.state is CrawlState.PAUSED:
-            self._say_retired(summary.queues[QueueState.RETIRED], overview.spend())
-        else:
-            say(f"crawl {summary.state.lower()}")
-
-    def _say_retired(self, count: int, spend: Spend) -> None:
-        say = self._progress.say
-        if not count:
-            say("paused at finish: everything is crawled; add seeds and run the same command to go on, or terminate")
-            return
-        replenish = self._settings.frontier.balance_replenish_amount
-        verb = "is" if count == 1 else "are"
-        say(f"paused at finish: {counted(count, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}")
-        for row in spend.stranding[:_LISTED]:
-            spent = f"spent {row.expenditure} of {row.total_budget}"
-            say(f"  {row.queue}: {counted(row.queued, 'URI')}, {spent}; to revive it:")
-            say(f"    {revival_command(row, str(self._folder), replenish=replenish)}")
-        if (more := count - len(spend.stranding[:_LISTED])) > 0:
-            say(f"  ...and {more} more: budgetfrontier queues {self._folder} --state RETIRED")
-        say("then run the same command again")
+        self._progress.show(report.totals, in_flight=0, limits=self._limits.rows)
+        for line in ending(
+            report,
+            overview,
+            folder=self._folder,
+            settings=self._settings,
+            stop=self._stop,
+            limit=self._limits.reached,
+            command=self._command,
+        ):
+            self._progress.say(line)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Yield the URLs of a seed file: one a line, # starts a comment line."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if (url := line.strip()) and not url.startswith("#"):
-                yield url
+def _of(lease: Lease, uri: CrawlUri) -> Lease:
+    """Return the lease as that of what was fetched for it: the redirects of a robots.txt have URLs of their own."""
+    return lease if uri is lease.uri else msgspec.structs.replace(lease, uri=uri)

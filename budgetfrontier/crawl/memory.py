@@ -1,7 +1,8 @@
-"""What a crawl remembers beside its frontier: robots.txt files, and which content its WARC files hold already.
+"""What a crawl remembers beside its frontier: robots.txt files, which content its WARC files hold, what it has used.
 
 A small LMDB environment in a folder of its own, JOB/frontier/crawl. It is a cache: lost, robots.txt files are fetched
-again, and content is written once more. So a damaged one is moved aside, and the crawl goes on with an empty one.
+again, content is written once more, and limits on time and bytes count anew. So a damaged one is moved aside, and the
+crawl goes on with an empty one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _LONGEST_KEY = 511  # of LMDB
 _SWEPT = 2  # records looked at for each one that is put: more than one, so that a table does not grow for ever
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
+_used = struct.Struct(">dQ")  # seconds, bytes
+_CRAWL = b"crawl"  # the only key of the table `used`
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class Original(NamedTuple):
 
 
 class Memory:
-    """The tables `robots` and `digests`, for one process: that which holds the frontier's lock.
+    """The tables `robots`, `digests` and `used`, for one process: that which holds the frontier's lock.
 
     What was put can be read at once, and is durable after `commit`. Raises StorageFull when the disk is full: close it
     then, it is as of its last commit.
@@ -118,6 +121,15 @@ class Memory:
         """Note where the content with this SHA-1 was written. Who came first stays."""
         self._put(digest, msgspec.msgpack.encode(original), self._digests, overwrite=False)
 
+    def used(self) -> tuple[float, int]:
+        """Return the seconds that the crawl has run, in all its runs, and the bytes that it has downloaded."""
+        value = self._get(_CRAWL, self._used)
+        return _used.unpack(value) if value is not None and len(value) == _used.size else (0.0, 0)
+
+    def put_used(self, seconds: float, size: int) -> None:
+        """Note what `used` returns."""
+        self._put(_CRAWL, _used.pack(seconds, size), self._used)
+
     def commit(self) -> None:
         """Make everything that was put durable. Free if nothing was."""
         if not self._put_count:
@@ -145,6 +157,7 @@ class Memory:
             self._env.reader_check()
             self._robots: Any = self._env.open_db(b"robots")
             self._digests: Any = self._env.open_db(b"digests")
+            self._used: Any = self._env.open_db(b"used")
             self._begin()
         except (lmdb.Error, OSError) as e:
             raise explain(e, self.path) from e

@@ -13,7 +13,8 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
-from budgetfrontier.crawl.links import html as links
+from budgetfrontier.crawl import links
+from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.engine.steering import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
@@ -205,7 +206,7 @@ def test_politeness_holds_between_requests_and_across_restarts(tmp_path: Path) -
         for limit in (2, 5, 0):
             run(site.settings(HOME, frontier=polite, limits={"max_uris": limit}), tmp_path)
     asked = site.times["a.test"]
-    assert len(asked) == 7 + 3  # each run asks for the robots.txt
+    assert len(asked) == 7 + 1  # the robots.txt counts for a day, across runs
     assert all(later - earlier >= 0.2 for earlier, later in pairwise(asked))
 
 
@@ -226,7 +227,7 @@ def test_limits_on_bytes_and_time(tmp_path: Path, limits: dict[str, float]) -> N
     with Site({"a.test/": linking(*map(str, range(500)))}) as site:
         settings = site.settings(HOME, fetch={"robots": "ignore", "concurrency": 1}, limits=limits)
         code, said = run(settings, tmp_path)
-    assert code == 0 and f"limits.{next(iter(limits))} is reached; run the same command to go on" in said
+    assert code == 0 and f"limits.{next(iter(limits))} is reached; raise limits.{next(iter(limits))}" in said
     assert sum(site.hits.values()) < 500
 
 
@@ -288,7 +289,7 @@ def test_a_user_agent_without_a_contact_is_warned_of(
 ) -> None:
     with Site({"a.test/": "x"}) as site:
         _, said = run(site.settings(HOME, fetch={"user_agent": agent}), tmp_path)
-    logged = [record.getMessage() for record in caplog.records if record.name == "budgetfrontier.crawl.job"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "budgetfrontier.crawl.progress"]
     if warning is None:
         assert "warning:" not in said and not logged
     else:
@@ -329,12 +330,12 @@ def test_reports_that_cannot_be_written_meanwhile_stop_nothing(
 def test_a_bug_in_one_visit_ends_that_visit_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(body: bytes, url: str, *, charset: str | None = None) -> list[tuple[str, str]]:
+    def fail(url: str, answer: Answer, *_: object, **__: object) -> links.Page:
         if url.endswith("/1"):
             raise RuntimeError("a bug")
-        return [("http://a.test/1", "L"), ("http://a.test/2", "L")]
+        return links.Page(iter([("http://a.test/1", "L"), ("http://a.test/2", "L")]))
 
-    monkeypatch.setattr(links, "extract", fail)
+    monkeypatch.setattr(links, "discover", fail)
     with Site(SMALL) as site:
         code, _ = run(site.settings(HOME), tmp_path)
     assert code == 0 and "a bug" in caplog.text

@@ -6,20 +6,14 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
 from budgetfrontier import CrawlState, QueueRecord, Reader, Report
 from budgetfrontier.engine.steering import steer
+from tests.crawl.process import COMMAND, end, started, until
 from tests.crawl.site import Site, linking, reopened
-
-COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.cli import main; sys.exit(main())"]
 
 
 class Endless(Site):
@@ -37,40 +31,6 @@ class Endless(Site):
             return web.Response(text="at last")
         number = int(request.path[1:]) if request.path[1:].isdigit() else 0
         return web.Response(text=linking(f"/{2 * number + 1}", f"/{2 * number + 2}"), content_type="text/html")
-
-
-@contextmanager
-def started(site: Site, folder: Path, *seeds: str, **sections: Any) -> Iterator[subprocess.Popen[str]]:
-    """Run `budgetfrontier crawl` on a configuration in `folder`; its job is in folder/job."""
-    config = {
-        "seeds": list(seeds),
-        "fetch": {"resolve": {"*.test": site.address}, "robots": "ignore", "concurrency": 4},
-        "frontier": {"politeness": {"min_delay": "10ms", "delay_factor": 0, "max_delay": "1s"}},
-        **sections,
-    }
-    (folder / "crawl.yaml").write_text(json.dumps(config))
-    command = [*COMMAND, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for a condition while a process runs."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code and what was said on stderr."""
-    out, said = process.communicate(timeout=30)
-    assert out == ""
-    return process.returncode, said
 
 
 def look(frontier: Path, queue: str) -> QueueRecord | None:

@@ -292,7 +292,7 @@ def test_the_settings_in_force_for_a_lease_follow_overrides_and_adjustments() ->
         f.schedule_many(pages("A", 1))
         lease = one(f)
         assert f.settings_for(lease).revisit_after == 0
-        f.adjust(match="host:a.test", **{"revisit.after": 60})
+        f.adjust(match="host:a.test", revisit={"after": 60})
         assert f.settings_for(lease).revisit_after == 60
 
 

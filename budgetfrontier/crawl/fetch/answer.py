@@ -15,6 +15,7 @@ from budgetfrontier.model import Outcome
 # Heritrix's codes for what is no HTTP answer: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
 ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
+OUT_OF_SCOPE = -5000
 PRIVATE_ADDRESS = -5001
 """Heritrix's "blocked from fetch by user setting": the host is at an address that `fetch.allow_private` forbids."""
 

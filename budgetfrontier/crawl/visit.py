@@ -1,0 +1,175 @@
+"""What a worker does with one lease: scope, robots.txt, the fetch, and what was found there.
+
+How a visit ends is returned, for the job to tell the frontier. Only the links of a very long page are handed on while
+they are read, so that no page holds more than a few hundred of them in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import can_ada
+import msgspec
+
+from budgetfrontier import plugins
+from budgetfrontier.crawl import links
+from budgetfrontier.crawl.fetch.answer import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
+from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots, product_token
+from budgetfrontier.crawl.scope import Scope, redirected_seed
+from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.settings import Settings
+
+_AT_ONCE = 500  # links of one page that are in memory
+_ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
+
+# What a robots verdict that forbids the fetch makes of it.
+_REFUSALS = {
+    Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
+    Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
+    Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
+}
+
+
+class Visit(msgspec.Struct):
+    """What one visit brings back.
+
+    `discovered` are the URIs in scope that the frontier has not been told of yet, `before` what was fetched on the way
+    to the answer: redirects of a robots.txt, or a robots.txt that had no room in its queue.
+    """
+
+    uri: CrawlUri
+    answer: Answer
+    outcome: Outcome
+    discovered: list[CrawlUri] = msgspec.field(default_factory=list)
+    noindex: bool = False
+    before: list[tuple[CrawlUri, Answer]] = msgspec.field(default_factory=list)
+
+
+class Visitor:
+    """Makes the visits of one run.
+
+    `schedule` takes the children of long pages as they are found, `write_links` every link, in scope or not. `patience`
+    is how long a page waits for its robots.txt, in seconds. Robots is None where robots.txt is ignored.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        fetcher: Fetcher,
+        robots: Robots | None,
+        scope: Scope,
+        schedule: Callable[[list[CrawlUri]], object],
+        write_links: Callable[[str, Iterable[tuple[str, str]]], None],
+        patience: float,
+    ) -> None:
+        self._links = settings.links
+        self._tags, self._agent = settings.fetch.robots_tags == "obey", product_token(settings.fetch.user_agent)
+        self._canonical = plugins.resolve(
+            "canonicalization", {"standard": msgspec.to_builtins(settings.frontier.canonicalization)}
+        )
+        self._fetcher, self._robots, self._scope = fetcher, robots, scope
+        self._schedule, self._write_links, self._patience = schedule, write_links, patience
+
+    def refusal(self, uri: CrawlUri) -> Visit | None:
+        """Return how a visit ends that the scope no longer allows; None if it does. Prerequisites always may."""
+        objection = None if is_robots(uri) else self._scope.objection(uri)
+        if objection is None:
+            return None
+        return Visit(uri, Answer(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
+
+    async def visit(self, lease: Lease, asked: CrawlUri | None) -> Visit:
+        """Fetch a URI; `asked` is the robots.txt to fetch with it, where its full queue had no room for that."""
+        uri, robots = lease.uri, self._robots
+        if robots and is_robots(uri):
+            *before, (last, answer) = await self._fetch_robots(uri)
+            return Visit(
+                last, answer, robots.record(uri.url, answer), self._sitemaps(uri, answer), before=before
+            )
+        before = []
+        if robots:
+            if asked:
+                before = await self._fetch_robots(asked)
+                if robots.record(asked.url, before[-1][1]) is Outcome.RETRY:
+                    robots.forget(asked.url)  # it is queued nowhere, so that only a page can ask again
+            verdict = await robots.verdict(uri.url, patience=self._patience)
+            if verdict is not Verdict.ALLOWED:
+                outcome, status, reason = _REFUSALS[verdict]
+                return Visit(uri, Answer(status=status, reason=reason), outcome, before=before)
+        answer = await self._fetcher.get(uri, accept=lambda answer: self._scope.objection_to(uri, answer))
+        visit = await self._discover(uri, answer)
+        visit.before = before
+        return visit
+
+    async def _fetch_robots(self, uri: CrawlUri) -> list[tuple[CrawlUri, Answer]]:
+        """Fetch a robots.txt, through its redirects: what each gave, in order."""
+        fetched: list[tuple[CrawlUri, Answer]] = []
+        while True:
+            answer = await self._fetcher.get(uri, max_body=MAX_BODY)
+            fetched.append((uri, answer))
+            target = links.resolve(can_ada.parse(uri.url), answer.location)
+            if target is None or len(fetched) > _ROBOTS_REDIRECTS:
+                return fetched
+            uri = CrawlUri(target, via=uri.url, hops=uri.hops + "R", source=uri.source)
+
+    def _sitemaps(self, uri: CrawlUri, answer: Answer) -> list[CrawlUri]:
+        if not self._links.sitemaps or not 200 <= answer.status < 300:
+            return []
+        return self._children(uri, ((url, "I") for url in islice(links.sitemaps(answer.body, uri.url), _AT_ONCE)))
+
+    async def _discover(self, uri: CrawlUri, answer: Answer) -> Visit:
+        """Take what a redirect or a page leads to, as far as it is in scope."""
+        page = links.discover(uri.url, answer, self._links, tags=self._tags, agent=self._agent)
+        found: list[CrawlUri] = []
+        while some := list(islice(page.links, _AT_ONCE)):
+            if found:
+                self._schedule(found)
+                await asyncio.sleep(0)
+            self._write_links(uri.url, some)
+            found = self._children(uri, some)
+        return Visit(uri, answer, answer.outcome, found, page.noindex)
+
+    def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
+        objection = self._scope.objection
+        children = (self._child(uri, href, hop) for href, hop in found)
+        return [child for child in children if objection(child) is None]
+
+    def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
+        seed = uri.meta.get("seed") if isinstance(uri.meta, dict) else None
+        meta = {"seed": seed} if seed else None
+        child = CrawlUri(href, via=uri.url, hops=uri.hops + hop, source=uri.source, meta=meta)
+        if hop == "E" and self._links.prefer_embeds:
+            child.directive = Directive.MEDIUM
+        elif hop == "R":
+            child.directive, child.priority = uri.directive, uri.priority
+            # From example.org to www.example.org: one place to deduplication, so the page itself would never be seen.
+            same = href != uri.url and self._canonical(href) == self._canonical(uri.url)
+            child.force = same and not child.hops.endswith("RR")
+            if redirected_seed(child):
+                child.meta = {"seed": href}
+        return child
+
+
+def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
+    """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
+
+    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known.
+    """
+    meta: dict[str, Any] = dict(uri.meta) if isinstance(uri.meta, dict) else {}
+    headers = dict(uri.headers or {})
+    if answer.status != 304:
+        meta.pop("digest", None)
+        if digest := answer.digest():
+            meta["digest"] = f"sha1:{base64.b32encode(digest).decode()}"
+        for condition, validator in (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified")):
+            headers.pop(condition, None)
+            if value := answer.headers.get(validator):
+                headers[condition] = value
+    return msgspec.structs.replace(
+        uri, force=True, not_before=due, headers=headers or None, meta=meta or None, directive=Directive.NORMAL
+    )
