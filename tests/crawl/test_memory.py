@@ -50,6 +50,15 @@ def test_the_first_record_of_some_content_stays(tmp_path: Path) -> None:
         assert made.original(DIGEST) == ORIGINAL
 
 
+def test_what_the_crawl_has_used_is_kept(tmp_path: Path) -> None:
+    with Memory(tmp_path) as made:
+        assert made.used() == (0.0, 0)
+        made.put_used(1.5, 10**15)
+        made.commit()
+    with Memory(tmp_path) as made:
+        assert made.used() == (1.5, 10**15)
+
+
 def test_the_largest_robots_txt_and_the_longest_key_fit(tmp_path: Path) -> None:
     body = random.Random(1).randbytes(500 * 1024)
     with Memory(tmp_path) as made:

@@ -1,35 +1,86 @@
-"""Robots rules: what is asked, when, and what comes of each answer."""
+"""Robots rules: what is asked, when, what comes of each answer, and what hostile files can do."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from budgetfrontier.crawl import robots as module
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, Answer
-from budgetfrontier.crawl.robots import Robots, Verdict, is_robots, site_of
+from budgetfrontier.crawl.memory import Memory
+from budgetfrontier.crawl.robots import (
+    LIFETIME,
+    MAX_BODY,
+    STALE_LIFETIME,
+    Robots,
+    Verdict,
+    group_for,
+    is_robots,
+    product_token,
+    site_of,
+    tags,
+)
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 
 PAGE = "http://example.org/private/a"
 ROBOTS = "http://example.org/robots.txt"
+PRIVATE = b"User-agent: *\nDisallow: /private\n"
+
+Make = Callable[..., Robots]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory(tmp_path / "crawl") as made:
+        yield made
+
+
+class Now:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def make(memory: Memory, now: Now) -> Make:
+    """Makes Robots of a crawl, all with the same memory on disk and the same clock."""
+    return lambda agent="ExampleBot/1.0 (+https://example.org/bot)", **options: Robots(
+        agent, memory=memory, now=now, **options
+    )
 
 
 def lease(url: str = PAGE, *, hops: str = "L") -> Lease:
     return Lease(id=1, queue="example.org", uri=CrawlUri(url, hops=hops), cost=1, expires=0.0, delivery=1)
 
 
-def robots(*, status: int = 200, body: bytes = b"", agent: str = "ExampleBot/1.0 (+https://example.org/bot)") -> Robots:
-    made = Robots(agent)
-    made.record(ROBOTS, Answer(status=status, body=body))
-    return made
-
-
 def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Verdict:
-    return asyncio.run(made.verdict(url, patience=patience))
+    return asyncio.run(asyncio.wait_for(made.verdict(url, patience=patience), 10.0))
 
 
-def test_it_is_asked_once_for_each_authority_as_a_free_prerequisite() -> None:
-    made = Robots("ExampleBot/1.0")
+def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
+    """Which of these paths a robots.txt allows."""
+    made.record(ROBOTS, Answer(status=200, body=body))
+    return [verdict(made, f"http://example.org{path}") is Verdict.ALLOWED for path in paths]
+
+
+# -- What is asked, and when
+
+
+def test_it_is_asked_once_for_each_authority_as_a_free_prerequisite(make: Make) -> None:
+    made = make()
     asked = made.prerequisite(lease("http://user@example.org:8080/a?b"))
     assert asked is not None
     assert (asked.url, asked.via, asked.hops) == (
@@ -49,53 +100,130 @@ def test_a_page_named_robots_is_a_page() -> None:
     assert not is_robots(CrawlUri("http://example.org/a", hops="LP"))
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (b"User-agent: *\nDisallow: /private", Verdict.DISALLOWED),
-        (b"User-agent: examplebot\nDisallow:\n\nUser-agent: *\nDisallow: /", Verdict.ALLOWED),
-        (b"User-agent: ExampleBot\nDisallow: /*/a$\n", Verdict.DISALLOWED),
-        (b"User-agent: bot\nDisallow: /", Verdict.ALLOWED),  # "bot" stands in the comment only
-        (b"\xff\xfe\x00 nonsense", Verdict.ALLOWED),
-        (b"", Verdict.ALLOWED),
-    ],
-)
-def test_rules(body: bytes, expected: Verdict) -> None:
-    assert verdict(robots(body=body)) is expected
+def test_site_of() -> None:
+    assert site_of("https://u:p@example.org:8443/a") == "https://example.org:8443"
 
 
-def test_crawl_delay() -> None:
-    assert robots(body=b"User-agent: *\nCrawl-delay: 4.5").delay(PAGE) == 4.5
-    assert robots(body=b"User-agent: *\nCrawl-delay: inf").delay(PAGE) is None
-    assert robots(body=b"").delay(PAGE) is None
-    assert Robots("a").delay(PAGE) is None
+def test_rules_count_for_a_day(make: Make, now: Now) -> None:
+    made = make()
+    made.record(ROBOTS, Answer(status=200))
+    now.time += LIFETIME - 1
+    assert made.prerequisite(lease()) is None and made.knows(PAGE)
+    now.time += 1
+    assert made.prerequisite(lease()) is not None and not made.knows(PAGE)
 
 
-@pytest.mark.parametrize("status", [401, 404, 410])
-def test_no_robots_txt_allows_everything(status: int) -> None:
-    made = Robots("ExampleBot")
-    assert made.record(ROBOTS, Answer(status=status, body=b"User-agent: *\nDisallow: /")) is Outcome.SUCCESS
+@pytest.mark.parametrize("status", [200, 404])
+def test_they_outlive_the_process(make: Make, memory: Memory, now: Now, tmp_path: Path, status: int) -> None:
+    make().record(ROBOTS, Answer(status=status, body=PRIVATE))
+    memory.commit()
+    memory.close()
+    now.time += LIFETIME - 1
+    with Memory(tmp_path / "crawl") as reopened:
+        made = Robots("ExampleBot", memory=reopened, now=now)
+        assert made.knows(ROBOTS) and made.prerequisite(lease()) is None
+        assert verdict(made) is (Verdict.DISALLOWED if status == 200 else Verdict.ALLOWED)
+        now.time += 1
+        assert made.prerequisite(lease()) is not None
+
+
+def test_another_user_agent_reads_what_was_fetched_anew(make: Make) -> None:
+    make("ExampleBot").record(ROBOTS, Answer(status=200, body=b"User-agent: ExampleBot\nDisallow: /"))
+    assert verdict(make("ExampleBot")) is Verdict.DISALLOWED
+    assert verdict(make("OtherBot")) is Verdict.ALLOWED
+
+
+def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) -> None:
+    now.time += 10 * LIFETIME
+    make().record(ROBOTS, Answer(status=200))
+    now.time -= 10 * LIFETIME
+    assert make().prerequisite(lease()) is not None
+
+
+def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -> None:
+    made = make(limit=4096)
+    for number in range(100):
+        made.record(f"http://h{number}.test/robots.txt", Answer(status=200, body=PRIVATE))
+    assert len(made._sites) < 10
+    assert not made._awaited
+    assert all(made.prerequisite(lease(f"http://h{number}.test/")) is None for number in range(100))
+    assert verdict(made, "http://h0.test/private") is Verdict.DISALLOWED
+    assert len(made._sites) < 10
+    assert made._size == sum(512 + len(site.group.rules) for site in made._sites.values()) <= 4096
+
+
+def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_WAITED_FOR", 3)
+    made = make()
+    for number in range(10):
+        made.expect(f"http://h{number}.test/robots.txt")
+    awaited = [number for number in range(10) if made.prerequisite(lease(f"http://h{number}.test/")) is None]
+    assert awaited == [7, 8, 9]
+
+
+# -- What an answer means
+
+
+@pytest.mark.parametrize("status", [204, 301, 304, 401, 403, 404, 410, 451])
+def test_no_robots_txt_allows_everything(make: Make, status: int) -> None:
+    made = make()
+    assert made.record(ROBOTS, Answer(status=status, body=b"" if status == 204 else PRIVATE)) is Outcome.SUCCESS
     assert verdict(made) is Verdict.ALLOWED
 
 
-@pytest.mark.parametrize("status", [CONNECT_FAILED, 429, 500, 503])
-def test_one_that_does_not_answer_is_retried_and_pages_wait(status: int) -> None:
-    made = Robots("ExampleBot")
-    assert made.record(ROBOTS, Answer(status=status)) is Outcome.RETRY
-    assert verdict(made) is Verdict.LATER
+FAILING = [
+    Answer(status=CONNECT_FAILED),
+    Answer(status=429),
+    Answer(status=500),
+    Answer(status=503),
+    Answer(status=200, notes=["timeTrunc"]),
+    Answer(status=200, notes=["connTrunc"]),
+]
+
+
+@pytest.mark.parametrize("answer", FAILING)
+def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now, answer: Answer) -> None:
+    made = make()
+    assert made.record(ROBOTS, answer) is Outcome.RETRY
+    assert verdict(made, patience=60.0) is Verdict.LATER
     assert made.prerequisite(lease()) is None
     made.give_up(ROBOTS)
     assert verdict(made) is Verdict.UNREACHABLE
+    now.time += LIFETIME
+    assert verdict(made) is Verdict.LATER
+    assert made.prerequisite(lease()) is not None
 
 
-def test_a_broken_one_is_given_up_at_once() -> None:
-    made = Robots("ExampleBot")
+@pytest.mark.parametrize("answer", [*FAILING, Answer(status=BROKEN)])
+def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now: Now, answer: Answer) -> None:
+    made = make()
+    made.record(ROBOTS, Answer(status=200, body=PRIVATE))
+    now.time += 2 * LIFETIME
+    assert made.prerequisite(lease()) is not None
+    made.expect(ROBOTS)
+    assert made.record(ROBOTS, answer) is Outcome.SUCCESS
+    assert verdict(made) is Verdict.DISALLOWED
+    assert verdict(made, "http://example.org/") is Verdict.ALLOWED
+    now.time += STALE_LIFETIME
+    assert made.prerequisite(lease()) is not None
+
+
+def test_that_there_was_none_does_not_count_for_longer(make: Make, now: Now) -> None:
+    made = make()
+    made.record(ROBOTS, Answer(status=404))
+    now.time += LIFETIME
+    assert made.record(ROBOTS, Answer(status=503)) is Outcome.RETRY
+    assert verdict(made) is Verdict.LATER
+
+
+def test_a_broken_one_is_given_up_at_once(make: Make) -> None:
+    made = make()
     assert made.record(ROBOTS, Answer(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
     assert verdict(made) is Verdict.UNREACHABLE
 
 
-def test_a_replayed_one_is_waited_for_again() -> None:
-    made = Robots("ExampleBot")
+def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
+    made = make()
     made.give_up(ROBOTS)
     made.expect(ROBOTS)
     assert verdict(made) is Verdict.LATER
@@ -103,38 +231,271 @@ def test_a_replayed_one_is_waited_for_again() -> None:
     assert verdict(made) is Verdict.ALLOWED
 
 
-def test_pages_wait_for_one_that_is_on_its_way() -> None:
-    async def run() -> Verdict:
-        made = Robots("ExampleBot")
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (lambda made: made.record(ROBOTS, Answer(status=200)), Verdict.ALLOWED),
+        (lambda made: made.record(ROBOTS, Answer(status=500)), Verdict.LATER),
+        (lambda made: made.give_up(ROBOTS), Verdict.UNREACHABLE),
+        (lambda made: made.forget(ROBOTS), Verdict.LATER),
+    ],
+)
+def test_pages_wait_for_one_that_is_on_its_way(make: Make, end: Callable[[Robots], object], expected: Verdict) -> None:
+    async def run() -> list[Verdict]:
+        made = make()
         made.expect(ROBOTS)
-        waiting = asyncio.create_task(made.verdict(PAGE, patience=5.0))
+        waiting = [asyncio.create_task(made.verdict(PAGE, patience=60.0)) for _ in range(3)]
         await asyncio.sleep(0)
-        made.record(ROBOTS, Answer(status=200))
-        return await waiting
+        end(made)
+        return await asyncio.wait_for(asyncio.gather(*waiting), 10.0)
 
-    assert asyncio.run(run()) is Verdict.ALLOWED
+    assert asyncio.run(run()) == [expected] * 3
 
 
-def test_one_that_never_comes_is_asked_for_again() -> None:
-    made = Robots("ExampleBot")
+def test_one_that_never_comes_is_asked_for_again(make: Make) -> None:
+    made = make()
     made.expect(ROBOTS)
     assert verdict(made, patience=0.01) is Verdict.LATER
     assert made.prerequisite(lease()) is not None
 
 
-def test_rules_age_and_memory_is_bounded() -> None:
-    now = [0.0]
-    made = Robots("ExampleBot", lifetime=10.0, limit=3, now=lambda: now[0])
-    made.record(ROBOTS, Answer(status=200))
-    now[0] = 9.0
-    assert made.prerequisite(lease()) is None
-    now[0] = 10.0
-    assert made.prerequisite(lease()) is not None
-    for number in range(10):
-        made.record(f"http://h{number}.test/robots.txt", Answer(status=200))
-    known = [n for n in range(10) if made.prerequisite(lease(f"http://h{n}.test/")) is None]
-    assert known == [7, 8, 9]
+# -- What a robots.txt says
+
+CASES = [
+    # Groups
+    (b"User-agent: *\nDisallow: /private", "/private/a", False),
+    (b"User-agent: examplebot\nDisallow:\n\nUser-agent: *\nDisallow: /", "/private/a", True),
+    (b"User-agent: *\nDisallow: /\n\nUser-agent: EXAMPLEBOT\nAllow: /", "/private/a", True),
+    (b"User-agent: ExampleBot/2.0\nDisallow: /", "/a", False),
+    (b"User-agent: bot\nDisallow: /", "/a", True),  # "bot" stands in the comment of the user agent only
+    (b"User-agent: example\nDisallow: /", "/a", True),  # half of the token
+    (b"User-agent: examplebot-news\nDisallow: /", "/a", True),
+    (b"User-agent: a\nUser-agent: examplebot\nUser-agent: b\nDisallow: /", "/a", False),
+    (
+        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
+        "/3",
+        False,
+    ),
+    (
+        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
+        "/1",
+        False,
+    ),
+    (
+        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
+        "/2",
+        True,
+    ),
+    (b"User-agent: examplebot\nSitemap: /s\nUser-agent: b\nDisallow: /", "/a", False),  # other lines end no group
+    (b"User-agent: examplebot\nCrawl-delay: 1\nUser-agent: b\nDisallow: /", "/a", False),
+    (b"User-agent: examplebot\nDisallow:\nUser-agent: b\nDisallow: /", "/a", True),  # an empty rule does
+    (b"Disallow: /\nUser-agent: *\nDisallow: /b", "/a", True),  # in no group
+    (b"User-agent:\nDisallow: /", "/a", True),
+    (b"User-agent: *\nDisallow: /robots.txt\nDisallow: /", "/robots.txt", True),
+    # Lines
+    (b"\xef\xbb\xbfUser-agent: *\nDisallow: /", "/a", False),
+    (b"User-agent: *\r\nDisallow: /a\r\nAllow: /a/b\r\n", "/a", False),
+    (b"User-agent: *\rDisallow: /a\rAllow: /a/b\r", "/a/b", True),
+    (b"  USER-AGENT :*  # all\n\tdisallow\t:\t/a # not this\n", "/a", False),
+    (b"User-agent *\nDisallow /a", "/a", False),
+    (b"useragent: *\ndissallow: /a", "/a", False),
+    (b"User-agent: *\n\x00\nDisallow: /a\n", "/a", False),
+    (b"User-agent: *\nDisallow: /a\x00b\n", "/a", True),
+    (b"User-agent: *\nDisallow: /a\x0bAllow: /a\n", "/a", True),  # one line, whatever str.splitlines says
+    ("User-agent: *\nDisallow: /\u2028Allow: /".encode(), "/a", True),
+    ("User-agent: *\nDisallow: /a".encode("utf-16"), "/a", False),
+    (b"<!DOCTYPE html><html><body>\n<p>Disallow: /</p>\nUser-agent: everybody</body>", "/a", True),
+    (b"\xff\xfe\x00 nonsense", "/a", True),
+    (b"", "/a", True),
+    # Rules: the examples of RFC 9309, sections 2.2.2 and 5.2, and of Google's documentation
+    (b"User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
+    (b"User-agent: *\nAllow: /a/b\nDisallow: /a", "/a/c", False),
+    (b"User-agent: *\nAllow: /a\nDisallow: /a", "/a", True),
+    (b"User-agent: *\nAllow: /p\nDisallow: /", "/page", True),
+    (b"User-agent: *\nAllow: /page\nDisallow: /*.htm", "/page.htm", False),
+    (b"User-agent: *\nAllow: /$\nDisallow: /", "/", True),
+    (b"User-agent: *\nAllow: /$\nDisallow: /", "/page.htm", False),
+    (b"User-agent: ExampleBot\nDisallow: /*/a$\n", "/private/a", False),
+    (b"User-agent: ExampleBot\nDisallow: /*/a$\n", "/private/a/b", True),
+    (b"User-agent: *\nDisallow: /*.php", "/x/index.php?a=b", False),
+    (b"User-agent: *\nDisallow: /*?*b=", "/x?a=1&b=2", False),
+    (b"User-agent: *\nDisallow: /fish*", "/fish/salmon.html", False),
+    (b"User-agent: *\nDisallow: /fish", "/Fish.asp", True),
+    (b"User-agent: *\nDisallow: private", "/private", True),
+    # Octets
+    ("User-agent: *\nDisallow: /é".encode(), "/%C3%A9/a", False),
+    (b"User-agent: *\nDisallow: /%c3%a9", "/%C3%A9/a", False),
+    (b"User-agent: *\nDisallow: /caf\xe9", "/caf%E9", False),  # Latin-1, as the link to it
+    (b"User-agent: *\nDisallow: /%61b", "/ab", False),
+    (b"User-agent: *\nDisallow: /a b", "/a%20b", False),
+    (b"User-agent: *\nDisallow: /a%2Fb", "/a/b", True),
+    (b"User-agent: *\nDisallow: /a%2Ab", "/a*b", False),
+    (b"User-agent: *\nDisallow: /a%2Ab", "/axb", True),
+    (b"User-agent: *\nDisallow: /a%24", "/a$b", False),
+    (b"User-agent: *\nDisallow: //a", "//a", False),
+]
 
 
-def test_site_of() -> None:
-    assert site_of("https://u:p@example.org:8443/a") == "https://example.org:8443"
+@pytest.mark.parametrize(("body", "path", "allowed"), CASES)
+def test_rules(make: Make, body: bytes, path: str, allowed: bool) -> None:
+    assert ask(make(), body, path) == [allowed]
+
+
+def test_the_delay_of_the_group_counts(make: Make) -> None:
+    def delay(text: str) -> float | None:
+        return group_for("examplebot", text.encode()).delay
+
+    assert delay("User-agent: *\nCrawl-delay: 4.5") == 4.5
+    assert delay("User-agent: *\nCrawl-delay: 4\nUser-agent: examplebot\ncrawl delay: 0 # none") == 0.0
+    assert delay("User-agent: *\nCrawl-delay: 4\nUser-agent: examplebot\nDisallow: /") is None
+    for bad in "inf", "nan", "-1", "soon", "":
+        assert delay(f"User-agent: *\nCrawl-delay: {bad}") is None
+    made = make()
+    assert made.delay(PAGE) is None
+    made.record(ROBOTS, Answer(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
+    assert made.delay(PAGE) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "token"),
+    [
+        ("budgetfrontier", "budgetfrontier"),
+        ("ExampleBot/1.0 (+https://example.org/bot)", "examplebot"),
+        ("Example-Bot_2 (compatible)", "example-bot_2"),
+        ("Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)", "examplebot"),
+    ],
+)
+def test_product_token(user_agent: str, token: str) -> None:
+    assert product_token(user_agent) == token
+
+
+# -- Large and hostile
+
+
+def filled(line: str, *, head: str = "User-agent: *\n", size: int = MAX_BODY) -> bytes:
+    """A robots.txt as large as is read, of lines "Disallow: /{n}"."""
+    lines, left, number = [head], size - len(head), 0
+    while (left := left - len(text := line.format(n=number) + "\n")) >= 0:
+        lines.append(text)
+        number += 1
+    return "".join(lines).encode()
+
+
+def test_what_comes_after_the_limit_does_not_count(make: Make) -> None:
+    last = b"Disallow: /last\n"
+    body = filled("# nothing", size=MAX_BODY - len(last))
+    body = body[:-1] + b"#" * (MAX_BODY - len(last) - len(body)) + b"\n" + last
+    assert len(body) == MAX_BODY
+    assert ask(make(), body, "/last") == [False]
+    assert ask(make(), body + b"Disallow: /late", "/last", "/late") == [False, True]
+    assert ask(make(), b"#" + body, "/last", "/la") == [True, True]  # cut in the middle of its last line
+    cut = Answer(status=200, body=b"User-agent: *\nDisallow: /a\nDisallow: /", notes=["lenTrunc"])
+    made = make()
+    made.record(ROBOTS, cut)
+    assert verdict(made, "http://example.org/b") is Verdict.ALLOWED
+    assert ask(make(), b"x" * (MAX_BODY + 1), "/") == [True]
+
+
+LONG = "/" + "a" * 8000
+
+
+@pytest.mark.parametrize(
+    ("line", "paths", "allowed"),
+    [
+        ("Disallow: /*a*a*a*a*b", [LONG, LONG + "b"], [True, False]),
+        ("Disallow: /*a*a*a*a*b{n}", [LONG, LONG + "b7"], [True, False]),
+        ("Disallow: /*" + "a" * 50 + "b{n}$", [LONG, LONG + "b7"], [True, False]),
+        ("Disallow: /dir/{n}/", ["/dir/7/a", "/dir/x"], [False, True]),
+        ("Disallow: /%{n}%e9*$", ["/a"], [True]),
+        ("User-agent: {n}", ["/a"], [True]),
+        ("User-agent: {n}\nDisallow: /", ["/a"], [False]),
+        ("Disallow: /" + "*a" * 200_000, ["/a", LONG], [True, True]),
+    ],
+)
+def test_hostile_files_are_read_and_matched_in_bounded_time(
+    make: Make, line: str, paths: list[str], allowed: list[bool]
+) -> None:
+    assert ask(make(), filled(line), *paths) == allowed  # a matcher that tries all ways would never end
+
+
+def test_thousands_of_groups_with_thousands_of_rules_do_not_multiply() -> None:
+    half = MAX_BODY // 2
+    body = filled("User-agent: {n}\nUser-agent: *", head="", size=half) + filled("Disallow: /{n}", head="", size=half)
+    group = group_for("examplebot", body)
+    assert len(group.rules) < half
+    assert group.rules.count("\n") > 10_000
+
+
+def test_the_same_rule_counts_once() -> None:
+    assert group_for("examplebot", filled("Disallow: /a")).rules == "Disallow:/a"
+
+
+def test_large_files_are_read_beside_the_event_loop(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[object] = []
+
+    async def to_thread(function: Callable[[str], bool], url: str) -> bool:
+        threads.append(function)
+        return function(url)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    made = make()
+    assert ask(made, PRIVATE, "/") == [True] and not threads
+    assert ask(made, filled("Disallow: /{n}"), "/") == [True] and len(threads) == 1
+
+
+def test_nothing_that_is_fetched_raises() -> None:
+    chance = random.Random(9309)
+    words = [
+        b"User-agent:",
+        b"*",
+        b"examplebot",
+        b"\n",
+        b"\r",
+        b"Disallow:",
+        b"Allow:",
+        b"/",
+        b"$",
+        b"%",
+        b"Crawl-delay:",
+    ]
+    words += [b"\x00", b"\xff", b" ", b"#", b"/%2", b"1e999", b"\xef\xbb\xbf", "\u2028".encode(), b"http://[", b"?"]
+    for _ in range(2000):
+        body = b"".join(chance.choices(words, k=chance.randint(1, 40)))
+        site = module._Site(group_for("examplebot", body), 0.0)
+        site.allows("http://example.org/a%zz/[" + "?" * chance.randint(0, 2))
+
+
+# -- X-Robots-Tag
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], (False, False)),
+        (["noindex"], (True, False)),
+        (["NoIndex, NoFollow"], (True, True)),
+        (["none"], (True, True)),
+        (["all", "nofollow"], (False, True)),
+        (["googlebot: nofollow"], (False, False)),
+        (["ExampleBot: nofollow"], (False, True)),
+        (["googlebot: nofollow", "otherbot: noindex, nofollow"], (False, False)),
+        (["otherbot: noindex, nofollow", "nofollow"], (False, True)),
+        (["googlebot: noindex, examplebot: nofollow"], (False, True)),  # as proxies join them
+        (["examplebot: nofollow, googlebot: noindex"], (False, True)),
+        (["noindex, googlebot: nofollow"], (True, False)),
+        (["unavailable_after: 25 Jun 2010 15:00:00 PST"], (False, False)),
+        (["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow"], (False, True)),
+        (["max-snippet: 20, noindex"], (True, False)),
+        (["max-image-preview:large, noindex"], (True, False)),
+        (["noarchive, nosnippet, noimageindex, notranslate"], (False, False)),
+        (["*: noindex"], (True, False)),
+        (["noindexed", "", ":", ",,", "no index", ": noindex"], (False, False)),
+        (["\xff\x00: noindex"], (False, False)),
+    ],
+)
+def test_x_robots_tag(values: list[str], expected: tuple[bool, bool]) -> None:
+    assert tags(values, "ExampleBot") == expected
+
+
+def test_tags_for_nobody_in_particular() -> None:
+    assert tags(["examplebot: noindex", "nofollow"], "") == (False, True)
