@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from budgetfrontier.cli.common import Commands, add_command, folder_name
@@ -23,6 +24,9 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
+    parser.add_argument(
+        "--paused", action="store_true", help="fetch nothing until `budgetfrontier resume`: to look and adjust first"
+    )
     parser = add_command(
         commands,
         "demo",
@@ -44,7 +48,9 @@ def crawl(args: argparse.Namespace) -> int:
         from budgetfrontier.crawl import job
     except ModuleNotFoundError as error:
         raise _explained(error) from error
-    return job.crawl(settings, args.job or Path(folder_name(settings.crawl)))
+    again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
+    folder = args.job or Path(folder_name(settings.crawl))
+    return job.crawl(settings, folder, paused=args.paused, command=shlex.join(again))
 
 
 def demo(args: argparse.Namespace) -> int:
