@@ -38,7 +38,8 @@ from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Di
 from budgetfrontier.reports import files
 from budgetfrontier.reports.figures import Overview
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.schema import FetchSettings, Seed
+from budgetfrontier.settings.advice import advice
+from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
 
@@ -46,6 +47,7 @@ LONGEST_SLEEP = 0.5
 NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
 
 log = logging.getLogger(__name__)
+
 
 def crawl(
     settings: Settings, folder: Path, *, progress: Progress | None = None, paused: bool = False, command: str = ""
@@ -102,9 +104,7 @@ class Job:
     def _run(self) -> bool:
         before = self._frontier.summary()
         seconds, size = self._memory.used()
-        self._limits = Limits(
-            self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size
-        )
+        self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
             self._robots = Robots(self._settings.fetch.user_agent, memory=self._memory)
         self._visitor = Visitor(
@@ -179,18 +179,11 @@ class Job:
         if frontier.state is CrawlState.PAUSED:
             again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
             say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
-        self._warn_of_anonymity()
+        for warning in advice(self._settings):
+            self._progress.warn(warning)
         found = f"{before.queued} URIs queued" if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
-
-    def _warn_of_anonymity(self) -> None:
-        agent = self._settings.fetch.user_agent
-        if "+http" in agent or "@" in agent:
-            return
-        name = f" is the default, {agent}, and" if agent == FetchSettings().user_agent else f", {agent},"
-        advice = "add a page or an address, such as +https://example.org/bot"
-        self._progress.warn(f"fetch.user_agent{name} names no contact; {advice}")
 
     def _scheduled_seeds(self) -> Iterator[CrawlUri]:
         for url, seed in self._seeds():
