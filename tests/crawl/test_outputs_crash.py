@@ -139,8 +139,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     yield Disk(monkeypatch)
 
 
-def test_sync_reaches_every_file_and_the_folder_of_new_ones(tmp_path: Path, disk: Disk) -> None:
+def test_sync_reaches_every_file_and_the_folders_of_new_ones(tmp_path: Path, disk: Disk) -> None:
     with Outputs(tmp_path, settings(statistics=0), memory=Known()) as outputs:
+        assert disk.take() == ["logs", tmp_path.name]
         outputs.sync()
         assert disk.take() == []  # nothing was written
         outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)

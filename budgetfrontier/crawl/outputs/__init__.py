@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.outputs.files import sync_folder
 from budgetfrontier.crawl.outputs.logs import Logs
 from budgetfrontier.crawl.outputs.records import digest
 from budgetfrontier.crawl.outputs.sinks import Sinks, page
@@ -35,6 +36,8 @@ class Outputs:
         self._logs = Logs(logs, output)
         self._statistics = Statistics(logs / "progress-statistics.log") if output.statistics else None
         self._warc = WarcFiles(folder / "warcs", settings, memory=memory) if output.warc else None
+        for made in (logs, folder):
+            sync_folder(made)
 
     def __enter__(self) -> Self:
         return self

@@ -104,7 +104,7 @@ class Sinks:
         self._tell("close")
         self._sinks = []
         for (name, kind), count in self.errors.items():
-            log.warning("the sink %s failed %d times with %s", name, count, kind)
+            log.warning("the sink %s failed %s with %s", name, "once" if count == 1 else f"{count} times", kind)
 
     def _tell(self, method: str) -> None:
         for name, sink in self._sinks:

@@ -1,0 +1,131 @@
+"""What a crawl over a real socket leaves: WARC files, logs, statistics, and what a sink made of it."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import brotli
+import pytest
+from aiohttp import web
+
+from tests.crawl.site import Page, Site, linking, run
+from tests.crawl.warcs import read
+
+PLAIN = b"<p>hello</p>" * 99
+
+
+def bytes_of(body: bytes, **headers: str) -> Page:
+    return lambda: web.Response(body=body, headers={"Content-Type": "text/html", **headers})
+
+
+def chunked() -> web.StreamResponse:
+    answer = web.Response(body=PLAIN, content_type="text/html")
+    answer.enable_chunked_encoding()
+    return answer
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """All records of a job that has ended, the first of each file left out."""
+    paths = sorted((folder / "warcs").iterdir())
+    assert paths and all(path.name.endswith(".warc.gz") for path in paths)
+    return [record for path in paths for record in read(path)[1:]]
+
+
+def by_path(records: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
+    wanted = (record for record in records if record["warc-type"] in kinds)
+    return {record["warc-target-uri"].removeprefix("http://a.test"): record for record in wanted}
+
+
+def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:
+    pages: dict[str, Page] = {
+        "a.test/": linking("/gzip", "/br", "/chunked", "/empty", "/same", "/noindex", "/gone", "/long"),
+        "a.test/gzip": bytes_of(gzip.compress(PLAIN), **{"Content-Encoding": "gzip"}),
+        "a.test/br": bytes_of(brotli.compress(PLAIN), **{"Content-Encoding": "br"}),
+        "a.test/chunked": chunked,
+        "a.test/empty": bytes_of(b"", **{"Content-Type": "text/plain"}),
+        "a.test/same": bytes_of(PLAIN),
+        "a.test/noindex": bytes_of(b"<meta name=robots content=noindex>"),
+        "a.test/long": bytes_of(bytes(20_000)),
+    }
+    with Site(pages) as site:
+        settings = site.settings("http://a.test/", fetch={"max_body": 10_000}, output={"warc": True})
+        assert run(settings, tmp_path)[0] == 0
+    records = records_of(tmp_path)
+    answers = by_path(records, "response", "revisit")
+    assert set(answers) == {"/", "/robots.txt", "/gzip", "/br", "/chunked", "/empty", "/same", "/gone", "/long"}
+    assert gzip.decompress(answers["/gzip"]["payload"]) == PLAIN
+    assert brotli.decompress(answers["/br"]["payload"]) == PLAIN
+    same = [answers["/chunked"], answers["/same"]]
+    assert sorted(record["warc-type"] for record in same) == ["response", "revisit"]
+    assert {record["warc-payload-digest"] for record in same} == {answers["/same"]["warc-payload-digest"]}
+    assert ("X-Crawl-Transfer-Encoding", "chunked") in answers["/chunked"]["http"]
+    assert answers["/gone"]["http"][0] == "HTTP/1.1 404 Not Found"
+    assert answers["/long"]["payload"] == bytes(10_000) and answers["/long"]["warc-truncated"] == "length"
+    assert {record["warc-ip-address"] for record in answers.values()} == {"127.0.0.1"}
+    asked = by_path(records, "request")
+    assert set(asked) == set(answers) == set(by_path(records, "metadata"))
+    assert asked["/br"]["http"][0] == "GET /br HTTP/1.1"
+    assert {"Host", "User-Agent", "Accept-Encoding"} <= {name for name, _ in asked["/br"]["http"][1:]}
+    log = (tmp_path / "logs/crawl.log").read_text()
+    [line] = [line for line in log.splitlines() if "/noindex" in line]
+    assert line.split()[11] == "noindex"
+    assert "/noindex" not in (tmp_path / "logs/pages.jsonl").read_text()
+    for line in log.splitlines():
+        fields = line.split()
+        record = answers.get(fields[3].removeprefix("http://a.test"))
+        if record and fields[9] != "-":
+            assert fields[9] == record["warc-payload-digest"]
+
+
+def test_a_page_that_did_not_change_is_a_revisit_record(tmp_path: Path) -> None:
+    def page() -> web.StreamResponse:
+        first = site.hits["a.test/"] == 1
+        return web.Response(text="hello" if first else None, status=200 if first else 304, headers={"ETag": '"1"'})
+
+    with Site({"a.test/": page}) as site:
+        settings = site.settings(
+            "http://a.test/",
+            frontier={"revisit": {"after": 0.001}},
+            fetch={"robots": "ignore"},
+            limits={"max_uris": 2},
+            output={"warc": True},
+        )
+        run(settings, tmp_path)
+        assert site.hits["a.test/"] == 2
+    records = records_of(tmp_path)
+    first, again = (record for record in records if record["warc-type"] in ("response", "revisit"))
+    assert again["warc-profile"].endswith("/server-not-modified")
+    assert again["warc-refers-to"] == first["warc-record-id"]
+    assert again["warc-payload-digest"] == first["warc-payload-digest"]
+    [request] = [record for record in records if record.get("warc-concurrent-to") == again["warc-record-id"]][:1]
+    assert ("If-None-Match", '"1"') in request["http"]
+
+
+SINK = """
+def titles(page):
+    if page.status == 200 and page.mime == "text/html":
+        with open("titles.txt", "a") as file:
+            print(page.url, page.text().partition("<title>")[2].partition("</title>")[0], file=file)
+"""
+
+
+def test_a_sink_of_five_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_sink_of_a_test.py").write_text(SINK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    title = b'<meta charset=latin-1><title>\xfc</title><a href="/b">'
+    with Site({"a.test/": bytes_of(title), "a.test/b": "<title>b</title>"}) as site:
+        run(site.settings("http://a.test/", output={"sinks": ["my_sink_of_a_test:titles"]}), tmp_path / "job")
+    assert (tmp_path / "titles.txt").read_text() == "http://a.test/ ü\nhttp://a.test/b b\n"
+    sys.modules.pop("my_sink_of_a_test", None)
+
+
+def test_statistics_are_written_as_the_crawl_goes(tmp_path: Path) -> None:
+    with Site({"a.test/": linking("/b")}) as site:
+        run(site.settings("http://a.test/", output={"statistics": 0.001}), tmp_path)
+    legend, *lines = (tmp_path / "logs/progress-statistics.log").read_text().splitlines()
+    assert legend.split()[:4] == ["timestamp", "discovered", "queued", "downloaded"] and lines
+    assert {len(line.split()) for line in lines} == {13}
