@@ -1,0 +1,72 @@
+"""Scope in a crawl, over loopback: asked when a link is found, before its fetch, and once the header is in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from budgetfrontier.reports.explain import explain
+from budgetfrontier.store.reader import Reader
+from tests.crawl.site import Page, Site, linking, run
+
+HOME = "http://a.test/"
+
+
+def fetched(site: Site) -> set[str]:
+    return {place for place in site.hits if "robots" not in place}
+
+
+def typed(mime: str, body: str = "x") -> Page:
+    return lambda: web.Response(body=body.encode(), headers={"Content-Type": mime})
+
+
+def outcomes(folder: Path) -> dict[str, tuple[str, str]]:
+    """Status and annotations in crawl.log, by URL."""
+    rows = [line.split() for line in (folder / "logs/crawl.log").read_text(encoding="utf-8").splitlines()]
+    return {row[3]: (row[1], row[-1]) for row in rows}
+
+
+def test_rules_refine_what_is_fetched(tmp_path: Path) -> None:
+    (tmp_path / "hosts.txt").write_text("listed.test\n", encoding="utf-8")
+    scope: dict[str, Any] = {
+        "accept": ["seed-hosts", "embeds", f"surt-file:{tmp_path / 'hosts.txt'}"],
+        "reject": ["ext:zip", "repeats:>2"],
+        "rules": [{"accept": "surt:(test,a,)/downloads/"}, {"reject": "depth:>3"}],
+    }
+    style = '<img src="http://cdn.test/i.png">' + linking(
+        "/1.zip", "/downloads/2.zip", "/downloads/a/b/3.zip", "/x/x/x", "http://sub.listed.test/", "http://no.test/"
+    )
+    with Site({"a.test/": style}) as site:
+        run(site.settings(HOME, scope=scope), tmp_path / "job")
+    assert fetched(site) == {"a.test/", "cdn.test/i.png", "a.test/downloads/2.zip", "sub.listed.test/"}
+
+
+def test_an_answer_out_of_scope_is_not_read(tmp_path: Path) -> None:
+    pages: dict[str, Page] = {
+        "a.test/": linking("/picture", "/large", "/small"),
+        "a.test/picture": typed("image/png", linking("/from-picture")),
+        "a.test/large": typed("text/html", linking("/from-large") + "x" * 2000),
+        "a.test/small": typed("text/html", linking("/from-small")),
+    }
+    scope = {"rules": [{"reject": "type:image/*"}, {"reject": "size:>1KiB"}]}
+    with Site(pages) as site:
+        run(site.settings(HOME, scope=scope), tmp_path)
+    assert fetched(site) == {*pages, "a.test/from-small"}
+    notes = {url: note for url, (_, note) in outcomes(tmp_path).items()}
+    assert "midFetchAbort" in notes[HOME + "picture"] and "midFetchAbort" in notes[HOME + "large"]
+    assert "midFetchAbort" not in notes[HOME + "small"]
+
+
+def test_a_scope_that_changed_counts_for_what_is_queued(tmp_path: Path) -> None:
+    pages: dict[str, Page] = {"a.test/": linking("/keep", "/drop.zip")}
+    with Site(pages) as site:
+        run(site.settings(HOME, limits={"max_uris": 2}), tmp_path)  # robots.txt and the seed
+        assert fetched(site) == {"a.test/"}
+        _, said = run(site.settings(HOME, scope={"reject": ["ext:zip"]}), tmp_path)
+    assert fetched(site) == {"a.test/", "a.test/keep"}, said
+    assert outcomes(tmp_path)[HOME + "drop.zip"][0] == "-5000"
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.summary().disregarded == 1
+        assert "done" in [reason.code for reason in explain(reader, HOME + "drop.zip", job="job").reasons]
