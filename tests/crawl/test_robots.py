@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl import robots as module
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, Answer
 from budgetfrontier.crawl.memory import Memory
@@ -25,6 +27,10 @@ from budgetfrontier.crawl.robots import (
     tags,
 )
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.store.copying import MEMORY
+from tests.crawl.hostile import HostileWeb, page, says
+from tests.crawl.process import started, until
+from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
 PAGE = "http://example.org/private/a"
 ROBOTS = "http://example.org/robots.txt"
@@ -499,3 +505,110 @@ def test_x_robots_tag(values: list[str], expected: tuple[bool, bool]) -> None:
 
 def test_tags_for_nobody_in_particular() -> None:
     assert tags(["examplebot: noindex", "nofollow"], "") == (False, True)
+
+
+# -- Over a real socket
+
+
+def hostile(web: HostileWeb, *seeds: str, timeout: float = 5.0) -> Settings:
+    """Settings of a crawl of hostile hosts."""
+    frontier = {"politeness": {"min_delay": 0.0, "max_delay": 0.0}, "retry": {"max_retries": 1, "delay": 0.0}}
+    fetch = {"resolve": {"*.test": web.address}, "timeout": timeout}
+    return Settings.from_dict({"crawl": "test", "seeds": list(seeds), "frontier": frontier, "fetch": fetch})
+
+
+def test_one_of_100_mb_is_not_read_to_its_end(tmp_path: Path) -> None:
+    sent: list[int] = []
+    rules = b"Disallow: /no\n" * 5000
+
+    async def host(path: str, writer: asyncio.StreamWriter) -> None:
+        if path != "/robots.txt":
+            writer.write(page())
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nUser-agent: *\n")
+        for _ in range(100_000_000 // len(rules)):
+            writer.write(rules)
+            await writer.drain()
+            sent.append(len(rules))
+
+    host.has_robots = True  # type: ignore[attr-defined]
+    with HostileWeb({"a.test": host}) as web:
+        run(hostile(web, "http://a.test/no", "http://a.test/yes"), tmp_path)
+    assert web.hits == {"a.test/robots.txt": 1, "a.test/yes": 1}
+    assert sum(sent) < 30_000_000  # the limit, and what lay in the buffers of two sockets
+
+
+def test_a_host_that_never_gives_its_robots_txt_holds_up_nobody(tmp_path: Path) -> None:
+    async def silent(path: str, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(3600)
+
+    silent.has_robots = True  # type: ignore[attr-defined]
+    with HostileWeb({"silent.test": silent, "a.test": says(page())}) as web:
+        settings = hostile(web, "http://silent.test/1", "http://silent.test/2", "http://a.test/", timeout=0.2)
+        code, _ = run(settings, tmp_path)
+    assert code == 0
+    assert set(web.hits) == {"silent.test/robots.txt", "a.test/robots.txt", "a.test/"}
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().queued == 0
+        assert sorted(letter.uri.url for letter in frontier.dead_letters()) == [
+            "http://silent.test/1",
+            "http://silent.test/2",
+            "http://silent.test/robots.txt",
+        ]
+
+
+@pytest.mark.parametrize(("redirects", "obeyed"), [(5, True), (6, False)])
+def test_five_redirects_are_followed_across_hosts_and_a_sixth_means_none(
+    tmp_path: Path, redirects: int, obeyed: bool
+) -> None:
+    pages: dict[str, Page] = {"h0.test/robots.txt": redirect("http://h1.test/1")}
+    pages |= {f"h{n}.test/{n}": redirect(f"http://h{n + 1}.test/{n + 1}") for n in range(1, redirects)}
+    pages[f"h{redirects}.test/{redirects}"] = text("User-agent: *\nDisallow: /private")
+    with Site(pages) as site:
+        run(site.settings("http://h0.test/private"), tmp_path)
+    assert site.hits["h0.test/private"] == (not obeyed)
+    assert (sum(site.hits.values()) - (not obeyed)) == 6
+
+
+def test_one_that_leads_to_itself_means_none(tmp_path: Path) -> None:
+    with Site({"a.test/robots.txt": redirect("/robots.txt"), "a.test/": "home"}) as site:
+        run(site.settings("http://a.test/"), tmp_path)
+    assert site.hits == {"a.test/robots.txt": 6, "a.test/": 1}
+
+
+def test_it_is_asked_once_in_a_day_though_the_crawl_is_killed(tmp_path: Path) -> None:
+    pages: dict[str, Page] = {"a.test/robots.txt": text("User-agent: *\nDisallow: /private")}
+    pages["a.test/"] = linking("/private", *(f"/{number}" for number in range(200)))
+    frontier = {"commit_interval": "50ms", "politeness": {"min_delay": "10ms", "delay_factor": 0, "max_delay": "1s"}}
+    with Site(pages) as site:
+        fetch = {"robots": True, "concurrency": 4, "resolve": {"*.test": site.address}}
+        for kill in range(1, 3):
+            with started(site, tmp_path, "http://a.test/", frontier=frontier, fetch=fetch) as process:
+                until(lambda kill=kill: sum(site.hits.values()) > 50 * kill, process)  # type: ignore[misc]
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+    assert site.hits["a.test/robots.txt"] == 1
+    assert site.hits["a.test/private"] == 0
+
+
+def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
+    """A kill between the commit of the memory and that of the frontier leaves it in its queue."""
+    with Site({"a.test/": linking("/private")}) as site:
+        settings = site.settings("http://a.test/")
+        with (
+            Frontier.open(tmp_path / "frontier", settings) as frontier,
+            Memory(tmp_path / "frontier" / MEMORY) as memory,
+        ):
+            frontier.schedule("http://a.test/")
+            made = Robots(settings.fetch.user_agent, memory=memory)
+            (leased,) = frontier.lease()
+            asked = made.prerequisite(leased)
+            assert asked is not None
+            frontier.schedule(asked)
+            made.record(asked.url, Answer(status=200, body=PRIVATE))
+            memory.commit()
+        run(settings, tmp_path)
+    assert site.hits == {"a.test/": 1}
+    with reopened(tmp_path) as frontier:
+        summary = frontier.summary()
+        assert (summary.queued, summary.disregarded, summary.expenditure) == (0, 2, 1)
