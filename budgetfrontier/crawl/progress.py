@@ -6,6 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -40,7 +41,8 @@ class Progress:
 
     A terminal that can move its cursor gets a live table, anything else lines of `key value` pairs. While it is
     entered, what `logging` warns of is printed through it, unless the program has set logging up itself. Nothing that
-    is printed holds control characters, whoever wrote it. `fetched` and `bytes` are what was counted in this run.
+    is printed holds control characters, whoever wrote it. Once nobody reads it any more (a closed pipe, a full disk),
+    nothing is printed, and the crawl goes on. `fetched` and `bytes` are what was counted in this run.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Progress:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console.on_broken_pipe = self._fall_silent  # type: ignore[method-assign] # it would end the program
         movable = self._console.is_terminal and not self._console.is_dumb_terminal
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if movable else None
         self._every = LIVE_EVERY if self._live else every
@@ -65,14 +68,19 @@ class Progress:
             self._handler = _Printed(self)
             logging.getLogger().addHandler(self._handler)
         if self._live:
-            self._live.start()
+            try:
+                self._live.start()
+            except OSError:
+                self._fall_silent()
+                self._live = None  # half started, it cannot be stopped
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live:
-            self._live.stop()
+            with self._heard():
+                self._live.stop()
         if self._handler:
             logging.getLogger().removeHandler(self._handler)
             self._handler = None
@@ -94,7 +102,8 @@ class Progress:
 
     def say(self, message: str) -> None:
         """Print one line about what just happened."""
-        self._console.print(Text(clean(message)), soft_wrap=True)
+        with self._heard():
+            self._console.print(Text(clean(message)), soft_wrap=True)
 
     def warn(self, message: str) -> None:
         """Print a warning, and log it where somebody listens."""
@@ -111,10 +120,22 @@ class Progress:
         while len(samples) > 2 and samples[1].time <= sample.time - RATE_OVER:
             samples.popleft()
         if self._live:
-            self._live.update(self._table(summary, in_flight, limits), refresh=True)
+            with self._heard():
+                self._live.update(self._table(summary, in_flight, limits), refresh=True)
         else:
             pairs = self._pairs(summary, in_flight, limits)
             self.say("progress " + " ".join(f"{key} {value}" for key, value in pairs))
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Fall silent when what is printed inside cannot be written."""
+        try:
+            yield
+        except OSError:
+            self._fall_silent()
+
+    def _fall_silent(self) -> None:
+        self._console.quiet = True
 
     # Figures
 

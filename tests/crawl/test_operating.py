@@ -200,3 +200,16 @@ def test_on_a_terminal_a_table_is_shown_until_the_end(tmp_path: Path, columns: i
     assert b"stopped: interrupted" in seen and b"in flight" in seen and b"fetched" in seen and b"Traceback" not in seen
     after = seen[seen.rindex(b"\x1b[?25h") :]  # the cursor is back
     assert b"\x1b[2K" in after
+
+
+def test_a_crawl_goes_on_when_the_reader_of_its_progress_goes_away(tmp_path: Path) -> None:
+    with Site(WIDE) as site:
+        config = configure(site, tmp_path)
+        command = [*COMMAND, "crawl", str(config), "--job", str(tmp_path / "job")]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            process.stderr.close()
+            assert process.wait(timeout=30) == 0
+    assert len(pages(site)) == 10
+    with reopened(tmp_path / "job") as frontier:
+        assert frontier.state is CrawlState.FINISHED

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -148,6 +150,26 @@ def test_a_locale_without_the_letters() -> None:
         progress.say("crawl na\u00efve")
         progress.show(summary(), in_flight=1)
     assert raw.getvalue().splitlines()[0] == rb"crawl na\xefve"
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "gone")])
+def test_a_crawl_goes_on_when_nobody_can_read_its_progress(on_terminal: bool, error: OSError) -> None:
+    class Gone(io.StringIO):
+        tries = 0
+
+        def write(self, text: str, /) -> int:
+            self.tries += 1
+            raise error
+
+    out, stderr = Gone(), sys.stderr
+    console = terminal(out) if on_terminal else Console(file=out)
+    with nobody_listens(), Progress(console=console) as progress:
+        for _ in range(3):
+            progress.say("hello")
+            progress.show(summary(), in_flight=1)
+        logging.getLogger("x").warning("hello")
+    assert out.tries == 1 and sys.stderr is stderr
 
 
 def test_what_logging_warns_of_stays_above_the_table() -> None:
