@@ -48,7 +48,7 @@ class Body:
         self._chunks: list[bytes] = []
         self._decoded: list[bytes] = []
         self.received = 0
-        self.damaged = False
+        self._over = False  # whether the rest is not decompressed
         self.notes: list[str] = [] if self._layers is not None else ["unknownEncoding"]
         self.problem = ""
 
@@ -61,7 +61,7 @@ class Body:
         self._chunks.append(chunk)
         start = self.received
         self.received += len(chunk)
-        if self._layers and not self.damaged:
+        if self._layers and not self._over:
             full = not self._decompress(chunk, start) or full
         if full and "lenTrunc" not in self.notes:
             self.notes.append("lenTrunc")
@@ -76,8 +76,7 @@ class Body:
         raw = b"".join(self._chunks)
         if not self._layers:
             return raw, raw
-        cut = self.damaged or not complete or "lenTrunc" in self.notes
-        if raw and not cut and not all(layer.done for layer in self._layers):
+        if raw and complete and not (self._over or self.notes) and not all(layer.done for layer in self._layers):
             self._damage("the compressed data ends too early")
         return raw, b"".join(self._decoded)
 
@@ -90,9 +89,10 @@ class Body:
                 self.problem = str(reason)
                 return False
             except _ERRORS as error:
-                self._damage(str(error))
-                self._salvage(start + offset)
-                return True  # what else comes belongs to the body as it was sent
+                if not self._salvage(start + offset):
+                    self._damage(str(error))
+                self._over = True  # what else comes belongs to the body as it was sent only
+                return True
         return True
 
     def _pass_on(self, depth: int, data: bytes, received: int) -> None:
@@ -114,12 +114,14 @@ class Body:
             self._pass_on(depth + 1, piece, received)
 
     def _damage(self, problem: str) -> None:
-        self.damaged = True
         self.notes.append("badEncoding")
         self.problem = f"Content-Encoding {self._encoding!r}: {problem}"[:200]
 
-    def _salvage(self, good: int) -> None:
-        """Read once more up to the damage: a decoder that fails keeps back what it had read of the last slice."""
+    def _salvage(self, good: int) -> bool:
+        """Read once more, bit by bit from `good` on: a decoder that fails keeps back what it had read of a slice.
+
+        Return whether the damage came after the end of the data, where it does not matter.
+        """
         raw = b"".join(self._chunks)
         self._layers, self._decoded = layers(self._encoding), []
         try:
@@ -129,6 +131,7 @@ class Body:
                 self._pass_on(0, raw[start : start + 1], good)
         except (_Full, *_ERRORS):
             pass
+        return all(layer.done for layer in self._layers or ())
 
 
 class _Full(Exception):
@@ -216,7 +219,7 @@ class _Brotli:
             if piece:
                 yield piece
             data, self.done = b"", self._decoder.is_finished()
-            more = not self._decoder.can_accept_more_data()
+            more = len(piece) >= _PIECE or not self._decoder.can_accept_more_data()
 
 
 class _Zstd:

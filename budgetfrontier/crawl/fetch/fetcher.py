@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ WINDOW = 20.0
 
 _DNS_THREADS = 64  # lookups block a thread each, and the hosts that do not answer for long
 _DNS_CACHE = 10_000  # hosts
+_RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -88,10 +90,10 @@ class Fetcher:
             auto_decompress=False,
             response_class=Response,
             proxy=self._proxy and self._proxy.url,
-            # The connection counts the header as a whole; these would only count fields, each by itself.
-            max_line_size=settings.max_header,
-            max_field_size=settings.max_header,
-            max_headers=settings.max_header,
+            # The connection counts the header as a whole, and is asked first; these would count each field by itself.
+            max_line_size=settings.max_header + _RECEIVED_AT_ONCE,
+            max_field_size=settings.max_header + _RECEIVED_AT_ONCE,
+            max_headers=settings.max_header + _RECEIVED_AT_ONCE,
         )
         return self
 
@@ -151,12 +153,15 @@ class Fetcher:
             options["data"] = uri.body
         response = await self._session.request(uri.method, yarl.URL(url, encoded=True), **options)
         assert isinstance(response, Response)
+        if response.status < 100:
+            response.close()
+            raise ValueError(f"{response.status} is no HTTP status")
         answer.status, answer.headers = response.status, response.headers
         answer.raw_headers = response.raw_headers
         answer.phrase = response.reason or ""
         if response.version is not HttpVersion11 and response.version is not None:
             answer.version = f"{response.version.major}.{response.version.minor}"
-        if not answer.phrase.isascii() or not all(value.isascii() for _, value in answer.raw_headers):
+        if not (answer.phrase.isascii() and b"".join(chain.from_iterable(answer.raw_headers)).isascii()):
             answer.phrase = _text(answer.phrase.encode(errors="surrogateescape"))
             answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in answer.raw_headers))
         sent = response.request_info.headers.items()
@@ -202,7 +207,7 @@ class Fetcher:
             answer.raw, answer.body = body.end(complete=complete)
             answer.notes += body.notes
             answer.reason = answer.reason or body.problem
-        if body.damaged and not answer.body:
+        if "badEncoding" in body.notes and not answer.body:
             answer.status = BROKEN
 
     async def _receive(

@@ -1,0 +1,127 @@
+"""A server that speaks any bytes it likes: for answers that no honest server gives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.settings.schema import FetchSettings
+
+Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
+MOST = 1 << 30
+"""Bytes after which a server stops sending what ought to be endless: a client that took so many is broken."""
+
+
+class RawServer:
+    """Listens on a free loopback port, in a thread of its own; gives each request to what its path names.
+
+    An answer is bytes, some bytes to be sent one after the other, or a function of the writer. The connection is closed
+    after it. `requests` holds what came in, `sent` how many bytes went out by path, `gone` is set when a client hung
+    up in the middle. Use with `with`.
+    """
+
+    def __init__(self, answers: dict[str, bytes | tuple[bytes, ...] | Speak]) -> None:
+        self._answers = answers
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="raw", daemon=True)
+        self.requests: list[bytes] = []
+        self.sent: dict[str, int] = {}
+        self.gone = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+        ).result()
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def fetch(self, *paths: str, host: str = "www.example.test", **settings: Any) -> list[Answer]:
+        """Fetch paths, one after the other, with these settings."""
+
+        answers: list[Answer] = []
+
+        async def run() -> (
+            None
+        ):  # an answer that it returned would be printed in full, inside of asyncio, and discarded
+            chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": 10.0, **settings})
+            async with Fetcher(chosen) as fetcher:
+                for path in paths:
+                    answers.append(await fetcher.get(CrawlUri(f"http://{host}{path}")))
+
+        asyncio.run(run())
+        return answers
+
+    async def _stop(self) -> None:
+        self._server.close()
+        mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+            self.requests.append(request)
+            path = request.split(b" ", 2)[1].decode()
+            answer = self._answers[path]
+            if callable(answer):
+                await answer(writer)
+            else:
+                for part in (answer,) if isinstance(answer, bytes) else answer:
+                    writer.write(part)
+                    await writer.drain()
+                    await asyncio.sleep(0.02)  # so that the parts arrive one by one
+            writer.close()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.gone.set()
+            writer.close()
+        except asyncio.CancelledError:
+            writer.close()  # a task of asyncio's streams must not end cancelled
+
+    def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pause: float = 0.0) -> None:
+        """Answer a path with `start` and then with `again` and again."""
+
+        async def speak(writer: asyncio.StreamWriter) -> None:
+            writer.write(start)
+            self.sent[path] = 0
+            while self.sent[path] < MOST:
+                for part in (again,) if isinstance(again, bytes) else again:
+                    writer.write(part)
+                    await writer.drain()
+                    self.sent[path] += len(part)
+                    if pause:
+                        await asyncio.sleep(pause)
+
+        self._answers[path] = speak
+
+
+async def reset(writer: asyncio.StreamWriter) -> None:
+    """Send half an answer and reset the connection."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    """Say nothing."""
+    await asyncio.sleep(30)
