@@ -22,7 +22,7 @@ import pytest
 from budgetfrontier import CrawlState, Report
 from budgetfrontier.cli import main
 from tests.crawl.process import COMMAND, until
-from tests.crawl.site import Site, linking, run
+from tests.crawl.site import Site, linking, reopened, run
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
