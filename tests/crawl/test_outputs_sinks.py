@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -167,3 +169,16 @@ def test_statistics_have_heritrix_columns(tmp_path: Path) -> None:
     }
     assert {len(line) for line in lines} == {len(legend)}
     assert columns[2]["doc/s(avg)"] == "40.00(40.00)" and columns[2]["queued"] == "71"
+
+
+def test_what_is_given_and_written_is_documented(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    named = set(re.findall(r"`([a-z_]+)`", (docs / "howto/sink.md").read_text(encoding="utf-8")))
+    assert named >= set(Page.__struct_fields__)
+    with job(tmp_path) as outputs:
+        outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
+    reference = (docs / "reference/outputs.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(\S+)`", reference)) >= {
+        *LEGEND.split(),
+        *json.loads((tmp_path / "logs/pages.jsonl").read_bytes()),
+    }
