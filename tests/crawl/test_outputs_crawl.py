@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import brotli
 import pytest
 from aiohttp import web
 
+from budgetfrontier import Reader
+from budgetfrontier.crawl.outputs.warc import recover
+from budgetfrontier.errors import StorageFull
 from tests.crawl.site import Page, Site, linking, run
 from tests.crawl.warcs import read
 
@@ -129,3 +135,33 @@ def test_statistics_are_written_as_the_crawl_goes(tmp_path: Path) -> None:
     legend, *lines = (tmp_path / "logs/progress-statistics.log").read_text().splitlines()
     assert legend.split()[:4] == ["timestamp", "discovered", "queued", "downloaded"] and lines
     assert {len(line.split()) for line in lines} == {13}
+
+
+def test_a_disk_that_fills_up_in_mid_crawl_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = Random(1).randbytes(20_000)  # which no compression makes smaller
+    pages: dict[str, Page] = {f"a.test/{n}": bytes_of(b'<a href="/%d">' % (n + 1) + body) for n in range(15)}
+    room, write = 150_000, os.write
+
+    def stingy(fd: int, data: bytes) -> int:
+        nonlocal room
+        if room <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(fd, bytes(data[:room]))
+        room -= taken
+        return taken
+
+    with Site(pages) as site:
+        settings = site.settings(
+            "http://a.test/0", frontier={"commit_interval": 0}, output={"warc": True, "warc_revisits": False}
+        )
+        with monkeypatch.context() as patch, pytest.raises(StorageFull):
+            patch.setattr(os, "write", stingy)
+            run(settings, tmp_path)
+        with Reader(tmp_path / "frontier") as reader:
+            done = reader.summary().succeeded
+        recover(tmp_path / "warcs")
+        kept = by_path(records_of(tmp_path), "response")
+        assert 0 < done <= len(kept) < 15
+        assert run(settings, tmp_path)[0] == 0
+    assert set(by_path(records_of(tmp_path), "response")) == {"/robots.txt", *(f"/{n}" for n in range(16))}
+    assert max(site.hits.values()) == 2 and sum(site.hits.values()) <= 17 + 2
