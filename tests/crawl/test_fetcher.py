@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
+from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
+
+PAGE = b"".join(b"<p>%d</p>" % number for number in range(2000))
 
 
 async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -46,6 +53,19 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
                 await response.write(b".")
                 await asyncio.sleep(0.1)
             return response
+        case "/gzip":
+            assert request.headers["Accept-Encoding"] == ACCEPTED
+            response = web.StreamResponse(headers={"Content-Encoding": "gzip", "Content-Type": "text/html"})
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            packed = gzip.compress(PAGE, mtime=0)
+            for start in range(0, len(packed), 50):
+                await response.write(packed[start : start + 50])
+            return response
+        case "/post":
+            return web.Response(body=request.method.encode() + b" " + await request.read())
+        case "/unchanged":
+            return web.Response(status=304, headers={"ETag": request.headers.get("If-None-Match", "")})
         case "/hangs-up":
             assert request.transport is not None
             request.transport.abort()
@@ -143,6 +163,115 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
         answer = asyncio.run(run())
     assert (answer.status, answer.outcome) == (DNS_FAILED, Outcome.RETRY)
+
+
+def get(uri: CrawlUri, *, accept: Callable[[Answer], str | None] | None = None, **settings: Any) -> Answer:
+    async def run(address: str) -> Answer:
+        async with Fetcher(FetchSettings(resolve={"*.example.test": address}, **settings)) as fetcher:
+            return await fetcher.get(uri, accept=accept)
+
+    with Loopback(handler) as server:
+        return asyncio.run(run(server.address))
+
+
+def test_the_body_as_it_was_sent_and_decompressed() -> None:
+    (answer,) = fetch("/gzip")
+    assert (answer.status, answer.version, answer.phrase, answer.address) == (200, "1.1", "OK", "127.0.0.1")
+    assert (answer.body, answer.raw, answer.notes) == (PAGE, gzip.compress(PAGE, mtime=0), [])
+    assert answer.digest() == hashlib.sha1(answer.raw).digest()
+    assert (b"Content-Encoding", b"gzip") in answer.raw_headers
+
+
+def test_a_body_that_is_not_compressed_is_kept_once() -> None:
+    small, large, none = fetch("/", "/large", "/moved")
+    assert small.raw is small.body and large.raw is large.body
+    assert (none.raw, none.digest()) == (b"", b"")
+
+
+def test_what_is_not_wanted_is_not_read() -> None:
+    seen: list[Answer] = []
+
+    def accept(answer: Answer) -> str | None:
+        seen.append(answer)
+        return None if answer.mime == "text/html" else f"{answer.mime} is out of scope"
+
+    refused = get(CrawlUri("http://www.example.test/large"), accept=accept)
+    taken = get(CrawlUri("http://www.example.test/gzip"), accept=accept)
+    assert (refused.status, refused.notes, refused.raw) == (200, ["midFetchAbort"], b"")
+    assert refused.reason == "application/octet-stream is out of scope"
+    assert (taken.notes, taken.body) == ([], PAGE)
+    assert seen == [refused, taken] and dict(refused.headers)["Content-Length"] == "300000"
+
+
+def test_a_conditional_request() -> None:
+    answer = get(CrawlUri("http://www.example.test/unchanged", headers={"If-None-Match": '"1"'}))
+    assert (answer.status, answer.headers["ETag"], answer.body) == (304, '"1"', b"")
+
+
+def test_a_method_and_a_body() -> None:
+    assert get(CrawlUri("http://www.example.test/post", method="POST", body=b"a=b")).body == b"POST a=b"
+    assert get(CrawlUri("http://www.example.test/large", method="HEAD")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        ("Thu, 01 Jan 1970 00:17:40 GMT", 60.0),
+        ("Thursday, 01-Jan-70 00:17:40 GMT", 60.0),
+        ("Thu Jan  1 00:17:40 1970", 60.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86400.0),
+        ("Thu, 01 Jan 99999 00:00:00 GMT", None),
+        ("soon", None),
+        ("-1", None),
+        ("9" * 5000, 86400.0),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    answer = Answer(status=503, headers=CIMultiDict({"retry-after": value}), started=999.5, seconds=0.5)
+    assert answer.retry_after == seconds
+    answer.status = 200
+    assert answer.retry_after is None
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_certificates_are_checked(verify: bool) -> None:
+    async def page(request: web.BaseRequest) -> web.Response:
+        return web.Response(body=b"page")
+
+    async def run() -> Answer:
+        runner = web.ServerRunner(web.Server(page))
+        await runner.setup()
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(Path(__file__).with_name("selfsigned.pem"))
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        address = f"127.0.0.1:{runner.addresses[0][1]}"
+        settings = FetchSettings(resolve={"*.test": address}, verify_tls=verify)
+        async with Fetcher(settings) as fetcher:
+            answer = await fetcher.get(CrawlUri("https://www.example.test/"))
+        await runner.cleanup()
+        return answer
+
+    answer = asyncio.run(run())
+    if verify:
+        assert (answer.status, answer.outcome) == (BROKEN, Outcome.FAILURE)
+        assert "certificate" in answer.reason
+    else:
+        assert (answer.status, answer.body, answer.address) == (200, b"page", "127.0.0.1")
+
+
+def test_cancellation_goes_through() -> None:
+    async def run(address: str) -> None:
+        async with Fetcher(FetchSettings(resolve={"*.test": address})) as fetcher:
+            task = asyncio.create_task(fetcher.get(CrawlUri("http://www.example.test/silent")))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with Loopback(handler) as server:
+        asyncio.run(run(server.address))
 
 
 def test_content_type() -> None:

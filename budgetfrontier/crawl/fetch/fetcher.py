@@ -140,18 +140,20 @@ class Fetcher:
 
     async def _send(self, uri: CrawlUri, answer: Answer) -> Response:
         """Send the request, wait for the header and note what it says."""
-        url = uri.url
         if self._allowed is not None:
-            check_literal(url, self._allowed)
+            check_literal(uri.url, self._allowed)
+        url = yarl.URL(uri.url, encoded=True)
         options: dict[str, Any] = {"allow_redirects": False}
         headers, told = uri.headers, _NOTHING
         if self._requests or self._proxy:
             headers, told = self._extra_headers(uri, options)
+            if "authorization" in told:
+                url = url.with_user(None)  # a setting wins over what a link says
         if headers:
             options["headers"] = headers
         if uri.body:
             options["data"] = uri.body
-        response = await self._session.request(uri.method, yarl.URL(url, encoded=True), **options)
+        response = await self._session.request(uri.method, url, **options)
         assert isinstance(response, Response)
         if response.status < 100:
             response.close()
@@ -165,7 +167,7 @@ class Fetcher:
             answer.phrase = _text(answer.phrase.encode(errors="surrogateescape"))
             answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in answer.raw_headers))
         sent = response.request_info.headers.items()
-        answer.request_headers = tell(sent, told) if told or "@" in url else tuple(sent)
+        answer.request_headers = tell(sent, told) if told or "@" in uri.url else tuple(sent)
         if not self._proxy:
             answer.address = response.address
         return response

@@ -1,0 +1,244 @@
+"""Private addresses are not fetched from, whichever way one comes to them; unless someone says so."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from budgetfrontier import uris
+from budgetfrontier.crawl.fetch import addresses
+from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, is_public, local_places, place_of
+from budgetfrontier.crawl.fetch.answer import DNS_FAILED, PRIVATE_ADDRESS, Answer
+from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.model import CrawlUri, Outcome
+from budgetfrontier.settings.schema import FetchSettings
+from tests.crawl.raw import RawServer
+
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage"
+PUBLIC = "93.184.215.14"
+
+
+def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | None = None) -> list[str]:
+    """Let DNS give these answers, one after the other, the last for ever; returns the list of names asked for.
+
+    Call it within the loop. `port` replaces that of the URL, so that it leads to a test server.
+    """
+    asked: list[str] = []
+
+    async def getaddrinfo(host: str, number: int, **_: Any) -> list[Any]:
+        found = answers[min(len(asked), len(answers) - 1)]
+        asked.append(host)
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return [
+            (
+                socket.AF_INET6 if ":" in address else socket.AF_INET,
+                socket.SOCK_STREAM,
+                socket.IPPROTO_TCP,
+                "",
+                (address, port or number, 0, 0) if ":" in address else (address, port or number),
+            )
+            for address in found
+        ]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    return asked
+
+
+def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Answer]:
+    async def run() -> list[Answer]:
+        async with Fetcher(FetchSettings(**{"timeout": 5.0, **settings}), seeds=seeds) as fetcher:
+            return [await fetcher.get(CrawlUri(uris.parse(url))) for url in urls]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.255.255.254",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "192.0.2.1",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fec0::1",
+        "ff02::1",
+        "2001:db8::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::5db8:d70e",
+        "2002:7f00:1::",
+        "2002:a00:1::1",
+        "2001:0:5ef5:79fd::80ff:fffe",
+        "100::1",
+        "nonsense",
+        "",
+    ],
+)
+def test_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        PUBLIC,
+        "8.8.8.8",
+        "2606:2800:21f:cb07:6820:80da:af6b:8b2c",
+        "2a00:1450:4001::1",
+        f"::ffff:{PUBLIC}",
+        "64:ff9b::5db8:d70e",
+        "2002:5db8:d70e::1",
+    ],
+)
+def test_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:{port}/",
+        "http://2130706433:{port}/",
+        "http://0x7f.1:{port}/",
+        "http://017700000001:{port}/",
+        "http://127.0.0.1.:{port}/",
+        "http://user:word@127.0.0.1:{port}/",
+        "http://①②⑦.0.0.1:{port}/",
+        "http://[::1]:{port}/",
+        "http://[::ffff:127.0.0.1]:{port}/",
+        "http://[::ffff:7f00:1]:{port}/",
+        "http://0.0.0.0:{port}/",
+        "http://0:{port}/",
+    ],
+)
+def test_a_literal_address(url: str) -> None:
+    with RawServer({"/": PAGE}) as server:
+        (answer,) = fetch(url.format(port=server.port))
+        assert server.requests == []
+    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+    assert "private address" in answer.reason and "fetch.allow_private" in answer.reason
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST"])
+def test_a_name_of_this_machine(host: str) -> None:
+    with RawServer({"/": PAGE}) as server:
+        (answer,) = fetch(f"http://{host}:{server.port}/")
+        assert server.requests == []
+    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+
+
+def test_a_name_that_leads_to_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer({"/": PAGE}) as server:
+
+        async def run() -> Answer:
+            dns(monkeypatch, ["127.0.0.1", "::1"], port=server.port)
+            async with Fetcher(FetchSettings()) as fetcher:
+                return await fetcher.get(CrawlUri("http://innocent.example/"))
+
+        answer = asyncio.run(run())
+        assert server.requests == []
+    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+    assert "innocent.example is at 127.0.0.1" in answer.reason and "fetch.allow_private" in answer.reason
+
+
+def test_only_the_public_ones_of_several_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> list[str]:
+        dns(monkeypatch, ["10.0.0.1", PUBLIC, "::1", "fd00::1"])
+        return [found["host"] for found in await Resolver({}, allowed=()).resolve("mixed.example", 80)]
+
+    assert asyncio.run(run()) == [PUBLIC]
+
+
+def test_a_name_that_changes_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS rebinding: each connection goes to the address that was checked for it."""
+    monkeypatch.setattr(addresses, "is_public", "127.0.0.1".__eq__)
+    with RawServer({"/": PAGE}) as server:
+
+        async def run() -> list[int]:
+            asked = dns(monkeypatch, ["127.0.0.1"], ["127.0.0.2"], port=server.port)
+            async with Fetcher(FetchSettings(dns_ttl=0.0)) as fetcher:
+                statuses = [(await fetcher.get(CrawlUri("http://rebinding.example/"))).status for _ in range(3)]
+            assert len(asked) == 3, "one question a connection"
+            return statuses
+
+        assert asyncio.run(run()) == [200, PRIVATE_ADDRESS, PRIVATE_ADDRESS]
+
+
+def test_answers_of_dns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer({"/": PAGE}) as server:
+
+        async def run(ttl: float) -> int:
+            asked = dns(monkeypatch, ["127.0.0.1"], port=server.port)
+            async with Fetcher(FetchSettings(dns_ttl=ttl, allow_private=True)) as fetcher:
+                for _ in range(3):
+                    assert (await fetcher.get(CrawlUri("http://a.example/"))).status == 200
+            return len(asked)
+
+        assert [asyncio.run(run(ttl)) for ttl in (600.0, 0.0)] == [1, 3]
+
+
+def test_a_failure_of_dns_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer({"/": PAGE}) as server:
+
+        async def run() -> list[int]:
+            dns(monkeypatch, [], ["127.0.0.1"], port=server.port)
+            async with Fetcher(FetchSettings(allow_private=True)) as fetcher:
+                return [(await fetcher.get(CrawlUri("http://a.example/"))).status for _ in range(2)]
+
+        assert asyncio.run(run()) == [DNS_FAILED, 200]
+
+
+def test_who_may_be_private() -> None:
+    with RawServer({"/": PAGE}) as server:
+        here, name = f"http://127.0.0.1:{server.port}/", f"http://localhost:{server.port}/"
+        allowed = fetch(here, name, allow_private=True)
+        mapped = fetch("http://www.example.test/", resolve={"*.test": server.address})
+        seeded = fetch(here, seeds=[here + "start"])
+        named = fetch(name, seeds=[name])
+    assert [answer.status for answer in (*allowed, *mapped, *seeded, *named)] == [200] * 5
+    assert {answer.address for answer in (*mapped, *seeded)} == {"127.0.0.1"}
+
+
+def test_a_seed_allows_its_own_place_only() -> None:
+    with RawServer({"/": PAGE}) as server, RawServer({"/": PAGE}) as other:
+        seed = f"http://localhost:{server.port}/"
+        answers = fetch(
+            f"http://localhost:{other.port}/", f"http://127.0.0.1:{server.port}/", "http://127.0.0.2/", seeds=[seed]
+        )
+    assert [answer.status for answer in answers] == [PRIVATE_ADDRESS] * 3
+
+
+def test_a_name_allows_nothing() -> None:
+    seeds = ["http://intranet.example/", "https://[::1]/", "http://localhost/a", "http://10.0.0.1:8080/", "no url"]
+    assert local_places(seeds) == {("::1", 443), ("localhost", 80), ("10.0.0.1", 8080)}
+
+
+def test_places() -> None:
+    assert place_of("https://user@[2001:db8::1]/") == ("2001:db8::1", 443)
+    assert place_of("http://[::1]:8080/a:1") == ("::1", 8080)
+
+
+def test_the_error_says_what_to_do() -> None:
+    assert str(PrivateAddressError("::1", "::1")) == "::1 is a private address, and fetch.allow_private is false"
