@@ -147,7 +147,7 @@ def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) ->
 
 
 def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -> None:
-    made = make(limit=4096)
+    made = make(limit=20_000)
     for number in range(100):
         made.record(f"http://h{number}.test/robots.txt", Answer(status=200, body=PRIVATE))
     assert len(made._sites) < 10
@@ -155,7 +155,7 @@ def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -
     assert all(made.prerequisite(lease(f"http://h{number}.test/")) is None for number in range(100))
     assert verdict(made, "http://h0.test/private") is Verdict.DISALLOWED
     assert len(made._sites) < 10
-    assert made._size == sum(512 + len(site.group.rules) for site in made._sites.values()) <= 4096
+    assert made._size == sum(site.size for site in made._sites.values()) <= 20_000
 
 
 def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
