@@ -1,94 +1,197 @@
-"""Link extraction: which elements, which hop, the base, the charset, and what is no link."""
+"""What an answer leads to: which part of it is read as what, robots tags, limits."""
 
 from __future__ import annotations
 
+import gzip
+from typing import Any
+
 import pytest
+from multidict import CIMultiDict
 
-from budgetfrontier.crawl.links.html import extract
-from budgetfrontier.crawl.links.text import decode
+from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.links import Page, discover, resolve, sitemaps
+from budgetfrontier.settings.schema import LinkSettings
 
-PAGE = "https://example.org/dir/page"
+URL = "https://example.org/dir/page"
+SITEMAP = b"<?xml version='1.0'?><urlset><url><loc>https://example.org/1</loc></url></urlset>"
+RSS = b"<rss><channel><link>https://example.org/1</link></channel></rss>"
+ATOM = b"<feed xmlns='http://www.w3.org/2005/Atom'><link href='https://example.org/1'/></feed>"
+ONE = [("/1", "L")]
 
 
-def found(html: str | bytes, *, charset: str | None = None) -> list[tuple[str, str]]:
-    body = html.encode() if isinstance(html, str) else html
-    return [(url.removeprefix("https://example.org"), hop) for url, hop in extract(body, PAGE, charset=charset)]
+def page(
+    body: bytes = b"",
+    mime: str | None = "text/html",
+    *headers: tuple[str, str],
+    status: int = 200,
+    tags: bool = True,
+    agent: str = "",
+    **settings: Any,
+) -> Page:
+    sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
+    answer = Answer(status=status, headers=sent, body=body)
+    return discover(URL, answer, LinkSettings(**settings), tags=tags, agent=agent)
 
 
-def test_elements_and_their_hops() -> None:
-    html = """<link rel=stylesheet href=s.css><link rel=next href=2><link rel=preconnect href=//cdn.test>
-    <script src=j.js></script><a href=a>a</a><map><area href=/b></map><img src=i.png><iframe src=f></iframe>"""
-    assert found(html) == [
-        ("/dir/s.css", "E"),
-        ("/dir/2", "L"),
-        ("/dir/j.js", "E"),
+def found(*args: Any, **options: Any) -> list[tuple[str, str]]:
+    return [(url.removeprefix("https://example.org"), hop) for url, hop in page(*args, **options).links]
+
+
+def test_a_redirect_leads_to_its_location_alone() -> None:
+    link = ("Link", "<next>; rel=next")
+    assert found(b"<a href=x>", "text/html", ("Location", "../to#top"), link, status=302) == [("/to", "R")]
+
+
+def test_a_redirect_without_a_usable_location_leads_where_its_header_says() -> None:
+    headers = (("Location", "javascript:0"), ("Link", "<next>"))
+    assert found(b"<a href=x>", "text/html", *headers, status=302) == [("/dir/next", "L")]
+
+
+def test_a_location_counts_in_redirects_only() -> None:
+    assert found(b"<a href=x>", "text/html", ("Location", "/to")) == [("/dir/x", "L")]
+
+
+@pytest.mark.parametrize("status", [-5, 0, 199, 304, 404, 500])
+def test_bodies_of_other_answers_are_not_read(status: int) -> None:
+    assert found(b"<a href=x>", status=status) == []
+
+
+def test_headers_come_first_and_are_relative_to_the_page_itself() -> None:
+    headers = (("Link", "<a>; rel=next, <b>; rel=stylesheet"), ("Refresh", "0; url=c"))
+    assert found(b"<base href=/other/><a href=a>", "text/html", *headers) == [
         ("/dir/a", "L"),
-        ("/b", "L"),
-        ("/dir/i.png", "E"),
-        ("/dir/f", "E"),
+        ("/dir/b", "E"),
+        ("/dir/c", "R"),
+        ("/other/a", "L"),
     ]
 
 
-def test_frames() -> None:
-    assert found("<frameset><frame src=one><frame src=two></frameset>") == [("/dir/one", "E"), ("/dir/two", "E")]
-
-
-def test_each_link_once_and_without_fragment() -> None:
-    assert found("<a href=x#1>1</a><a href='x#2'>2</a><a href=' x '>3</a><img src=x>") == [("/dir/x", "L")]
+@pytest.mark.parametrize(
+    ("body", "mime"),
+    [
+        (b"<a href=/1>", "text/html; charset=utf-8"),
+        (b"<a href=/1>", "TEXT/HTML"),
+        (b"<a href=/1>", "application/xhtml+xml"),
+        (b"<?xml version='1.0'?><!DOCTYPE html><html><a href=/1>", "application/xhtml+xml"),
+        (b"<?xml version='1.0'?><html><a href=/1></html>", "text/html"),
+        (b"<html><a href=/1></html>", "application/xml"),
+        (b"\xef\xbb\xbf \n<!DOCTYPE html><title>t</title><a href=/1>", None),
+        (b"<!-- c --><div><a href=/1>", ""),
+        (SITEMAP, "application/xml"),
+        (SITEMAP, "text/xml; charset=utf-8"),
+        (SITEMAP, "text/html"),
+        (SITEMAP, "text/plain"),
+        (SITEMAP, None),
+        (gzip.compress(SITEMAP), "application/gzip"),
+        (gzip.compress(SITEMAP), "application/x-gzip"),
+        (gzip.compress(SITEMAP), "application/octet-stream"),
+        (gzip.compress(SITEMAP), "text/xml"),
+        (gzip.compress(SITEMAP[:20]) + gzip.compress(SITEMAP[20:]), "application/gzip"),
+        (SITEMAP.decode().encode("utf-16"), "application/xml"),
+        (b"\xef\xbb\xbf\n" + SITEMAP, "application/xml"),
+        (b"https://example.org/1\n", "text/plain"),
+        (gzip.compress(b"https://example.org/1"), "application/gzip"),
+        (RSS, "application/rss+xml"),
+        (RSS, "text/xml"),
+        (RSS.replace(b"rss", b"rdf:RDF"), "application/rdf+xml"),
+        (ATOM, "application/atom+xml"),
+        (b"<?xml version='1.0'?>" + ATOM, "text/html"),
+    ],
+)
+def test_what_is_read(body: bytes, mime: str | None) -> None:
+    assert found(body, mime) == ONE
 
 
 @pytest.mark.parametrize(
-    ("base", "expected"),
+    ("body", "mime"),
     [
-        ("<base href=/other/>", "/other/x"),
-        ("<base><base href=/second/>", "/second/x"),
-        ("<base href=http://[bad>", "/dir/x"),
-        ("<base href=javascript:0>", "/dir/x"),
-        ("<base href=https://else.test/a/b>", "https://else.test/a/x"),
+        (b"<a href=/1>", "text/plain"),
+        (b"<html><a href=/1></html>", "image/png"),
+        (b"<svg><a href='/1'/></svg>", "image/svg+xml"),
+        (SITEMAP, "application/json"),
+        (b"Visit https://example.org/1 today", "text/plain"),
+        (b"https://example.org/1 is a page", "text/plain"),
+        (gzip.compress(b"\x7fELF" * 1000), "application/gzip"),
+        (b"\x1f\x8b", "application/gzip"),
+        (b"\x1f\x8b" + b"x" * 100, "application/octet-stream"),
+        (b"", "text/html"),
+        (b"", None),
     ],
 )
-def test_base_href(base: str, expected: str) -> None:
-    assert found(f"{base}<a href=x>x</a>") == [(expected, "L")]
+def test_what_is_not_read(body: bytes, mime: str | None) -> None:
+    assert found(body, mime) == []
+
+
+@pytest.mark.parametrize("body", [SITEMAP, gzip.compress(SITEMAP), SITEMAP.replace(b"urlset", b"sitemapindex")])
+def test_sitemaps_are_read_by_setting(body: bytes) -> None:
+    assert found(body, None, sitemaps=False) == []
+
+
+def test_text_sitemaps_are_read_by_setting() -> None:
+    assert found(b"https://example.org/1", "text/plain", sitemaps=False) == []
+
+
+@pytest.mark.parametrize("body", [RSS, ATOM])
+def test_feeds_are_read_by_setting(body: bytes) -> None:
+    assert found(body, "text/xml", feeds=False) == []
 
 
 @pytest.mark.parametrize(
-    "reference",
+    ("body", "headers", "expected"),
     [
-        "javascript:void(0)",
-        "mailto:a@b.c",
-        "data:text/html,x",
-        "file:///etc/passwd",
-        "http://[::1",
-        "http://a:99999/",
-        "",
+        (b"<meta name=robots content=noindex>", [], (True, False)),
+        (b"<meta name=ROBOTS content='NoIndex, NoFollow'>", [], (True, True)),
+        (b"<meta name=robots content=none>", [], (True, True)),
+        (b"<meta name=robots content=index,follow>", [], (False, False)),
+        (b"<meta name=thatbot content=nofollow>", [], (False, True)),
+        (b"<meta name=otherbot content=nofollow>", [], (False, False)),
+        (b"<!-- <meta name=robots content=none> -->", [], (False, False)),
+        (b"<body><div><a href=y>y</a><meta name=robots content=none>", [], (False, False)),
+        (b"", ["noindex"], (True, False)),
+        (b"", ["noarchive", "nofollow"], (False, True)),
+        (b"", ["thatbot: none"], (True, True)),
+        (b"", ["otherbot: none"], (False, False)),
+        (b"<meta name=robots content=nofollow>", ["noindex"], (True, True)),
     ],
 )
-def test_what_is_no_link(reference: str) -> None:
-    assert found(f'<a href="{reference}">x</a>') == []
+def test_robots_tags(body: bytes, headers: list[str], expected: tuple[bool, bool]) -> None:
+    lines = [("X-Robots-Tag", value) for value in headers]
+    got = page(body, "text/html", *lines, agent="ThatBot")
+    assert (got.noindex, got.nofollow) == expected
+    got = page(body, "text/html", *lines, agent="ThatBot", tags=False)
+    assert (got.noindex, got.nofollow) == (False, False)
 
 
-def test_hostile_references_do_not_raise() -> None:
-    html = b"<a href='\x00x'>1</a><a href='a\\b'>2</a><a href='&#xd800;'>3</a><a href='http://\xff/'>4</a><a href>5</a>"
-    assert [hop for _, hop in found(html)].count("L") >= 1
+def test_nofollow_leaves_out_links_but_neither_embeds_nor_redirects() -> None:
+    html = b"<meta name=robots content=nofollow><a href=a>a</a><img src=i><meta http-equiv=refresh content='0;url=r'>"
+    assert found(html) == [("/dir/i", "E"), ("/dir/r", "R")]
+    assert found(html, tags=False) == [("/dir/a", "L"), ("/dir/i", "E"), ("/dir/r", "R")]
 
 
-@pytest.mark.parametrize(
-    ("body", "charset", "text"),
-    [
-        (b"\xe9", "iso-8859-1", "é"),
-        (b"\x80", "latin1", "€"),
-        ("é".encode(), None, "é"),
-        (b"\xff", None, "ÿ"),
-        ("é".encode()[:1], "utf-8", "\ufffd"),
-        (b"<meta charset='koi8-r'>\xc1", None, "\u0430"),
-        (b'<meta http-equiv=x content="text/html; charset=windows-1251">\xe0', None, "\u0430"),
-        (b"\xef\xbb\xbf\xc3\xa9", "latin1", "é"),
-        (b"\xff\xfea\x00", None, "a"),
-        (b"6162", "hex", "6162"),
-        (b"a", "no-such-charset", "a"),
-        (b"a", "idna", "a"),
-        (b"a", "\x00", "a"),
-    ],
-)
-def test_charset(body: bytes, charset: str | None, text: str) -> None:
-    assert decode(body, charset=charset).endswith(text)
+def test_marked_links_are_followed_or_skipped_by_setting() -> None:
+    html = b"<a href=a rel='x NOFOLLOW'>a</a><a href=b rel=ugc>b</a><area href=c rel=sponsored><a href=d rel=next>d</a>"
+    link = ("Link", "<e>; rel='nofollow', <f>; rel=\"next nofollow\"")
+    assert [url for url, _ in found(html, "text/html", rel_nofollow="skip")] == ["/dir/d"]
+    assert len(found(html, "text/html")) == 4
+    assert [url for url, _ in found(b"", "text/html", link, rel_nofollow="skip")] == ["/dir/e"]
+
+
+def test_max_per_page_counts_different_links() -> None:
+    html = b"<a href=a>a</a><a href=a#2>a</a><a href=b>b</a><a href=c>c</a>"
+    assert found(html, max_per_page=2) == [("/dir/a", "L"), ("/dir/b", "L")]
+
+
+def test_sitemaps_that_a_robots_txt_names() -> None:
+    body = b"""\xef\xbb\xbfUser-agent: *\r\nSitemap: https://example.org/s.xml\r\nDisallow: /x
+  SITEMAP:/relative.xml # here\nsitemap: https://example.org/s.xml\nSitemap: ftp://x/\nSitemap:\nNo-Sitemap: /n\n"""
+    assert list(sitemaps(body, "https://example.org/robots.txt")) == [
+        "https://example.org/s.xml",
+        "https://example.org/relative.xml",
+    ]
+
+
+def test_resolve_is_at_hand() -> None:
+    import can_ada
+
+    assert resolve(can_ada.parse(URL), "x#y") == "https://example.org/dir/x"
+    assert resolve(can_ada.parse(URL), None) is None

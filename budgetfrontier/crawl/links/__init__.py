@@ -9,6 +9,7 @@ from itertools import chain, islice
 import can_ada
 import msgspec
 
+from budgetfrontier.crawl import robots
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.links import html, http, text, xml
 from budgetfrontier.crawl.links.urls import resolve, unique
@@ -25,8 +26,6 @@ _HTML_ROOTS = frozenset(
 )
 _BEGINNING = 64
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-# Robots directives that have a value after a colon, which looks like the name of a crawler.
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
 class Page(msgspec.Struct):
@@ -51,60 +50,62 @@ def discover(url: str, answer: Answer, settings: LinkSettings, *, tags: bool, ag
     Raises nothing, whatever was fetched. What is kept in memory is the text of a page and its last 65,536 links.
     """
     own = can_ada.parse(url)
-    if location := resolve(own, http.location(answer.location)):
+    if location := resolve(own, answer.location):
         return Page(iter([(location, "R")]))
     follow = settings.rel_nofollow == "follow"
     page = html.Html(own, [], iter(()))
     if 200 <= answer.status < 300 and answer.body:
-        page = _read(url, answer, settings, follow=follow)
-    words = _robots(answer, page, agent.lower()) if tags else set()
+        page = _read(url, answer, settings, follow=follow) or page
     header = (
         (resolve(own, reference) or "", hop) for reference, hop in http.references(answer.headers, nofollow=follow)
     )
     links = unique(page.base, chain(header, page.references))
-    nofollow = not words.isdisjoint(("nofollow", "none"))
+    noindex = nofollow = False
+    if tags:
+        metas = (content for name, content in page.metas if name in ("robots", agent.lower()))
+        noindex, nofollow = robots.tags(chain(metas, http.values(answer.headers, "X-Robots-Tag")), agent)
     if nofollow:
         links = (link for link in links if link[1] not in "LI")
-    if settings.max_per_page:
-        links = islice(links, settings.max_per_page)
-    return Page(links, noindex=not words.isdisjoint(("noindex", "none")), nofollow=nofollow)
+    return Page(islice(links, settings.max_per_page or None), noindex=noindex, nofollow=nofollow)
 
 
 def sitemaps(body: bytes, url: str) -> Iterator[str]:
-    """Yield the sitemaps that a robots.txt names, `url` being its own. https://www.sitemaps.org/protocol.html#submit_robots"""
+    """Yield the sitemaps that a robots.txt names, `url` being its own.
+
+    https://www.sitemaps.org/protocol.html#submit_robots
+    """
     named = ((match[1].decode("utf-8", "replace"), "I") for match in _SITEMAP.finditer(body))
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
-def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> html.Html:
+def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> html.Html | None:
     """Read a body as what its media type and its first bytes say that it is."""
     mime, body, charset = answer.mime, answer.body, answer.charset
-    if mime in html.HTML_TYPES and not body[:_BEGINNING].lstrip(_BLANK).startswith(b"<?xml"):
-        return html.read(text.decode(body, charset=charset), url, nofollow=follow)
-    none = html.Html(can_ada.parse(url), [], iter(()))
-    if mime not in _UNSURE and mime not in html.HTML_TYPES and not mime.endswith("xml"):
-        return none
+    is_html = mime in html.HTML_TYPES
+    if is_html and not body[:_BEGINNING].lstrip(_BLANK).startswith(b"<?xml"):
+        return _read_html(url, answer, follow=follow)
+    if not (is_html or mime in _UNSURE or mime.endswith("xml")):
+        return None
     pieces = xml.pieces(body)
-    first = next(pieces, b"")
-    kind = xml.kind(text.decode(first[: xml.SNIFFED], charset=charset).lstrip("\ufeff"))
-    if kind in _HTML_ROOTS and (not mime or mime in html.HTML_TYPES or (kind == "html" and mime.endswith("xml"))):
-        return html.read(text.decode(body, charset=charset), url, nofollow=follow)
+    first = b""
+    while len(first) < xml.SNIFFED and (piece := next(pieces, None)):
+        first += piece
+    kind = xml.kind(text.decode(first[: xml.SNIFFED], charset=charset)[0])
+    if kind in _HTML_ROOTS and (is_html or not mime or (kind == "html" and mime.endswith("xml"))):
+        return _read_html(url, answer, follow=follow)
     texts = xml.decoded(chain([first], pieces), text.encoding(first, charset=charset) or "utf-8")
     if kind == "text" and settings.sitemaps and mime in _UNSURE:
-        return none._replace(references=xml.lines(texts))
-    if (kind in xml.SITEMAPS and settings.sitemaps) or (kind in xml.FEEDS and settings.feeds):
-        return none._replace(references=xml.references(texts, url))
-    return none
+        references = xml.lines(texts)
+    elif (kind in xml.SITEMAPS and settings.sitemaps) or (kind in xml.FEEDS and settings.feeds):
+        references = xml.references(texts, url)
+    else:
+        return None
+    return html.Html(can_ada.parse(url), [], references)
 
 
-def _robots(answer: Answer, page: html.Html, agent: str) -> set[str]:
-    """Return the words that robots tags have for this crawler, in lower case."""
-    said = [content for name, content in page.metas if name in ("robots", agent)]
-    for value in http.values(answer.headers, "X-Robots-Tag"):
-        name, colon, rest = value.partition(":")
-        named = name.strip().lower()
-        if not colon or "," in name or named in _VALUED:
-            said.append(value)
-        elif named in ("robots", agent):
-            said.append(rest)
-    return {word.strip() for content in said for word in content.lower().split(",")}
+def _read_html(url: str, answer: Answer, *, follow: bool) -> html.Html:
+    whole, codec = text.decode(answer.body, charset=answer.charset)
+    page = html.read(whole, url, nofollow=follow)
+    if codec.startswith("utf-") or whole.isascii():
+        return page
+    return page._replace(references=((text.encode_query(link, codec), hop) for link, hop in page.references))

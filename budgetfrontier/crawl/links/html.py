@@ -10,10 +10,7 @@ from typing import NamedTuple
 import can_ada
 
 from budgetfrontier.crawl.links.tags import tags, unescaped
-from budgetfrontier.crawl.links.text import decode
-from budgetfrontier.crawl.links.urls import resolve, unique
-
-__all__ = ["HTML_TYPES", "NOFOLLOW", "Html", "extract", "link_hop", "read", "refresh", "resolve"]
+from budgetfrontier.crawl.links.urls import resolve
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
@@ -30,10 +27,10 @@ _SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 _PARTS = frozenset({"stylesheet", "icon", "apple-touch-icon", "preload", "modulepreload", "prefetch", "manifest"})
 _NOT_PAGES = frozenset({"dns-prefetch", "preconnect"})
 # https://html.spec.whatwg.org/multipage/images.html#parsing-a-srcset-attribute
-_CANDIDATE = re.compile(r"[\s,]*+(\S*[^\s,])(?:,|\s(?:[^,(]++|\([^)]*+\)?+)*+|\Z)")
+_CANDIDATE = re.compile(r"([^\s,]\S*+)(?:(?<!,)\s(?:[^,(]++|\([^)]*+\)?+)*+)?+")
 # https://html.spec.whatwg.org/multipage/semantics.html#shared-declarative-refresh-steps
 _REFRESH = re.compile(
-    r"""\s*+[0-9.]++\s*+[;,\s]\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.*))""", re.IGNORECASE | re.DOTALL
+    r"""\s*+[0-9.]++(?:\s*+[;,]|\s)\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.*))""", re.IGNORECASE | re.DOTALL
 )
 _HEAD = frozenset({"base", "link", "meta", "script", "style", "title", "object"})
 _LONGEST_HEAD = 1000
@@ -95,7 +92,7 @@ def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) 
                 yield unescaped(tag[key]), "E"
         if name in _SETS and _SETS[name] in tag:
             for reference in _CANDIDATE.findall(unescaped(tag[_SETS[name]])):
-                yield reference, "E"
+                yield reference.rstrip(","), "E"
 
 
 def link_hop(rel: str) -> str:
@@ -110,9 +107,3 @@ def refresh(content: str) -> str | None:
     """Return where a refresh leads ("5; url=next"), as it is written; None if it names no URL."""
     match = _REFRESH.match(content)
     return (match[1] or match[2] or match[3] or "").strip() or None if match else None
-
-
-def extract(body: bytes, url: str, *, charset: str | None = None) -> list[tuple[str, str]]:
-    """Return the (absolute http or https URL, hop) of each link of an HTML page, in order and once."""
-    page = read(decode(body, charset=charset), url)
-    return list(unique(page.base, page.references))

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from budgetfrontier.crawl.links.html import NOFOLLOW, link_hop, refresh
 
 # https://www.rfc-editor.org/rfc/rfc8288#section-3
-_LINK = re.compile(r"""[\s,]*+<([^>]*+)>((?:[^,"]++|"(?:[^"\\]++|\\.)*+(?:"|\Z))*+)""", re.DOTALL)
-_REL = re.compile(r""";\s*+rel\s*+=\s*+(?:"([^"]*+)|([^\s;,"]++))""", re.IGNORECASE)
-
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_LINK = re.compile(r"""<([^<>]*+)>((?:[^,"<]++|"(?:[^"\\]++|\\.)*+(?:"|\Z))*+)""", re.DOTALL)
+_PARAMETER = re.compile(r""";\s*+([^\s=;"]++)\s*+(?:=\s*+(?:"((?:[^"\\]++|\\.)*+)|([^\s;"]*+)))?+""", re.DOTALL)
 
 
 def references(headers: Mapping[str, str], *, nofollow: bool = True) -> Iterator[tuple[str, str]]:
@@ -22,21 +20,14 @@ def references(headers: Mapping[str, str], *, nofollow: bool = True) -> Iterator
     """
     for value in values(headers, "Link"):
         for match in _LINK.finditer(value):
-            rel = _REL.search(match[2])
-            words = (rel[1] or rel[2] or "") if rel else ""
-            hop = link_hop(words)
-            if hop and (nofollow or NOFOLLOW.isdisjoint(words.lower().split())):
+            rels = (quoted or bare for name, quoted, bare in _PARAMETER.findall(match[2]) if name.lower() == "rel")
+            rel = next(rels, "")
+            hop = link_hop(rel)
+            if hop and (nofollow or NOFOLLOW.isdisjoint(rel.lower().split())):
                 yield match[1].strip(), hop
     for value in values(headers, "Refresh"):
         if target := refresh(value):
             yield target, "R"
-
-
-def location(reference: str | None) -> str | None:
-    """Return a Location with those bytes percent-encoded that are no UTF-8, as browsers do."""
-    if reference is None or reference.isascii():
-        return reference
-    return _NOT_UTF8.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", reference)
 
 
 def values(headers: Mapping[str, str], name: str) -> list[str]:

@@ -17,21 +17,30 @@ _NAMES = (
     "a|area|audio|base|body|embed|frame|iframe|image|img|input|link|meta|object|script|source|style|table|td|textarea"
     "|th|title|track|video|xmp"
 )
-# Nearly all attributes are written like this, which is quick to tell; names are in lower case then.
-_PLAIN = r"""(?:[ \t\n\f\r]++[a-z][a-z0-9:_.-]*+(?:="[^"]*+")?+)*+[ \t\n\f\r]*+/?+>"""
-# A quote begins a value only after "="; an end that is missing is the end of the text.
-_ANY = r"""(?:[^>=]++|=[ \t\n\f\r]*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+(?:>|\Z)"""
-# No repeat gives back what it took (++, *+), so that no text is looked at twice.
-_TAG = re.compile(
-    r"<(?=[!abefilmostvxABEFILMOSTVX])"
-    rf"(?:!(--)|((?i:{_NAMES}))(?=[ \t\n\f\r/>])(?:({_PLAIN})|({_ANY})))"
+_WANTED = frozenset(
+    {"background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel", "src", "srcset"}
+    | {"type", "xlink:href"}
 )
-_PLAIN_ATTRIBUTE = re.compile(r'([a-z][a-z0-9:_.-]*+)="([^"]*+)"')
+# No repeat gives back what it took (++, *+), so that no text is looked at twice.
+_SPACE = r"[ \t\n\f\r]"
+# Nearly all attributes are written like this, which is quick to tell; names are in lower case then. What an <a> is
+# asked for is taken along, the first of each.
+_HREF, _REL = r'(?(3)(?!)|href="([^"]*+)")', r'(?(4)(?!)|rel="([^"]*+)")'
+_PLAIN = rf"""(?:{_SPACE}++(?:{_HREF}|{_REL}|[a-z][a-z0-9:_.-]*+(?:="[^"]*+")?+))*+{_SPACE}*+/?+>"""
+# A quote begins a value only after "="; what is missing at the end of the text goes on to it.
+_ANY = rf"""(?:[^>=]++|={_SPACE}*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+"""
+_TAG = re.compile(
+    r"<(?:(?=[!abefilmostvxABEFILMOSTVX])"
+    rf"(?:!--|((?i:{_NAMES}))(?=[ \t\n\f\r/>])(?:({_PLAIN})|({_ANY})(>|\Z)))"
+    # Other elements are met only if their attributes may hold what looks like a tag.
+    rf"""|[a-zA-Z][a-zA-Z0-9]*+[ \n](?:[a-z][a-z0-9-]*+="[^"<]*+"[ \n]?+)*+(?!/?>){_ANY})"""
+)
+_PLAIN_ATTRIBUTE = re.compile(r'(?<=[ \t\n\f\r])([a-z][a-z0-9:_.-]*+)="([^"]*+)"')
 _ATTRIBUTE = re.compile(
     r"""([^ \t\n\f\r/>=][^ \t\n\f\r/>=]*+)"""
     r"""(?:[ \t\n\f\r]*+=[ \t\n\f\r]*+(?:"([^"]*+)|'([^']*+)|([^ \t\n\f\r>]++))?)?"""
 )
-_COMMENT_END = re.compile("-?>|--!?>")
+_NO_COMMENT, _COMMENT_END = re.compile("-?>"), re.compile("--!?>")
 _RAW_END = {
     name: re.compile(rf"</{name}(?=[ \t\n\f\r/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "xmp")
@@ -43,37 +52,52 @@ def tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (name, attributes), in lower case, of each start tag that may hold a link, in order.
 
     Comments, and what stands in script, style, textarea, title and xmp, hold no tags; what stands in noscript, noframes
-    and template does. The first of two attributes with one name counts; those without a value are left out or "".
+    and template does. Attributes are those that say something of links, their values as written; the first of two with
+    one name counts; those without a value are left out or "".
     """
     position = 0
     while True:
         for match in _TAG.finditer(text, position):
-            comment, name, plain, other = match.groups()
-            if comment:
-                # "<!-->" and "<!--->" are comments too: "--" may belong to both ends.
-                end = _COMMENT_END.match(text, match.end()) or _COMMENT_END.search(text, match.end())
-                if end is None:
+            name, plain, href, rel, other, closed = match.groups()
+            if name == "a" and plain:
+                yield name, {"href": href or ""} if rel is None else {"href": href or "", "rel": rel}
+                continue
+            if name is not None:
+                if closed == "":
                     return
-                position = end.end()
-                break
-            if not name.islower():
                 name = name.lower()
-            if plain:
-                # An attribute's name, "=" and a quote cannot stand inside a quoted value.
-                found = dict(reversed(_PLAIN_ATTRIBUTE.findall(plain)))
-            else:
-                found = {}
-                for key, double, single, bare in _ATTRIBUTE.findall(other):
-                    found.setdefault(key.lower(), double or single or bare)
-            yield name, found
-            if name in _RAW_END:
+                yield name, _plain(plain) if plain else _any(other)
+                if name not in _RAW_END:
+                    continue
                 end = _RAW_END[name].search(text, match.end())
-                if end is None:
-                    return
-                position = end.end()
-                break
+            elif match[0] == "<!--":
+                end = _NO_COMMENT.match(text, match.end()) or _COMMENT_END.search(text, match.end())
+            else:
+                continue
+            if end is None:
+                return
+            position = end.end()
+            break
         else:
             return
+
+
+def _plain(text: str) -> dict[str, str]:
+    # An attribute's name, "=" and a quote cannot stand inside a quoted value.
+    found: dict[str, str] = {}
+    for match in _PLAIN_ATTRIBUTE.finditer(text):
+        if match[1] in _WANTED:
+            found.setdefault(match[1], match[2])
+    return found
+
+
+def _any(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(text):
+        name, double, single, bare = match.groups("")
+        if (name := name.lower()) in _WANTED:
+            found.setdefault(name, double or single or bare)
+    return found
 
 
 def unescaped(value: str) -> str:

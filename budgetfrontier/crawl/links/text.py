@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
+from urllib.parse import quote
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _PRESCANNED = 4096
 _META = re.compile(
     rb"""<meta(?=[\s/])[^>]{0,500}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([^\s"'/>;]{1,40})""", re.IGNORECASE
@@ -65,17 +67,31 @@ _LABELS = {
 }
 
 
-def decode(body: bytes, *, charset: str | None = None) -> str:
-    """Return a page as text, by the `encoding` that it is in; without its byte order mark, bad bytes as U+FFFD."""
+def decode(body: bytes, *, charset: str | None = None) -> tuple[str, str]:
+    """Return a page as text, and the `encoding` that it is in: without its byte order mark, bad bytes as U+FFFD.
+
+    What is in no encoding that anything names is UTF-8 if it can be, else Windows-1252.
+    """
     codec = encoding(body, charset=charset)
     if codec is None:
         try:
             # A page that was cut may end within a character.
-            return codecs.utf_8_decode(body, "strict", False)[0]
+            return codecs.utf_8_decode(body, "strict", False)[0], "utf-8"
         except UnicodeDecodeError:
             codec = "cp1252"
-    text = body.decode(codec, "replace")
-    return text.removeprefix("\ufeff")
+    return body.decode(codec, "replace").removeprefix("\ufeff"), codec
+
+
+def encode_query(reference: str, codec: str) -> str:
+    """Return a reference with its query percent-encoded from the encoding of its page, as browsers do.
+
+    https://url.spec.whatwg.org/#query-state
+    """
+    start = reference.find("?")
+    if start < 0 or reference.isascii():
+        return reference
+    query = _NOT_ASCII.sub(lambda match: quote(match[0].encode(codec, "xmlcharrefreplace")), reference[start:])
+    return reference[:start] + query
 
 
 def encoding(body: bytes, *, charset: str | None = None) -> str | None:

@@ -16,7 +16,7 @@ import can_ada
 from budgetfrontier import uris
 from budgetfrontier.crawl.links.urls import resolve
 
-SITEMAPS = frozenset({"urlset", "sitemapindex", "text"})
+SITEMAPS = frozenset({"urlset", "sitemapindex"})
 FEEDS = frozenset({"rss", "rdf", "feed"})
 MAX_SIZE = 50 * 1024 * 1024
 """No more of a sitemap or feed is read, decompressed; the sitemap protocol allows as much."""
