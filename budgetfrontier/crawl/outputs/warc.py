@@ -12,10 +12,10 @@ import socket
 import time
 import zlib
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+from budgetfrontier import __version__
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.memory import Original
 from budgetfrontier.crawl.outputs import records
@@ -168,7 +168,7 @@ def warcinfo(settings: Settings) -> bytes:
     fetch = settings.fetch
     return records.fields(
         (
-            ("software", f"budgetfrontier/{version('budgetfrontier')}"),
+            ("software", f"budgetfrontier/{__version__}"),
             ("format", "WARC File Format 1.1"),
             ("conformsTo", _SPECIFICATION),
             ("hostname", socket.gethostname()),
