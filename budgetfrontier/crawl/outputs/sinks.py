@@ -51,7 +51,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def text(self) -> str:
         """Return the body as text, decoded as a browser would: what cannot be decoded becomes U+FFFD. O(body)."""
-        return text.decode(self.body, charset=self.charset)
+        return text.decode(self.body, charset=self.charset)[0]
 
 
 def page(lease: Lease, answer: Answer, outcome: Outcome, *, digest: str) -> Page:
