@@ -60,14 +60,16 @@ class GrowingFile:
             self._unsynced = False
 
     def close(self) -> None:
-        """Sync and close; closes too when that fails."""
+        """Sync and close; closes too when that fails. A second close raises the same, or does nothing."""
         try:
             self.sync()
         except Exception as e:
             self._failure = e
             raise
         finally:
-            os.close(self._fd)
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd = -1
 
 
 @contextmanager
