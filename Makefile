@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth plots faults clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,7 +18,8 @@ help:
 	@echo "make docs         build docs/_build/html"
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
-	@echo "make plots        put the newest figures of both into docs/explanation"
+	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
+	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
 	@echo "make clean        remove what was built, not .venv"
 
@@ -64,6 +65,9 @@ bench: $(VENV)/.stamp-bench
 
 growth: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+crawl-bench: $(VENV)/.stamp-crawl $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.crawl $(ARGS)
 
 plots: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.publish $(ARGS)

@@ -1,6 +1,7 @@
-"""Measurements of the frontier: against its peers (`python -m benchmarks`), and as it grows (`benchmarks.growth`).
+"""Measurements: of the frontier against its peers (`python -m benchmarks`) and as it grows (`benchmarks.growth`), and
+of whole crawls (`benchmarks.crawl`).
 
-Both write tables to `results/`; `make bench` and `make growth` run them.
+All write tables to `results/`; `make bench`, `make growth` and `make crawl-bench` run them.
 
 streams.py   the seeded URLs that every contestant is given
 measure.py   ours, one function a figure; each runs in a process of its own
@@ -9,6 +10,7 @@ floor.py     and LMDB given the rows that ours writes (rows.py), and nothing els
 figures.py   the lines of the table, and what they must reach
 legs.py      ours and the floor as they grow, in turn
 stalls.py    what happens when very many queues change at once
+crawl.py     whole crawls, by ours and by Scrapy (crawl_scrapy.py), of one web (crawl_site.py)
 plots.py     the curves, which publish.py puts into the documentation with the tables (`make plots`)
 """
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import growth, machine, plots, table
+from benchmarks import crawl, growth, machine, plots, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
 PAGES = HERE.parent / "docs" / "explanation"
-FILLED = ("speed.md", "growth.md")
+FILLED = ("speed.md", "growth.md", "crawling.md")
 
 MARKS = re.compile(r"(?<=^<!-- table: )([\w ]+)( -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
 
@@ -53,6 +53,16 @@ def of_growth(record: dict[str, Any]) -> dict[str, str]:
         "growth sizes": growth.overview(record["sizes"]),
         "growth hosts": growth.overview(growth.by_hosts(record)),
         "growth targets": table.markdown(growth.targets(record)),
+    }
+
+
+def of_crawl(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of `make crawl-bench`."""
+    return {
+        "crawl origin": origin(record),
+        "crawl race": crawl.overview(record["rounds"]),
+        "crawl memory": crawl.along(record["points"]),
+        "crawl targets": table.markdown(crawl.targets(record)),
     }
 
 
@@ -116,13 +126,16 @@ def main() -> None:
     """Parse the arguments and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publish", description=__doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results", help="where the results are")
-    parser.add_argument("--pages", type=Path, default=PAGES, help="the folder of speed.md and growth.md")
+    parser.add_argument("--pages", type=Path, default=PAGES, help="the folder of the pages")
     options = parser.parse_args()
     tables: dict[str, str] = {}
     record = newest(options.results, "growth-*.json")
     if record is not None:
         tables |= of_growth(record)
         plots.draw(record, options.pages / "figures")
+    record = newest(options.results, "crawl-*.json")
+    if record is not None:
+        tables |= of_crawl(record)
     record = newest(options.results, "[0-9]*.json")
     if record is not None:
         tables |= of_bench(record)

@@ -1,0 +1,302 @@
+"""How fast a whole crawl is: `python -m benchmarks.crawl` (or `make crawl-bench`) measures, and writes a table to
+`results/crawl-*`.
+
+Ours and Scrapy crawl the same 200 hosts, one after the other in each round, each in a process of its own on one core;
+the server, which is several times faster than either, has another core and counts what is asked for. Politeness is off
+and the concurrency is equal. Then ours alone crawls ten times as many pages, to see whether its memory grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import machine, table
+from benchmarks.crawl_site import HOSTS, Server
+from benchmarks.table import Row, of
+from benchmarks.timing import MIB
+
+HERE = Path(__file__).parent
+ON_MEMORY = ("tmpfs", "ramfs")
+
+PAGES = 20_000
+MANY = 200_000  # pages of the crawl whose memory is watched
+SAMPLES = 20  # of the memory, in even steps
+CONCURRENCY, PER_HOST = 64, 8
+PARTS = ("race", "memory")
+WATCH_EVERY = 0.2  # seconds
+
+OURS = ("ours", "ours, WARC")
+SCRAPY = ("scrapy in memory", "scrapy JOBDIR")
+PACKAGES = ("aiohttp", "selectolax", "warcio", "scrapy", "twisted", "lxml")
+
+Watch = Callable[[int], None]
+"""Called with the process id of a client now and then."""
+
+
+def command(name: str, room: Path, server: Server) -> list[str]:
+    """How a contestant is started; what it needs is written into `room`."""
+    seeds = room / "seeds"
+    seeds.write_text("\n".join(server.seeds))
+    if name in SCRAPY:
+        jobdir = [str(room / "job")] if name == "scrapy JOBDIR" else []
+        return [sys.executable, "-m", "benchmarks.crawl_scrapy", str(seeds), str(CONCURRENCY), str(PER_HOST), *jobdir]
+    politeness = {"delay_factor": 0, "min_delay": 0, "max_delay": 0, "per_queue_concurrency": PER_HOST}
+    settings = {
+        "seeds": [{"file": str(seeds)}],
+        "frontier": {"politeness": politeness},
+        "fetch": {"concurrency": CONCURRENCY, "robots": "ignore", "resolve": {"*.test": f"127.0.0.1:{server.port}"}},
+        "output": {"warc": name == "ours, WARC"},
+    }
+    (room / "crawl.yaml").write_text(json.dumps(settings))
+    return [sys.executable, "-m", "budgetfrontier", "crawl", str(room / "crawl.yaml"), "--job", str(room / "job")]
+
+
+def crawl(name: str, folder: Path, server: Server, core: int, watch: Watch | None = None) -> dict[str, float]:
+    """One crawl of all pages by one contestant: its rates, processor time and memory. Fails unless it was complete."""
+    room = Path(tempfile.mkdtemp(dir=folder))
+    server.reset()
+    begin = time.perf_counter()
+    with (room / "said").open("w") as said:
+        process = subprocess.Popen(
+            command(name, room, server),
+            cwd=HERE.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+        os.sched_setaffinity(process.pid, {core})
+        peak = 0
+        while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
+            peak = max(peak, memory_of(process.pid)["RssAnon"])
+            if watch is not None:
+                watch(process.pid)
+            time.sleep(WATCH_EVERY)
+    wall = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(ended[1])
+    counts = server.counts()
+    pages = server.pages
+    if process.returncode or (counts["requests"], counts["pages"], counts["unknown"]) != (pages, pages, 0):
+        sys.exit(f"{name} did not fetch every page once: {counts}\n{(room / 'said').read_text()[-2000:]}")
+    cpu = ended[2].ru_utime + ended[2].ru_stime
+    figures = {
+        "per_second": pages / counts["seconds"],
+        "per_cpu_second": pages / cpu,
+        "wall": wall,
+        "cpu": cpu,
+        "memory": peak / MIB,
+    }
+    if name == "ours, WARC":
+        figures |= archived(room / "job" / "warcs", pages)
+    shutil.rmtree(room)
+    return figures
+
+
+def memory_of(process: int) -> dict[str, int]:
+    """Bytes of a process that no file backs, and that files do; 0 once it has ended."""
+    found = {"RssAnon": 0, "RssFile": 0}
+    try:
+        lines = Path("/proc", str(process), "status").read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name in found:
+            found[name] = int(value.split()[0]) * 1024
+    return found
+
+
+def archived(folder: Path, pages: int) -> dict[str, float]:
+    """Bytes of the WARC files for each page; fails unless the response of every page is in them."""
+    from warcio.archiveiterator import ArchiveIterator
+
+    urls = set()
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file):
+                if record.rec_type == "response":
+                    urls.add(record.rec_headers.get_header("WARC-Target-URI"))
+    if len(urls) != pages:
+        sys.exit(f"{len(urls)} of {pages} pages are in the WARC files")
+    return {"warc": sum(path.stat().st_size for path in folder.iterdir()) / pages}
+
+
+def race(folder: Path, server: Server, contestants: list[str], runs: int, cores: tuple[int, int]) -> list[table.Round]:
+    """All contestants, in each round one after the other."""
+    rounds: list[table.Round] = []
+    for number in range(1, runs + 1):
+        print(f"round {number} of {runs}", file=sys.stderr)
+        rounds.append({"server": {"per_second": alone(server, cores)}})
+        for name in contestants:
+            rounds[-1][name] = figures = crawl(name, folder, server, cores[0])
+            print(f"  {name}: {', '.join(f'{key} {value:,.4g}' for key, value in figures.items())}", file=sys.stderr)
+    return rounds
+
+
+def alone(server: Server, cores: tuple[int, int]) -> float:
+    """Pages per second that the server can give, to a client on the contestants' core."""
+    os.sched_setaffinity(0, {cores[0]})
+    try:
+        return server.speed()
+    finally:
+        os.sched_setaffinity(0, {cores[1]})
+
+
+def grow(folder: Path, server: Server, core: int) -> list[dict[str, float]]:
+    """The memory of ours along a long crawl that writes WARC files."""
+    points: list[dict[str, float]] = []
+    step = server.pages // SAMPLES
+
+    def watch(process: int) -> None:
+        pages = server.counts()["requests"]
+        if pages >= step * (len(points) + 1):
+            memory = memory_of(process)
+            points.append({"pages": pages, "memory": memory["RssAnon"] / MIB, "mapped": memory["RssFile"] / MIB})
+            print(f"  {pages:,} pages: {points[-1]['memory']:.1f} MiB", file=sys.stderr)
+
+    crawl("ours, WARC", folder, server, core, watch)
+    return points
+
+
+def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """What had to be reached, of the parts that were measured."""
+    rounds: list[table.Round] = record["rounds"] or [{}]
+    points = record["points"]
+    if points:
+        early, late = (part for part in (points[: len(points) // 2], points[len(points) // 2 :]))
+        before, after = (median(point["memory"] for point in part) for part in (early, late))
+        most = max(point["memory"] for point in points)
+        rounds = [rounds[0] | {"memory": {"grown": after - before, "most": most}}, *rounds[1:]]
+    return table.results(ROWS, rounds)
+
+
+def ratio(ours: str, peer: str, name: str = "per_second") -> Callable[[table.Round], float]:
+    """How many times as much ours does."""
+    return lambda figures: figures[ours][name] / figures[peer][name]
+
+
+ROWS = (
+    Row("pages a second / Scrapy in memory", ratio("ours", "scrapy in memory"), "x", at_least=3),
+    Row("the same by processor time", ratio("ours", "scrapy in memory", "per_cpu_second"), "x"),
+    Row("with WARC / Scrapy in memory", ratio("ours, WARC", "scrapy in memory"), "x", at_least=2),
+    Row("the same by processor time", ratio("ours, WARC", "scrapy in memory", "per_cpu_second"), "x"),
+    Row("pages a second / Scrapy, JOBDIR", ratio("ours", "scrapy JOBDIR"), "x"),
+    Row("with WARC / Scrapy, JOBDIR", ratio("ours, WARC", "scrapy JOBDIR"), "x"),
+    Row(f"anonymous memory, {MANY:,} pages: the most", of("memory", "most"), "MiB"),
+    Row("the second half of them over the first", of("memory", "grown"), "MiB", at_most=5),
+)
+
+TITLES = {
+    "ours": "budgetfrontier",
+    "ours, WARC": "budgetfrontier, WARC",
+    "scrapy in memory": "Scrapy, in memory",
+    "scrapy JOBDIR": "Scrapy, JOBDIR",
+    "server": "the server alone",
+}
+COLUMNS = {
+    "per_second": ("pages", "/s"),
+    "per_cpu_second": ("by processor time", "/s"),
+    "wall": ("whole process", "s"),
+    "cpu": ("processor time", "s"),
+    "memory": ("memory", "MiB"),
+    "warc": ("archived, a page", "B"),
+}
+
+
+def overview(rounds: list[table.Round]) -> str:
+    """A line for each contestant: medians of the rounds."""
+    lines = [["", *(title for title, _ in COLUMNS.values())]]
+    for name, title in TITLES.items():
+        measured = [figures[name] for figures in rounds if name in figures]
+        if measured:
+            cells = [
+                table.number(median(one[column] for one in measured), unit) if column in measured[0] else ""
+                for column, (_, unit) in COLUMNS.items()
+            ]
+            lines.append([title, *cells])
+    return table.grid(lines)
+
+
+def along(points: list[dict[str, float]]) -> str:
+    """The memory along the long crawl."""
+    lines = [
+        [f"{point['pages']:,.0f}", table.number(point["memory"], "MiB"), table.number(point["mapped"], "MiB")]
+        for point in points
+    ]
+    return table.grid([["pages", "memory", "of files, mapped"], *lines])
+
+
+def write(results: Path | None, record: dict[str, Any]) -> None:
+    """Print the tables, and write them with all that was measured."""
+    about = record["machine"]
+    parts = [
+        f"# Crawling, {record['date'][:10]}, {about['processor']}",
+        "Written by `make crawl-bench`; see [crawling](../../docs/explanation/crawling.md).",
+        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        overview(record["rounds"]) if record["rounds"] else "",
+        along(record["points"]) if record["points"] else "",
+        table.markdown(targets(record)),
+    ]
+    text = "\n\n".join(filter(None, parts)) + "\n"
+    print(text)
+    if results is None:
+        return
+    results.mkdir(parents=True, exist_ok=True)
+    target = results / f"crawl-{record['date'][:10]}-{machine.slug()}"
+    target.with_suffix(".md").write_text(text)
+    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def main() -> None:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.crawl", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3); Scrapy takes minutes in each")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of all pages; the targets are for 1.0")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
+    parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy")
+    parser.add_argument("--results", type=Path, help="where the tables are written (default: benchmarks/results)")
+    options = parser.parse_args()
+    if machine.file_system(options.folder) in ON_MEMORY:
+        parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
+    peers = () if options.no_peers or not find_spec("scrapy") else SCRAPY
+    about = machine.describe(options.folder, options.core)
+    about |= {package: machine.version(package) for package in PACKAGES}
+    if options.scale != 1:
+        about["scale"] = f"{options.scale}: no measure of the targets"
+    cores = options.core, max(os.sched_getaffinity(0) - {options.core}, default=options.core)
+    os.sched_setaffinity(0, {cores[1]})
+    folder = Path(tempfile.mkdtemp(prefix="crawl-", dir=options.folder)).resolve()
+    record: dict[str, Any] = {"rounds": [], "points": []}
+    try:
+        if "race" in options.parts:
+            with Server(HOSTS, int(PAGES * options.scale), cores[1]) as server:
+                record["rounds"] = race(folder, server, [*OURS, *peers], options.runs, cores)
+        if "memory" in options.parts:
+            with Server(HOSTS, int(MANY * options.scale), cores[1]) as server:
+                record["points"] = grow(folder, server, cores[0])
+    finally:
+        shutil.rmtree(folder)
+    about["load after"] = machine.load()
+    whole = options.scale == 1 and options.parts == PARTS and peers
+    results = options.results or (HERE / "results" if whole else None)  # a part is printed only
+    write(
+        results, {"format": machine.FORMAT, "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record
+    )
+
+
+if __name__ == "__main__":
+    main()
