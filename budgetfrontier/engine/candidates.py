@@ -115,6 +115,8 @@ class Candidates:
                     if fingerprint not in candidates:
                         candidates[fingerprint] = authority, rest
                     continue
+            elif (url := plain_url(given)) is not None and url in recent:
+                continue
             try:
                 key, special = self.prepare(given, via)
             except InvalidUrl as e:
@@ -160,11 +162,13 @@ class Candidates:
         if uri is not None:
             if via is not None:
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or found_at(via))
-            _check(uri, url)
-            queue = uri.queue if uri.queue is not None else queue or self._queue_key(renamed(uri, url))
-            if uri.queue is not None:
-                _check_key(queue)
-            value = encode_uri(uri, url, queue)
+            _check(uri)
+            if uri.queue is None and queue is not None:
+                value = _encoded(uri, url, queue)
+            else:
+                _encoded(uri, url, "")  # before a policy sees it
+                queue = self._queue_key(renamed(uri, url)) if uri.queue is None else _check_key(uri.queue)
+                value = encode_uri(uri, url, queue)
         elif via is not None:
             uri = CrawlUri(url, via=via.url, hops=found_at(via))
             queue = queue or self._queue_key(uri)
@@ -254,23 +258,37 @@ def renamed(uri: CrawlUri, url: str) -> CrawlUri:
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
 
 
-def _check(uri: CrawlUri, url: str) -> None:
+def _check(uri: CrawlUri) -> None:
     """What cannot be stored is INVALID, for one URI must not poison its batch."""
-    numbers: list[object] = [uri.priority, uri.directive, 0 if uri.cost is None else uri.cost]
-    if not all(isinstance(n, int) for n in numbers) or not 0 <= uri.directive <= 3:
+    priority, directive, cost = uri.priority, uri.directive, uri.cost
+    whole = isinstance(priority, int) and isinstance(directive, int) and (cost is None or isinstance(cost, int))
+    if not whole or not 0 <= directive <= 3:
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
     if uri.meta is not None and _deeper(uri.meta, MAX_DEPTH):
         raise InvalidUrl("type", f"meta is nested deeper than {MAX_DEPTH}")
+
+
+def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
     try:
-        value = encode_uri(uri, url, "")
-        decode_uri(value, "")
+        value = encode_uri(uri, url, queue)
+        decode_uri(value, queue)
     except (AttributeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
         raise InvalidUrl("type", f"cannot be stored: {e}") from None
     if len(value) > MAX_RECORD:
         raise InvalidUrl("too-large", f"{len(value)} bytes with all it carries; at most {MAX_RECORD}")
+    return value
+
+
+def plain_url(given: object) -> str | None:
+    """The URL of a URI that is told from others by its URL alone; None if there is more to it, or it is none."""
+    if type(given) is CrawlUri:
+        if given.force or given.body or given.method != "GET":
+            return None
+        given = given.url
+    return given if type(given) is str else None
 
 
 def found_at(via: CrawlUri) -> str:

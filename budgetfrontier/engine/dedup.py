@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine.candidates import Batch
+from budgetfrontier.engine.candidates import Batch, plain_url
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 
@@ -37,9 +37,10 @@ class Dedup:
             del candidates[fingerprint]
 
     def remember(self, batch: list[Any], invalid: list[Any]) -> None:
-        """Strings that are known from now on, whatever became of them."""
+        """URLs that are known from now on, whatever became of them."""
         if len(self.recent) > RECENT:
             self.recent.clear()
-        self.recent.update([given for given in batch if type(given) is str and len(given) <= LONGEST_RECENT])
+        urls = [given if type(given) is str else plain_url(given) for given in batch]
+        self.recent.update([url for url in urls if url is not None and len(url) <= LONGEST_RECENT])
         if invalid:
-            self.recent.difference_update(given for given in invalid if type(given) is str)
+            self.recent.difference_update(url for url in map(plain_url, invalid) if url is not None)

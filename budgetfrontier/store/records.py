@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -180,6 +181,9 @@ def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
     return None, prefix
 
 
+_fields = attrgetter(*_STORED[1:])
+
+
 def encode_url(url: str, queue: str) -> bytes:
     """The value of a URL of which nothing else is to be said."""
     short = shorten(url, queue)
@@ -197,7 +201,7 @@ def encode_found(short: str, via: str, hops: str) -> bytes:
 
 def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
     """The value of a CrawlUri under its normalized `url`."""
-    fields = [getattr(uri, name) for name in _STORED[1:]]
+    fields: list[Any] = [*_fields(uri)]
     while fields and fields[-1] == _DEFAULTS[len(fields) - 1]:
         fields.pop()
     if not fields:

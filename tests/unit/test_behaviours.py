@@ -342,3 +342,14 @@ def test_an_abandoned_process_leaves_the_last_commit(tmp_path: Path, keep_leases
             assert [lease.queue[0] for lease in leases] == ["b", "c", "d", "a"]
             assert [lease.delivery for lease in leases] == [2, 2, 1, 1]
         f.check()
+
+
+def test_a_uri_with_more_to_say_is_a_duplicate_of_its_plain_self() -> None:
+    url = "https://a.test/1"
+    with memory() as f:
+        assert f.schedule(CrawlUri(url, via="https://b.test/", hops="E")) is Admission.ADDED
+        for given in (url, CrawlUri(url, hops="L"), CrawlUri(url, source="list", meta={"seed": url})):
+            assert f.schedule(given) is Admission.DUPLICATE
+        assert f.schedule(CrawlUri(url, force=True)) is Admission.ADDED
+        assert f.schedule(CrawlUri(url, method="POST", body=b"x")) is Admission.ADDED
+        assert f.schedule_many([CrawlUri(url, hops="E"), CrawlUri(url + "?a", hops="E")]).added == 1
