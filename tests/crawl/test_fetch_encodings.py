@@ -7,6 +7,7 @@ import os
 import random
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import brotli
@@ -30,11 +31,11 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "x-gzip": gzip.compress,
     "deflate": zlib.compress,
     "Deflate ": raw_deflate,
-    "br": brotli.compress,
+    "br": partial(brotli.compress, quality=5),
     "zstd": zstd.compress,
     "gzip, gzip": lambda data: gzip.compress(gzip.compress(data)),
-    "deflate, BR ,identity": lambda data: brotli.compress(zlib.compress(data)),
-    "br,zstd,gzip": lambda data: gzip.compress(zstd.compress(brotli.compress(data))),
+    "deflate, BR ,identity": lambda data: brotli.compress(zlib.compress(data), quality=5),
+    "br,zstd,gzip": lambda data: gzip.compress(zstd.compress(brotli.compress(data, quality=5))),
 }
 
 

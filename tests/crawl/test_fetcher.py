@@ -16,6 +16,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from budgetfrontier.crawl.demo.loopback import Loopback
+from budgetfrontier.crawl.fetch import fetcher
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
@@ -79,8 +80,8 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
 def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[Answer]:
     async def run(address: str) -> list[Answer]:
         chosen = FetchSettings(**{"resolve": {"*.example.test": address}, "timeout": 5.0, **settings})
-        async with Fetcher(chosen) as fetcher:
-            return [await fetcher.get(CrawlUri(f"http://{host}{path}")) for path in paths]
+        async with Fetcher(chosen) as session:
+            return [await session.get(CrawlUri(f"http://{host}{path}")) for path in paths]
 
     with Loopback(handler) as server:
         return asyncio.run(run(server.address))
@@ -158,8 +159,8 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
         async def run() -> Answer:
             monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-            async with Fetcher(FetchSettings(resolve={"*.other.test": server.address})) as fetcher:
-                return await fetcher.get(CrawlUri("http://nowhere.test/"))
+            async with Fetcher(FetchSettings(resolve={"*.other.test": server.address})) as session:
+                return await session.get(CrawlUri("http://nowhere.test/"))
 
         answer = asyncio.run(run())
     assert (answer.status, answer.outcome) == (DNS_FAILED, Outcome.RETRY)
@@ -167,8 +168,8 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def get(uri: CrawlUri, *, accept: Callable[[Answer], str | None] | None = None, **settings: Any) -> Answer:
     async def run(address: str) -> Answer:
-        async with Fetcher(FetchSettings(resolve={"*.example.test": address}, **settings)) as fetcher:
-            return await fetcher.get(uri, accept=accept)
+        async with Fetcher(FetchSettings(resolve={"*.example.test": address}, **settings)) as session:
+            return await session.get(uri, accept=accept)
 
     with Loopback(handler) as server:
         return asyncio.run(run(server.address))
@@ -248,8 +249,8 @@ def test_certificates_are_checked(verify: bool) -> None:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         address = f"127.0.0.1:{runner.addresses[0][1]}"
         settings = FetchSettings(resolve={"*.test": address}, verify_tls=verify)
-        async with Fetcher(settings) as fetcher:
-            answer = await fetcher.get(CrawlUri("https://www.example.test/"))
+        async with Fetcher(settings) as session:
+            answer = await session.get(CrawlUri("https://www.example.test/"))
         await runner.cleanup()
         return answer
 
@@ -261,14 +262,38 @@ def test_certificates_are_checked(verify: bool) -> None:
         assert (answer.status, answer.body, answer.address) == (200, b"page", "127.0.0.1")
 
 
+def test_idle_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher, "_IDLE", 2)
+    connections: list[asyncio.BaseTransport] = []
+
+    async def note(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        if request.transport not in connections:
+            connections.append(request.transport)
+        return web.Response(body=b"page")
+
+    async def run(address: str) -> None:
+        async with Fetcher(FetchSettings(resolve={"*.test": address}, concurrency=1)) as session:
+            for host in "abcdcdab":
+                assert (await session.get(CrawlUri(f"http://{host}.test/"))).status == 200
+
+    with Loopback(note) as server:
+        asyncio.run(run(server.address))
+    assert len(connections) == 6, "those to a and b are used again, those to c and d are not"
+
+
 def test_cancellation_goes_through() -> None:
     async def run(address: str) -> None:
-        async with Fetcher(FetchSettings(resolve={"*.test": address})) as fetcher:
-            task = asyncio.create_task(fetcher.get(CrawlUri("http://www.example.test/silent")))
-            await asyncio.sleep(0.05)
+        task = asyncio.current_task()
+        assert task is not None
+
+        def accept(answer: Answer) -> None:
             task.cancel()
+
+        async with Fetcher(FetchSettings(resolve={"*.test": address})) as session:
             with pytest.raises(asyncio.CancelledError):
-                await task
+                await session.get(CrawlUri("http://www.example.test/trickle"), accept=accept)
+            task.uncancel()
 
     with Loopback(handler) as server:
         asyncio.run(run(server.address))

@@ -10,23 +10,33 @@ from typing import Any
 import aiohttp
 import yarl
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 
 
 class HeaderTooLarge(aiohttp.ClientError):
-    """What came before the body is larger than the setting `fetch.max_header`."""
+    """What came before or after the body is larger than the setting `fetch.max_header`."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"the header is larger than fetch.max_header ({most:,} bytes)")
+        super().__init__(f"the header or trailer is larger than fetch.max_header ({most:,} bytes)")
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's, with connections that take in at most `max_header` bytes before a body."""
+    """aiohttp's, with connections that take in at most `max_header` bytes that are no body.
 
-    def __init__(self, *, max_header: int, **options: Any) -> None:
+    At most `max_idle` connections are kept for the next fetch from their host: aiohttp bounds those in use only, and in
+    a crawl of many hosts the idle ones would use up the file descriptors.
+    """
+
+    def __init__(self, *, max_header: int, max_idle: int, **options: Any) -> None:
         super().__init__(**options)
+        self._max_idle = max_idle
         self._factory = partial(_Handler, self._loop, max_header)  # type: ignore[assignment]
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        full = len(self._conns) >= self._max_idle and key not in self._conns
+        super()._release(key, protocol, should_close=should_close or full)
 
 
 class Response(aiohttp.ClientResponse):
@@ -51,7 +61,8 @@ class _Handler(ResponseHandler):
     """One connection, with what aiohttp's leaves open.
 
     - aiohttp bounds each header field and their number, and interim answers (1xx) not at all. Here all that comes
-      between a request and the end of its answer's header is counted together.
+      before a body is counted together, and so is all that brings none: trailers, chunk extensions.
+    - Answers that nobody asked for, behind the one that somebody did, would be kept. Here they end the connection.
     - A body longer than its Content-Length, or garbage behind an answer, makes aiohttp drop the answer too if both came
       at once. Here the header goes ahead by itself.
     - Garbage between chunks leaves aiohttp's reader waiting for ever. Here it is told.
@@ -61,36 +72,40 @@ class _Handler(ResponseHandler):
     def __init__(self, loop: asyncio.AbstractEventLoop, max_header: int) -> None:
         super().__init__(loop)
         self._max_header = max_header
-        self._received = 0
-        self._heading = True
+        self._heading = False  # whether an answer's header is still to come
+        self._received = 0  # bytes since the request was sent, or the body grew last
+        self._body_size = 0
 
     def set_response_params(self, **params: Any) -> None:
-        self._received, self._heading = 0, True
+        self._heading, self._received, self._body_size = True, 0, 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
-        if not self._heading:
-            super().data_received(data)
-            return
         self._received += len(data)
-        end = data.find(b"\r\n\r\n") + 4
-        if 4 <= end < len(data):
-            super().data_received(data[:end])
-            data = data[end:]
-        if self.exception() is None:
-            super().data_received(data)
-            if self._received > self._max_header and self._heading:
-                self._refuse()
+        if self._heading:
+            end = data.find(b"\r\n\r\n") + 4
+            if 4 <= end < len(data):
+                super().data_received(data[:end])
+                if self.exception() is not None:
+                    return
+                data = data[end:]
+        super().data_received(data)
+        if self._payload is not None and self._payload.total_bytes != self._body_size:
+            self._body_size, self._received = self._payload.total_bytes, 0
+        elif self._received > self._max_header:
+            self._refuse()
 
     def feed_data(self, data: tuple[RawResponseMessage, Any], size: int = 0) -> None:
         message = data[0]
-        if message.code >= 200 or message.code == 101:
-            self._heading = False
-            # The body's beginning may have come along: then the header itself has to be measured.
-            if self._received > self._max_header and _size(message) > self._max_header:
-                self._refuse()
-                return
-        super().feed_data(data, size)
+        if not self._heading:
+            self.abort()
+        elif 100 <= message.code < 200 and message.code != 101:
+            super().feed_data(data, size)
+        elif self._received > self._max_header and _size(message) > self._max_header:
+            self._refuse()
+        else:  # more than that may have come, but it is the body's beginning
+            self._heading, self._received = False, 0
+            super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         super().set_exception(exc, *cause)
@@ -105,7 +120,6 @@ class _Handler(ResponseHandler):
         super().connection_lost(exc)
 
     def _refuse(self) -> None:
-        self._heading = False
         if self.transport is not None:
             self.transport.abort()
         self.set_exception(HeaderTooLarge(self._max_header))
