@@ -22,7 +22,7 @@ MAX_SIZE = 50 * 1024 * 1024
 """No more of a sitemap or feed is read, decompressed; the sitemap protocol allows as much."""
 
 SNIFFED = 4096
-_PIECE = 1 << 16
+_PIECE, _PART = 1 << 16, 1 << 14
 _LONGEST_TOKEN = 1 << 20
 _DEEPEST = 100
 _ROOT = re.compile(
@@ -44,26 +44,30 @@ _ATTRIBUTES = {
 
 def pieces(body: bytes) -> Iterator[bytes]:
     """Yield a body in pieces of at most 64 KiB, decompressed if it is in gzip: at most MAX_SIZE, as far as valid."""
-    if not body.startswith(b"\x1f\x8b"):
-        for start in range(0, min(len(body), MAX_SIZE), _PIECE):
-            yield body[start : start + _PIECE]
-        return
+    parts = (body[start : start + _PART] for start in range(0, len(body), _PART))
     size = 0
-    while body and size < MAX_SIZE:  # each turn is one member
-        member = zlib.decompressobj(31)
-        rest = body
-        while not member.eof and size < MAX_SIZE:
+    for piece in _gunzip(parts) if body.startswith(b"\x1f\x8b") else parts:
+        yield piece
+        size += len(piece)
+        if size >= MAX_SIZE:
+            return
+
+
+def _gunzip(parts: Iterable[bytes]) -> Iterator[bytes]:
+    # What is left of the input is copied with each member and each piece: so it is given in small parts.
+    member = zlib.decompressobj(31)
+    for data in parts:
+        piece = b""
+        while data or len(piece) == _PIECE:
+            if member.eof:
+                member = zlib.decompressobj(31)
             try:
-                piece = member.decompress(rest, _PIECE)
+                piece = member.decompress(data, _PIECE)
             except zlib.error:
                 return
-            if not piece and not member.eof:
-                return  # cut
-            size += len(piece)
+            data = member.unused_data if member.eof else member.unconsumed_tail
             if piece:
                 yield piece
-            rest = member.unconsumed_tail
-        body = member.unused_data
 
 
 def kind(head: str) -> str:
