@@ -41,12 +41,15 @@ _LARGE = 16 * 1024  # bytes of rules that are better seen to in a thread: to rea
 # The misspellings are those that Google's parser takes, too: https://github.com/google/robotstxt. Of other lines,
 # "Sitemap" among them, none ends a group: RFC 9309, section 2.2.4.
 _LINE = re.compile(
-    rb"^[ \t]*(user[ -]?agent|allow|diss?all?ow|dissalow|disallaw|diasllow|crawl[ -]delay)"
+    rb"^[ \t]*(user[ -]?agent|allow|diss?all?ow|disallaw|diasllow|crawl[ -]delay)"
     rb"[ \t]*(?:[ \t]|:)[ \t]*([^\n#]*)",
     re.IGNORECASE | re.MULTILINE,
 )
 _TOKEN = re.compile(rb"[A-Za-z0-9_.-]+|\*(?=\s|\Z)")
 _COMPATIBLE = re.compile(r"compatible;\s*([A-Za-z0-9_.-]+)")
+_AGENT = re.compile(r"[a-z0-9_.*-]+")
+# Tags that have a value after the colon, where others have an agent before it.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
 
 
@@ -352,13 +355,10 @@ def tags(values: Iterable[str], agent: str) -> tuple[bool, bool]:
     for value in values:
         counts = True
         for word in value.lower().split(","):
-            name, colon, rest = word.strip().partition(":")
-            if colon and re.fullmatch(r"[a-z0-9_.*-]+", name.strip()) and name.strip() not in _VALUED:
-                counts = name.strip() in (agent.lower(), "*")  # and so for the words that follow
+            name, colon, rest = (part.strip() for part in word.partition(":"))
+            if colon and name not in _VALUED and _AGENT.fullmatch(name):
+                counts = name in (agent.lower(), "robots", "*")  # and so for the words that follow
                 word = rest
             if counts:
                 found.add(word.strip())
     return not found.isdisjoint(("noindex", "none")), not found.isdisjoint(("nofollow", "none"))
-
-
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})

@@ -305,6 +305,7 @@ CASES = [
     (b"  USER-AGENT :*  # all\n\tdisallow\t:\t/a # not this\n", "/a", False),
     (b"User-agent *\nDisallow /a", "/a", False),
     (b"useragent: *\ndissallow: /a", "/a", False),
+    (b"User agent: *\ndissalow: /a", "/a", False),
     (b"User-agent: *\n\x00\nDisallow: /a\n", "/a", False),
     (b"User-agent: *\nDisallow: /a\x00b\n", "/a", True),
     (b"User-agent: *\nDisallow: /a\x0bAllow: /a\n", "/a", True),  # one line, whatever str.splitlines says
@@ -495,6 +496,7 @@ def test_nothing_that_is_fetched_raises() -> None:
         (["max-image-preview:large, noindex"], (True, False)),
         (["noarchive, nosnippet, noimageindex, notranslate"], (False, False)),
         (["*: noindex"], (True, False)),
+        (["robots : noindex"], (True, False)),
         (["noindexed", "", ":", ",,", "no index", ": noindex"], (False, False)),
         (["\xff\x00: noindex"], (False, False)),
     ],
