@@ -75,8 +75,10 @@ def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) 
     for name, tag in found:
         if name == "a" or name == "area":
             if "href" in tag and (nofollow or "rel" not in tag or NOFOLLOW.isdisjoint(tag["rel"].lower().split())):
-                yield unescaped(tag["href"]), "L"
-        elif name == "link":
+                href = tag["href"]
+                yield unescaped(href) if "&" in href else href, "L"
+            continue
+        if name == "link":
             hop = link_hop(tag.get("rel", ""))
             if hop and "href" in tag:
                 yield unescaped(tag["href"]), hop
