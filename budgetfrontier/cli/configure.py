@@ -6,8 +6,12 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from budgetfrontier.cli.common import Commands, add_command, folder_name, note
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings import Settings
 
 STARTER = """\
 # A crawl within budgets. `budgetfrontier check-config FILE` finds mistakes, `budgetfrontier crawl FILE` runs it.
@@ -86,6 +90,21 @@ def init(args: argparse.Namespace) -> None:
     note(f"{args.file} written: set its seeds and user_agent, then check it: {check}")
 
 
+def _load_crawler(settings: Settings) -> None:
+    """Read what only a crawl needs: SURT files, environment variables and sinks."""
+    from budgetfrontier.crawl.scope import Scope
+
+    Scope(settings.scope)
+    try:
+        from budgetfrontier.crawl.fetch.requests import Requests, proxy_of
+        from budgetfrontier.crawl.outputs.sinks import Sinks
+    except ModuleNotFoundError:  # without the extra `crawl`
+        return
+    Requests(settings.fetch.requests)
+    proxy_of(settings.fetch.proxy)
+    Sinks(settings.output.sinks)
+
+
 def check_config(args: argparse.Namespace) -> None:
     """Read a configuration with all that it names: policies, hooks and seed files."""
     from budgetfrontier import uris
@@ -96,6 +115,7 @@ def check_config(args: argparse.Namespace) -> None:
 
     settings = Settings.from_yaml(args.file)
     load_hooks(settings.hooks)
+    _load_crawler(settings)
     for url in (seed.url for seed in settings.seeds if seed.url is not None):
         try:
             uris.parse(url)

@@ -20,7 +20,8 @@ def register(commands: Commands) -> None:
         crawl,
         "run a crawl from a YAML file, or go on with it",
         more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
-        "Exits with 0 after a stop by Ctrl-C or SIGTERM that finished what was in flight, with 1 after one at once.",
+        "SIGTERM and SIGHUP are as Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
+        "one at once.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")

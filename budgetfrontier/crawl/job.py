@@ -27,7 +27,7 @@ from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
@@ -55,7 +55,8 @@ def crawl(
     """Run the crawl in a job folder, or go on with it, until it finishes, pauses at its finish, meets a limit or is
     interrupted; return the exit code, 1 if it was forced to stop or there is nothing to crawl.
 
-    SIGINT or SIGTERM once: finishes what is in flight; twice: stops now. Either way all that was finished is on disk.
+    SIGINT, SIGTERM or SIGHUP once: finishes what is in flight; twice: stops now. Either way all that was finished is on
+    disk.
     `paused`: fetch nothing until `budgetfrontier resume`. `command` is how to run it again, as the end tells it.
     Raises what `Frontier.open` raises, and StorageFull.
     """
@@ -138,7 +139,7 @@ class Job:
 
     async def _main(self) -> None:
         self._wake = asyncio.Event()
-        handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        handled = _handled()
         loop = asyncio.get_running_loop()
         for number in handled:
             loop.add_signal_handler(number, self._interrupt)
@@ -154,6 +155,8 @@ class Job:
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
+        if self._settings.output.statistics:
+            self._write_statistics()
         self._frontier.commit()
 
     # Beginning
@@ -181,7 +184,7 @@ class Job:
             say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
         for warning in advice(self._settings):
             self._progress.warn(warning)
-        found = f"{before.queued} URIs queued" if before.scheduled else f"seeds: {tally.added}"
+        found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
 
@@ -197,7 +200,7 @@ class Job:
         return ((url, seed) for seed in self._settings.seeds for url in seed_urls(seed))
 
     def _interrupt(self) -> None:
-        if self._stop is not Stop.NONE:
+        if self._stop not in (Stop.NONE, Stop.LIMIT):
             self._stop = Stop.FORCED
             return
         self._progress.say(f"stopping: {len(self._visits)} fetches are in flight; once more to stop at once")
@@ -289,7 +292,6 @@ class Job:
         if refused := self._visitor.refusal(lease.uri):
             self._finish(lease, refused, slot=0)
             return
-        asked: CrawlUri | None = None
         if self._robots:
             if is_robots(lease.uri):
                 if self._robots.knows(lease.uri.url):  # a crash came between the commits of the memory and the frontier
@@ -301,7 +303,7 @@ class Job:
                 if self._frontier.schedule(asked) is Admission.ADDED:
                     self._frontier.finish(lease, Outcome.DEFERRED, reason="robots.txt first")
                     return
-        task = asyncio.create_task(self._visitor.visit(lease, asked))
+        task = asyncio.create_task(self._visitor.visit(lease))
         self._visits[task] = lease, self._slots.pop()
         task.add_done_callback(self._came_back)
 
@@ -385,6 +387,14 @@ class Job:
             command=self._command,
         ):
             self._progress.say(line)
+
+
+def _handled() -> list[signal.Signals]:
+    """Return the signals that stop a crawl: none outside the main thread, and no SIGHUP under nohup."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hung_up]
 
 
 def _of(lease: Lease, uri: CrawlUri) -> Lease:

@@ -189,10 +189,6 @@ class Robots:
         site.given_up = self._now() + self._lifetime
         site.settled.set()
 
-    def forget(self, url: str) -> None:
-        """No longer expect a robots.txt, so that the next page of its site asks anew."""
-        self._drop(site_of(url))
-
     async def verdict(self, url: str, *, patience: float) -> Verdict:
         """Tell whether a URL may be fetched; waits at most `patience` seconds for a robots.txt that is on its way."""
         key = site_of(url)
@@ -201,7 +197,7 @@ class Robots:
             try:
                 await asyncio.wait_for(waiting.settled.wait(), patience)
             except TimeoutError:
-                self.forget(url)  # lost on its way
+                self._drop(key)  # lost on its way, so that the next page asks anew
         site = self._known(key)
         if site is not None:
             return Verdict.ALLOWED if await self._allows(site, url) else Verdict.DISALLOWED

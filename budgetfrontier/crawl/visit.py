@@ -38,8 +38,8 @@ _REFUSALS = {
 class Visit(msgspec.Struct):
     """What one visit brings back.
 
-    `discovered` are the URIs in scope that the frontier has not been told of yet, `before` what was fetched on the way
-    to the answer: redirects of a robots.txt, or a robots.txt that had no room in its queue.
+    `discovered` are the URIs in scope that the frontier has not been told of yet, `before` the redirects on the way to
+    the answer of a robots.txt.
     """
 
     uri: CrawlUri
@@ -83,28 +83,21 @@ class Visitor:
             return None
         return Visit(uri, Answer(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
 
-    async def visit(self, lease: Lease, asked: CrawlUri | None) -> Visit:
-        """Fetch a URI; `asked` is the robots.txt to fetch with it, where its full queue had no room for that."""
+    async def visit(self, lease: Lease) -> Visit:
+        """Fetch a URI, if robots.txt allows it."""
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
             *before, (last, answer) = await self._fetch_robots(uri)
             return Visit(
                 last, answer, robots.record(uri.url, answer), self._sitemaps(uri, answer), before=before
             )
-        before = []
         if robots:
-            if asked:
-                before = await self._fetch_robots(asked)
-                if robots.record(asked.url, before[-1][1]) is Outcome.RETRY:
-                    robots.forget(asked.url)  # it is queued nowhere, so that only a page can ask again
             verdict = await robots.verdict(uri.url, patience=self._patience)
             if verdict is not Verdict.ALLOWED:
                 outcome, status, reason = _REFUSALS[verdict]
-                return Visit(uri, Answer(status=status, reason=reason), outcome, before=before)
+                return Visit(uri, Answer(status=status, reason=reason), outcome)
         answer = await self._fetcher.get(uri, accept=lambda answer: self._scope.objection_to(uri, answer))
-        visit = await self._discover(uri, answer)
-        visit.before = before
-        return visit
+        return await self._discover(uri, answer)
 
     async def _fetch_robots(self, uri: CrawlUri) -> list[tuple[CrawlUri, Answer]]:
         """Fetch a robots.txt, through its redirects: what each gave, in order."""

@@ -160,7 +160,7 @@ class Candidates:
     def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
-            if via is not None:
+            if via is not None and not (uri.force and uri.url == via.url):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or found_at(via))
             _check(uri)
             if uri.queue is None and queue is not None:
@@ -260,9 +260,11 @@ def renamed(uri: CrawlUri, url: str) -> CrawlUri:
 
 def _check(uri: CrawlUri) -> None:
     """What cannot be stored is INVALID, for one URI must not poison its batch."""
-    priority, directive, cost = uri.priority, uri.directive, uri.cost
-    whole = isinstance(priority, int) and isinstance(directive, int) and (cost is None or isinstance(cost, int))
-    if not whole or not 0 <= directive <= 3:
+    priority: object = uri.priority
+    cost: object = 0 if uri.cost is None else uri.cost
+    directive: object = uri.directive
+    whole = isinstance(priority, int) and isinstance(cost, int)
+    if not (whole and isinstance(directive, int) and 0 <= directive <= 3):
         raise InvalidUrl("type", "priority, directive and cost are whole numbers")
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):

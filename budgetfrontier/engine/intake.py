@@ -13,7 +13,7 @@ from budgetfrontier.engine.candidates import Candidates, Plain, Special, found_a
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
-from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
+from budgetfrontier.model import Admission, CrawlUri, Directive, QueueRecord, Tally
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, expand, short_url, shorten
 
@@ -69,6 +69,8 @@ class Intake:
     def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
         if type(candidate) is Special:
+            if candidate.uri is not None and candidate.uri.force and candidate.uri.directive is Directive.HIGHEST:
+                return False  # a prerequisite, such as robots.txt: what fills the queue waits for it
             name, settings = candidate.queue, candidate.settings
         else:
             name, settings = candidate[0].queue, kernel.force.base  # type: ignore[union-attr]

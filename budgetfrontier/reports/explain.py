@@ -235,7 +235,7 @@ class _Explainer:
                 "It was scheduled and is no longer pending: it succeeded, failed, was disregarded (robots.txt, scope) "
                 "or deleted, or waits under a queue key that was forced on it. The crawl log knows.",
                 verdict=Verdict.NEVER,
-                command=f"echo {shlex.quote(url)} | {self._command('import', '-', '--force')}",
+                command=self._command("import", "--force", url),
             )
             return
         kept_out = "" if answer.scope and answer.scope["accepted"] else "the scope kept it out, "
@@ -244,7 +244,7 @@ class _Explainer:
             f"It was never scheduled: no page that was fetched links to it, {kept_out}or the frontier or its queue was "
             "full.",
             verdict=Verdict.BLOCKED,
-            command=f"echo {shlex.quote(url)} | {self._command('import', '-')}",
+            command=self._command("import", url),
         )
 
     def _explain_budget_ahead(self, answer: Explanation, queue: QueueRecord, pending: PendingUri) -> None:

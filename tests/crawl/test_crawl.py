@@ -115,18 +115,15 @@ def test_pages_that_an_unreachable_robots_txt_kept_out_come_back_with_a_replay(
         assert (opened.state, opened.summary().dead) == (CrawlState.FINISHED, 0)
 
 
-def test_a_robots_txt_that_has_no_room_in_its_queue_is_fetched_all_the_same(tmp_path: Path) -> None:
-    with Site({"a.test/robots.txt": text("User-agent: *\nDisallow: /2")}) as site:
-        run(site.settings("http://a.test/1", "http://a.test/2", frontier={"max_queue_size": 2}), tmp_path)
-    assert site.hits == {"a.test/robots.txt": 1, "a.test/1": 1}
-
-
-def test_one_without_room_that_fails_once_is_asked_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", ["max_queue_size", "max_queued"])
+def test_a_full_queue_has_room_for_its_robots_txt(tmp_path: Path, limit: str) -> None:
     answers = iter([web.Response(status=500), web.Response(text="User-agent: *\nDisallow: /2")])
-    frontier = {"max_queue_size": 2, "retry": {"max_retries": 3, "delay": 0.0}}
+    frontier = {limit: 2, "retry": {"max_retries": 3, "delay": 0.0}}
     with Site({"a.test/robots.txt": lambda: next(answers)}) as site:
         run(site.settings("http://a.test/1", "http://a.test/2", frontier=frontier), tmp_path)
     assert site.hits == {"a.test/robots.txt": 2, "a.test/1": 1}
+    lines = [line.split() for line in (tmp_path / "logs/crawl.log").read_text().splitlines()]
+    assert [line[3] for line in lines if line[4] == "P"] == ["http://a.test/robots.txt"] * 2
 
 
 def test_robots_redirects_are_followed(tmp_path: Path) -> None:

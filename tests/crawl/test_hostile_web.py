@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
@@ -14,8 +14,14 @@ from budgetfrontier import Frontier, QueueState
 from budgetfrontier.crawl.fetch.answer import PRIVATE_ADDRESS
 from tests.crawl import hostile
 from tests.crawl.hostile import HostileWeb, moved, page, says
-from tests.crawl.process import COMMAND
 
+MEASURED = """
+import resource, sys
+from budgetfrontier.cli import main
+code = main()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
 BUDGET = 12
 STRANGE = (
     "javascript:alert(1)",
@@ -85,12 +91,12 @@ output: {{warc: true, links: jsonl}}
         # A page whose links lead home, from a host that is nobody's seed.
         web.hosts["strange.test"] = says(page(*STRANGE, f"http://127.0.0.1:{web.port}/", f"http://localhost:{web.port}/"))
         (folder / "crawl.yaml").write_text(config, encoding="utf-8", errors="surrogateescape")
-        command = [*COMMAND, "crawl", "crawl.yaml", "--job", "job"]
+        command = [sys.executable, "-c", MEASURED, "crawl", "crawl.yaml", "--job", "job"]
         ended = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=100, errors="replace", check=False
         )
         assert ended.returncode == 0, ended.stderr
-        yield web, folder / "job", ended.stderr, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        yield web, folder / "job", ended.stderr, int(ended.stdout)
 
 
 def log(job: Path) -> dict[str, list[str]]:

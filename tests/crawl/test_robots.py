@@ -243,7 +243,6 @@ def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
         (lambda made: made.record(ROBOTS, Answer(status=200)), Verdict.ALLOWED),
         (lambda made: made.record(ROBOTS, Answer(status=500)), Verdict.LATER),
         (lambda made: made.give_up(ROBOTS), Verdict.UNREACHABLE),
-        (lambda made: made.forget(ROBOTS), Verdict.LATER),
     ],
 )
 def test_pages_wait_for_one_that_is_on_its_way(make: Make, end: Callable[[Robots], object], expected: Verdict) -> None:

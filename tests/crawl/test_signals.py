@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, QueueRecord, Reader, Report
@@ -85,10 +86,11 @@ def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) ->
         assert frontier.summary().succeeded == done + 10
 
 
-def test_sigterm_stops_it_as_ctrl_c_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_stop_it_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
     with Endless() as site, started(site, tmp_path, "http://a.test/0") as process:
         until(lambda: len(site.hits) > 5, process)
-        process.terminate()
+        process.send_signal(number)
         code, said = end(process)
     assert code == 0 and "stopped: interrupted" in said
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from budgetfrontier import Admission, CrawlState, CrawlUri, Outcome
+from budgetfrontier import Admission, CrawlState, CrawlUri, Directive, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import LeaseExpired
 from tests.support import START, crawl, crawl_state, memory, one, pages, record, state
@@ -270,6 +272,19 @@ def test_a_full_queue_keeps_no_trace() -> None:
         assert f.schedule("https://a.test/4") is Admission.FULL
         assert crawl(f, 1) == "A"
         assert f.schedule("https://a.test/4") is Admission.ADDED
+
+
+@pytest.mark.parametrize("limit", ["max_queue_size", "max_queued"])
+def test_what_is_full_has_room_for_a_prerequisite(limit: str) -> None:
+    frontier: dict[str, Any] = {limit: 2}
+    with memory(**frontier) as f:
+        f.schedule_many(pages("A", 2))
+        url = "https://a.test/robots.txt"
+        assert f.schedule(CrawlUri(url, directive=Directive.HIGHEST)) is Admission.FULL
+        assert f.schedule(CrawlUri(url, force=True)) is Admission.FULL
+        assert f.schedule(CrawlUri(url, directive=Directive.HIGHEST, force=True)) is Admission.ADDED
+        assert one(f).uri.url == url
+        f.check()
 
 
 def test_a_forced_queue_key_wins() -> None:

@@ -1,0 +1,97 @@
+"""Pages that are fetched again: when, and only if they have changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from aiohttp import web
+from warcio.archiveiterator import ArchiveIterator
+
+from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.visit import revisit
+from tests.crawl.site import Site, linking, reopened, run
+
+HOME, PAGE = "http://a.test/", "http://a.test/page"
+
+
+class Changing(Site):
+    """A front page that changes each time, and a page with an ETag that never does."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked: list[tuple[str, str | None]] = []
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/robots.txt":
+            return web.Response(status=404)
+        tag = request.headers.get("If-None-Match")
+        self.asked.append((request.path, tag))
+        if request.path == "/page":
+            if tag == '"v1"':
+                return web.Response(status=304, headers={"ETag": '"v1"'})
+            return web.Response(text="the page", content_type="text/html", headers={"ETag": '"v1"'})
+        return web.Response(text=linking("/page") + str(len(self.asked)), content_type="text/html")
+
+
+def test_pages_are_asked_for_again_and_only_for_what_has_changed(tmp_path: Path) -> None:
+    frontier = {"revisit": {"after": 0.2}}
+    scope = {"accept": ["host:a.test"]}
+    with Changing() as site:
+        settings = site.settings(HOME, frontier=frontier, scope=scope, limits={"max_uris": 7}, output={"warc": True})
+        code, _ = run(settings, tmp_path)
+    assert code == 0
+    counts = Counter(path for path, _ in site.asked)
+    assert counts["/"] >= 2 and counts["/page"] >= 2
+    tags = [tag for path, tag in site.asked if path == "/page"]
+    assert tags == [None] + ['"v1"'] * (len(tags) - 1)
+    pages = [json.loads(line) for line in (tmp_path / "logs/pages.jsonl").read_text().splitlines()]
+    assert {(page["hops"], page["via"]) for page in pages if page["url"] == HOME} == {("", None)}
+    assert {page["status"] for page in pages if page["url"] == PAGE} == {200, 304}
+    profiles: Counter[str | None] = Counter()
+    for path in (tmp_path / "warcs").iterdir():
+        with path.open("rb") as file:
+            profiles.update(record.rec_headers.get_header("WARC-Profile") for record in ArchiveIterator(file))
+    assert profiles["http://netpreserve.org/warc/1.1/revisit/server-not-modified"] == len(tags) - 1
+
+
+def test_what_is_only_a_seed_stays_in_scope_when_it_comes_again(tmp_path: Path) -> None:
+    frontier, scope = {"revisit": {"after": 0.1}}, {"accept": ["domain:other.test"]}
+    with Changing() as site:
+        run(site.settings(HOME, frontier=frontier, scope=scope, limits={"max_uris": 4}), tmp_path)
+    assert [path for path, _ in site.asked] == ["/"] * len(site.asked) and len(site.asked) > 1
+
+
+def test_what_is_revisited_may_be_said_by_match_and_in_mid_crawl(tmp_path: Path) -> None:
+    overrides = [{"match": "regex:/page$", "set": {"revisit": {"after": "1h"}}}]
+    with Changing() as site:
+        run(site.settings(HOME, overrides=overrides, limits={"max_uris": 3}), tmp_path)
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().future == 1
+        frontier.adjust(match="host:a.test", revisit={"after": 60})
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule(CrawlUri(HOME, force=True))
+        (lease,) = frontier.lease(1)
+        assert frontier.settings_for(lease).revisit_after == 60
+
+
+def test_a_revisit_asks_by_what_the_answer_said() -> None:
+    uri = CrawlUri(HOME, headers={"X": "y"}, meta={"seed": HOME})
+    answer = Answer(status=200, headers={"ETag": '"1"', "Last-Modified": "Sat"}, body=b"x", raw=b"x")
+    again = revisit(uri, answer, due=5.0)
+    assert again.headers == {"X": "y", "If-None-Match": '"1"', "If-Modified-Since": "Sat"}
+    assert again.force and again.not_before == 5.0 and again.hops == "" and again.via is None
+    assert again.meta["seed"] == HOME and again.meta["digest"].startswith("sha1:")
+    same = revisit(again, Answer(status=304), due=6.0)
+    assert (same.headers, same.meta, same.not_before) == (again.headers, again.meta, 6.0)
+    gone = revisit(again, Answer(status=404), due=7.0)
+    assert gone.headers == {"X": "y"} and gone.meta == {"seed": HOME}
+
+
+def test_a_last_line_of_statistics_is_written_however_short_the_run(tmp_path: Path) -> None:
+    with Changing() as site:
+        run(site.settings(HOME), tmp_path)
+    lines = (tmp_path / "logs/progress-statistics.log").read_text().splitlines()
+    assert lines[-1][:2] == "20" and " 3 " in lines[-1]
