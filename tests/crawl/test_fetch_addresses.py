@@ -216,7 +216,7 @@ def test_who_may_be_private() -> None:
         allowed = fetch(here, name, allow_private=True)
         mapped = fetch("http://www.example.test/", resolve={"*.test": server.address})
         seeded = fetch(here, seeds=[here + "start"])
-        named = fetch(name, seeds=[name])
+        named = fetch(name, seeds=[f"HTTP://LocalHost:{server.port}"])
     assert [answer.status for answer in (*allowed, *mapped, *seeded, *named)] == [200] * 5
     assert {answer.address for answer in (*mapped, *seeded)} == {"127.0.0.1"}
 

@@ -6,11 +6,13 @@ import ipaddress
 import re
 import socket
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import glob
 
 Place = tuple[str, int]
@@ -73,10 +75,15 @@ def check_literal(href: str, allowed: Collection[Place]) -> None:
         raise PrivateAddressError(place[0], place[0])
 
 
-def local_places(hrefs: Iterable[str]) -> frozenset[Place]:
+def local_places(urls: Iterable[str]) -> frozenset[Place]:
     """Return the places of those URLs whose host is written as an address, or is localhost: someone meant them."""
-    places = (place_of(href) for href in hrefs if href.startswith(("http://", "https://")))
-    return frozenset(place for place in places if _is_local_name(place[0]) or _parsed(place[0]))
+    places: set[Place] = set()
+    for url in urls:
+        with suppress(InvalidUrl):
+            place = place_of(uris.parse(url))
+            if _is_local_name(place[0]) or _parsed(place[0]):
+                places.add(place)
+    return frozenset(places)
 
 
 def place_of(href: str) -> Place:

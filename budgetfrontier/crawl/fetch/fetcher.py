@@ -47,7 +47,7 @@ _NOTHING: Mapping[str, str] = {}
 class Fetcher:
     """HTTP for the crawl: one session, no cookies kept, no redirects, bounded in time and size. Use with `async with`.
 
-    `seeds` are hrefs; those that name localhost or an address literally may be at a private address. Raises
+    `seeds` are URLs; those whose host is localhost, or written as an address, may be at a private one. Raises
     SettingsError, before anything is fetched, if an environment variable that the settings name is not set.
 
     Time: a connection has to be there within `connect_timeout` (DNS and TLS included), the answer's header within
