@@ -53,7 +53,7 @@ class RawServer:
         self._thread.join()
         self._loop.close()
 
-    def fetch(self, *paths: str, host: str = "www.example.test", **settings: Any) -> list[Answer]:
+    def fetch(self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any) -> list[Answer]:
         """Fetch paths, one after the other, with these settings."""
 
         answers: list[Answer] = []
@@ -64,7 +64,7 @@ class RawServer:
             chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": 10.0, **settings})
             async with Fetcher(chosen) as fetcher:
                 for path in paths:
-                    answers.append(await fetcher.get(CrawlUri(f"http://{host}{path}")))
+                    answers.append(await fetcher.get(CrawlUri(f"{scheme}://{host}{path}")))
 
         asyncio.run(run())
         return answers

@@ -171,6 +171,14 @@ def test_only_the_public_ones_of_several_are_used(monkeypatch: pytest.MonkeyPatc
     assert asyncio.run(run()) == [PUBLIC]
 
 
+def test_a_name_with_a_thousand_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> int:
+        dns(monkeypatch, [f"93.184.{third}.{fourth}" for third in range(10) for fourth in range(100)])
+        return len(await Resolver({}, allowed=()).resolve("many.example", 80))
+
+    assert asyncio.run(run()) == 16
+
+
 def test_a_name_that_changes_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """DNS rebinding: each connection goes to the address that was checked for it."""
     monkeypatch.setattr(addresses, "is_public", "127.0.0.1".__eq__)

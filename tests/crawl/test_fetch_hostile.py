@@ -14,7 +14,7 @@ import pytest
 from backports import zstd
 
 from budgetfrontier.crawl.fetch import fetcher
-from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECTION_LOST, TIMED_OUT, Answer
+from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, Answer
 from budgetfrontier.model import Outcome
 from tests.crawl.raw import RawServer, reset, silence
 
@@ -135,6 +135,12 @@ def test_a_host_that_accepts_and_never_answers() -> None:
     with serve(silent=silence) as server:
         got = one(server, "/silent", first_byte_timeout=0.2)
     assert (got.status, got.outcome) == (TIMED_OUT, Outcome.RETRY)
+
+
+def test_a_tls_handshake_that_never_ends() -> None:
+    with serve() as server:  # it waits for a request, and a handshake is none
+        got = one(server, "/", scheme="https", connect_timeout=0.2)
+    assert (got.status, got.outcome) == (CONNECT_FAILED, Outcome.RETRY)
 
 
 # Bodies

@@ -18,6 +18,7 @@ from budgetfrontier.settings.matching import glob
 Place = tuple[str, int]
 """A host as a URL writes it, without brackets, and a port."""
 
+_MOST = 16  # addresses of a host that are tried, and remembered
 _LITERAL = re.compile(r"https?://(?:[^/]*@)?(?:\[|[0-9.]+[:/])")  # a normalized href has no other form of an address
 _PORTS = {"http:": 80, "https:": 443}
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
@@ -55,12 +56,12 @@ class Resolver(AbstractResolver):
                 flags = socket.AI_NUMERICHOST
                 return [ResolveResult(hostname=host, host=address, port=mapped, family=kind, proto=0, flags=flags)]
         found = await self._dns.resolve(host, port, family)
-        if self._allowed is None or (host, port) in self._allowed:
-            return found
-        public = [result for result in found if is_public(result["host"])]
-        if found and not public:
-            raise PrivateAddressError(host, found[0]["host"])
-        return public
+        public = found
+        if self._allowed is not None and (host, port) not in self._allowed:
+            public = [result for result in found if is_public(result["host"])]
+            if found and not public:
+                raise PrivateAddressError(host, found[0]["host"])
+        return public[:_MOST]
 
     async def close(self) -> None:
         await self._dns.close()

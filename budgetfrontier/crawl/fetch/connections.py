@@ -19,7 +19,7 @@ class HeaderTooLarge(aiohttp.ClientError):
     """What came before or after the body is larger than the setting `fetch.max_header`."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"the header or trailer is larger than fetch.max_header ({most:,} bytes)")
+        super().__init__(f"the header or trailer is larger than fetch.max_header ({most} bytes)")
 
 
 class Connector(aiohttp.TCPConnector):

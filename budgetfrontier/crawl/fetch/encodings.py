@@ -65,7 +65,7 @@ class Body:
             full = not self._decompress(chunk, start) or full
         if full and "lenTrunc" not in self.notes:
             self.notes.append("lenTrunc")
-            self.problem = self.problem or f"longer than fetch.max_body ({self._limit:,} bytes)"
+            self.problem = self.problem or f"longer than fetch.max_body ({self._limit} bytes)"
         return not full
 
     def end(self, *, complete: bool) -> tuple[bytes, bytes]:
@@ -109,7 +109,7 @@ class Body:
             if layer.made > most:
                 self._pass_on(depth + 1, piece[: len(piece) - (layer.made - most)], received)
                 if most == self._limit:
-                    raise _Full(f"longer than fetch.max_body ({self._limit:,} bytes)")
+                    raise _Full(f"longer than fetch.max_body ({self._limit} bytes)")
                 raise _Full(f"grows to more than fetch.max_expansion ({self._max_expansion}) times its size")
             self._pass_on(depth + 1, piece, received)
 
