@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults sites clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
+	@echo "make sites        crawl documentation from Debian packages beside wget --mirror"
 	@echo "make clean        remove what was built, not .venv"
 
 $(BIN)/python:
@@ -74,6 +75,9 @@ plots: $(VENV)/.stamp-bench
 
 faults: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.campaign $(ARGS)
+
+sites: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.sites $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -40,7 +40,7 @@ WATCH_EVERY = 0.2  # seconds
 
 OURS = ("ours", "ours, WARC")
 SCRAPY = ("scrapy in memory", "scrapy JOBDIR")
-PACKAGES = ("aiohttp", "selectolax", "warcio", "scrapy", "twisted", "lxml")
+PACKAGES = ("aiohttp", "warcio", "scrapy", "twisted", "lxml")
 
 Watch = Callable[[int], None]
 """Called with the process id of a client now and then."""

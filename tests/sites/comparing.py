@@ -1,0 +1,96 @@
+"""`wget --mirror` and `budgetfrontier crawl` on the same sites: what each found, by the server's log and its WARCs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+
+from budgetfrontier import Settings
+from tests.crawl.site import run
+from tests.sites.serving import DOMAIN, HUB, Documentation, Nginx, Visit
+
+WGET, OURS = "wget", "ours (+https://docs.test/bot)"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one of them did. URLs are without their scheme; robots.txt is not among them."""
+
+    asked: Counter[str]
+    """How often each URL was asked for."""
+    good: frozenset[str]
+    """Those that exist."""
+    archived: frozenset[str]
+    """Those that exist and whose response is in the WARC files."""
+    seconds: float
+
+    @property
+    def twice(self) -> list[str]:
+        """What was asked for more than once."""
+        return sorted(url for url, count in self.asked.items() if count > 1)
+
+
+def compare(folder: Path, sets: Sequence[Documentation]) -> tuple[Found, Found]:
+    """Serve the sets, and let first wget and then ours find them. Raises AssertionError if one of them fails."""
+    with Nginx(folder / "nginx", sets) as nginx:
+        begin = time.monotonic()
+        wget(folder / "wget", nginx.address)
+        middle = time.monotonic()
+        ours(folder / "job", nginx.address)
+        end = time.monotonic()
+        visits = nginx.visits()
+    return (
+        _found(WGET, visits, list(folder.glob("wget/*.warc.gz")), middle - begin),
+        _found(OURS, visits, list(folder.glob("job/warcs/*.warc.gz")), end - middle),
+    )
+
+
+def wget(folder: Path, address: str) -> None:
+    """Mirror everything below `DOMAIN`; nginx is its proxy, which saves telling the system of the host names."""
+    folder.mkdir()
+    command = ["wget", "--no-config", "--no-hsts", "--no-verbose", f"--user-agent={WGET}", "--tries=2", "--timeout=20"]
+    command += ["--execute=use_proxy=on", f"--execute=http_proxy=http://{address}"]
+    command += ["--mirror", "--page-requisites", "--span-hosts", f"--domains={DOMAIN}"]
+    command += ["--directory-prefix=files", "--warc-file=wget", HUB]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode in (0, 8), ended.stderr  # 8: some links lead nowhere
+
+
+def ours(folder: Path, address: str) -> None:
+    """Crawl everything below `DOMAIN`."""
+    settings = Settings.from_dict(
+        {
+            "seeds": [HUB],
+            "scope": {"accept": [f"domain:{DOMAIN}"], "max_hops": -1},
+            "frontier": {"politeness": {"delay_factor": 0, "min_delay": 0, "per_queue_concurrency": 4}},
+            "fetch": {"user_agent": OURS, "resolve": {f"*{DOMAIN}": address}},
+            "output": {"warc": True},
+            "limits": {"max_time": "5m"},
+        }
+    )
+    code, said = run(settings, folder)
+    assert code == 0, said
+
+
+def _found(agent: str, visits: list[Visit], warcs: list[Path], seconds: float) -> Found:
+    mine = [visit for visit in visits if visit.agent == agent and not visit.url.endswith("/robots.txt")]
+    good = frozenset(visit.url for visit in mine if visit.status == 200)
+    archived = frozenset(url for path in warcs for url in _responses(path))
+    return Found(Counter(visit.url for visit in mine), good, archived & good, seconds)
+
+
+def _responses(path: Path) -> set[str]:
+    """The URLs of the pages in a WARC file, those too whose content is another's: revisit records stand for them."""
+    found = set()
+    with path.open("rb") as file:
+        for record in ArchiveIterator(file):
+            if record.rec_type in ("response", "revisit"):
+                uri = record.rec_headers.get_header("WARC-Target-URI").strip("<>")  # wget puts it into brackets
+                found.add(uri.removeprefix("http://"))
+    return found
