@@ -14,7 +14,7 @@ import pytest
 import budgetfrontier
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "selectolax", "tldextract", "yaml"}
+HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
 
 
 def imported_by(statement: str) -> set[str]:
