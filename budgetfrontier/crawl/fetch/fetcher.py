@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,7 @@ WINDOW = 20.0
 
 _DNS_THREADS = 64  # lookups block a thread each, and the hosts that do not answer for long
 _DNS_CACHE = 10_000  # hosts
-_IDLE = 256  # connections kept open for the next fetch, for 15 s
+_IDLE = 1000  # connections kept open for the next fetch, 15 s each
 _RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
 _NOTHING: Mapping[str, str] = {}
 
@@ -74,7 +75,7 @@ class Fetcher:
         self._session = aiohttp.ClientSession(
             connector=Connector(
                 max_header=settings.max_header,
-                max_idle=max(settings.concurrency, _IDLE),
+                max_idle=_most_idle(settings.concurrency),
                 limit=settings.concurrency,
                 resolver=resolver,
                 use_dns_cache=settings.dns_ttl > 0,
@@ -246,6 +247,12 @@ class Fetcher:
         answer.reason = self._requests.scrub(_words(error))
 
 
+def _most_idle(concurrency: int) -> int:
+    """Return how many idle connections to keep: half of the files that may be open are for something else."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _IDLE if files == resource.RLIM_INFINITY else max(min(_IDLE, files // 2 - concurrency), 1)
+
+
 def _status(error: Exception) -> int:
     if isinstance(error, PrivateAddressError) or isinstance(error.__cause__, PrivateAddressError):
         return PRIVATE_ADDRESS
@@ -266,6 +273,8 @@ def _status(error: Exception) -> int:
 
 def _words(error: Exception) -> str:
     """Return what an error says, in one line, with its type unless it is ours."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "ServerDisconnectedError: the server closed the connection before its answer's end"
     text = " ".join((error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)).split())
     ours = isinstance(error, (PrivateAddressError, HeaderTooLarge))
     return text if ours else f"{type(error).__name__}: {text}".rstrip(": ")[:300]
