@@ -224,13 +224,17 @@ class Job:
             self._look_around()
 
     def _lease(self) -> int:
-        """Fill the free slots; return how many are still free. Commits at least every commit interval."""
+        """Fill the free slots; return how many are still free. Commits at least every commit interval.
+
+        The engine is asked for nothing that it does not have: an empty answer is a commit, with all that this syncs.
+        """
         free = self._free()
-        if free:
+        due = time.monotonic() - self._looked >= self._interval
+        if free and (due or self._frontier.next_ready_in() == 0):
             for lease in self._frontier.lease(free, ttl=self._ttl()):
                 self._start(lease)
             free = self._free()
-        elif time.monotonic() - self._looked >= self._interval:
+        elif due:
             self._frontier.commit()
         else:
             return free

@@ -15,6 +15,7 @@ from aiohttp import web
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.engine.steering import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
@@ -353,3 +354,20 @@ def test_many_hosts_at_once_and_within_the_concurrency(tmp_path: Path) -> None:
     assert len(site.hits) == 30 * 4 and set(site.hits.values()) == {1}
     slots = {line.split()[7] for line in (tmp_path / "logs/crawl.log").read_text().splitlines()}
     assert slots <= {"#001", "#002", "#003", "#004"}
+
+
+def test_the_disk_is_asked_to_sync_by_time_not_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = 0
+
+    def count(outputs: Outputs) -> None:
+        nonlocal synced
+        synced += 1
+        sync(outputs)
+
+    sync = Outputs.sync
+    monkeypatch.setattr(Outputs, "sync", count)
+    polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.01, "max_delay": 1.0}, "commit_interval": 60}
+    with Site({"a.test/": linking(*(f"/{number}" for number in range(40)))}) as site:
+        run(site.settings(HOME, frontier=polite), tmp_path)
+    assert site.hits["a.test/39"] == 1
+    assert synced < 10
