@@ -23,7 +23,7 @@ SIZE = 1 << 19
 ROOM = 128 << 20
 """How much more memory all of these pages may need than the interpreter has: much less than a tree of one of them."""
 
-HTML, XML, GZIP = "text/html", "text/xml", "application/gzip"
+HTML, XML, GZIP, CSS = "text/html", "text/xml", "application/gzip", "text/css"
 
 
 def times(text: str, before: str = "", after: str = "") -> bytes:
@@ -72,6 +72,17 @@ PAGES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "metas": (HTML, lambda: times("<meta name=robots content=x>")),
     "charsets": (HTML, lambda: times("<meta charset ")),
     "rels": (HTML, lambda: times("x ", "<link href=a rel='", "'>")),
+    "style attributes": (HTML, lambda: counted("<b style='a:url(/%d)'>")),
+    "open styles": (HTML, lambda: times("<b style='url(")),
+    "styles": (HTML, lambda: times("<style>url(/1)</style>")),
+    "url(": (CSS, lambda: times("url(")),
+    "links of a style sheet": (CSS, lambda: counted("url(%d)")),
+    "imports": (CSS, lambda: times("@import ")),
+    "comments of a style sheet": (CSS, lambda: times("/*")),
+    "ends of comments of a style sheet": (CSS, lambda: times("*/")),
+    "stars": (CSS, lambda: times("*", "/*")),
+    "quotes": (CSS, lambda: times("'\n\"")),
+    "backslashes": (CSS, lambda: times("\\", "url(")),
     "sitemap": (XML, lambda: counted("<url><loc>/%d</loc></url>", "<urlset>", "</urlset>")),
     "one link in gzip": (GZIP, lambda: gzip.compress(times("<url><loc>/1</loc></url>", "<urlset>"))),
     "zeros in gzip": (GZIP, lambda: gzip.compress(b"<urlset>") + gzip.compress(bytes(SIZE)) * 64),
@@ -121,13 +132,13 @@ def test_every_link_of_a_long_page_is_found(name: str, text: str) -> None:
     assert consume(make(), mime) == SIZE // len(text)
 
 
-_MIMES = st.sampled_from([HTML, XML, GZIP, "", "text/plain", "application/xhtml+xml", "application/octet-stream"])
+_MIMES = st.sampled_from([HTML, XML, GZIP, CSS, "", "text/plain", "application/xhtml+xml", "application/octet-stream"])
 _CHARSETS = st.sampled_from(["", *(f"; charset={name}" for name in ("utf-8", "utf-16", "big5", "iso-2022-jp", "\0"))])
 _TOKENS = (
     r"""<a |href|=|"|'|>|</a>|<base |<meta |name|robots|content|none|http-equiv|refresh|0;url=|<link |rel|srcset
 1x, |<img |<!--|-->|<script>|</script>|&amp;|&#|;|http://|//|javascript:|data:|file:|\|?|#|..|%|xn--|[::1]|@|:80|é|x|/
 <urlset>|<url>|<loc>|</loc>|<rss>|<link>|</link>|<feed |xml:base|<?xml version='1.0' encoding='|'?>|<!DOCTYPE|[|]>
-<![CDATA[|]]>""".replace("\n", "|")
+<![CDATA[|]]>|<style>|</style>|<b style=|url(|)|@import |/*|*/""".replace("\n", "|")
     .encode()
     .split(b"|")
 )

@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier.crawl import robots
 from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.links import html, http, text, xml
+from budgetfrontier.crawl.links import css, html, http, text, xml
 from budgetfrontier.crawl.links.urls import resolve, unique
 from budgetfrontier.settings.schema import LinkSettings
 
@@ -42,8 +42,8 @@ def discover(url: str, answer: Answer, settings: LinkSettings, *, tags: bool, ag
 
     Hops are L (what a reader may follow; the URLs of a sitemap), E (what the page embeds), R (a redirect by status,
     Refresh header or meta refresh, as in Heritrix) and I (a sitemap that an index names). A redirect leads to its
-    Location alone; bodies are read of answers from 200 to 299: HTML, and by settings sitemaps (XML or text, with gzip
-    or without) and feeds (RSS, Atom), told by media type and first bytes. With `tags`, the X-Robots-Tag header and
+    Location alone; bodies are read of answers from 200 to 299: HTML, CSS, and by settings sitemaps (XML or text, in
+    gzip or not) and feeds (RSS, Atom), told by media type and first bytes. With `tags`, the X-Robots-Tag header and
     robots meta elements count, those for every crawler and those for `agent`: `nofollow` leaves out the hops L and I.
     `settings.max_per_page` counts different links.
 
@@ -81,6 +81,8 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
 def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> html.Html | None:
     """Read a body as what its media type and its first bytes say that it is."""
     mime, body, charset = answer.mime, answer.body, answer.charset
+    if mime == "text/css":
+        return html.Html(can_ada.parse(url), [], css.references(text.decode(body, charset=charset)[0]))
     is_html = mime in html.HTML_TYPES
     if is_html and not body[:_BEGINNING].lstrip(_BLANK).startswith(b"<?xml"):
         return _read_html(url, answer, follow=follow)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import can_ada
 
+from budgetfrontier.crawl.links import css
 from budgetfrontier.crawl.links.tags import tags, unescaped
 from budgetfrontier.crawl.links.urls import resolve
 
@@ -77,7 +78,8 @@ def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) 
             if "href" in tag and (nofollow or "rel" not in tag or NOFOLLOW.isdisjoint(tag["rel"].lower().split())):
                 href = tag["href"]
                 yield unescaped(href) if "&" in href else href, "L"
-            continue
+            if "style" not in tag:
+                continue
         if name == "link":
             hop = link_hop(tag.get("rel", ""))
             if hop and "href" in tag:
@@ -95,6 +97,10 @@ def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) 
         if name in _SETS and _SETS[name] in tag:
             for reference in _CANDIDATE.findall(unescaped(tag[_SETS[name]])):
                 yield reference.rstrip(","), "E"
+        if "style" in tag:
+            yield from css.references(unescaped(tag["style"]))
+        if "#text" in tag:
+            yield from css.references(tag["#text"])
 
 
 def link_hop(rel: str) -> str:

@@ -19,7 +19,7 @@ _NAMES = (
 )
 _WANTED = frozenset(
     {"background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel", "src", "srcset"}
-    | {"type", "xlink:href"}
+    | {"style", "type", "xlink:href"}
 )
 # No repeat gives back what it took (++, *+), so that no text is looked at twice.
 _SPACE = r"[ \t\n\f\r]"
@@ -29,12 +29,14 @@ _HREF, _REL = r'(?(3)(?!)|href="([^"]*+)")', r'(?(4)(?!)|rel="([^"]*+)")'
 _PLAIN = rf"""(?:{_SPACE}++(?:{_HREF}|{_REL}|[a-z][a-z0-9:_.-]*+(?:="[^"]*+")?+))*+{_SPACE}*+/?+>"""
 # A quote begins a value only after "="; what is missing at the end of the text goes on to it.
 _ANY = rf"""(?:[^>=]++|={_SPACE}*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+"""
+_ATTRIBUTES = rf"(?=[ \t\n\f\r/>])(?:({_PLAIN})|({_ANY})(>|\Z))"
 _TAG = re.compile(
-    r"<(?:(?=[!abefilmostvxABEFILMOSTVX])"
-    rf"(?:!--|((?i:{_NAMES}))(?=[ \t\n\f\r/>])(?:({_PLAIN})|({_ANY})(>|\Z)))"
+    rf"<(?:(?=[!abefilmostvxABEFILMOSTVX])(?:!--|((?i:{_NAMES})){_ATTRIBUTES})"
     # Other elements are met only if their attributes may hold what looks like a tag.
     rf"""|[a-zA-Z][a-zA-Z0-9]*+[ \n](?:[a-z][a-z0-9-]*+="[^"<]*+"[ \n]?+)*+(?!/?>){_ANY})"""
 )
+# For pages with styles that may embed something: these can stand at every element.
+_EVERY_TAG = re.compile(rf"<(?:!--|([a-zA-Z][^ \t\n\f\r/>]*+){_ATTRIBUTES})")
 _PLAIN_ATTRIBUTE = re.compile(r'(?<=[ \t\n\f\r])([a-z][a-z0-9:_.-]*+)="([^"]*+)"')
 _ATTRIBUTE = re.compile(
     r"""([^ \t\n\f\r/>=][^ \t\n\f\r/>=]*+)"""
@@ -49,27 +51,35 @@ _REFERENCE = re.compile(r"&(?:#[0-9]{1,8};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Z
 
 
 def tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (name, attributes), in lower case, of each start tag that may hold a link, in order.
+    """Yield (name, attributes), in lower case, of each start tag that may hold a link, in order. The content of a style
+    element is its attribute "#text".
 
     Comments, and what stands in script, style, textarea, title and xmp, hold no tags; what stands in noscript, noframes
     and template does. Attributes are those that say something of links, their values as written; the first of two with
     one name counts; those without a value are left out or "".
     """
     position = 0
+    every = "url(" in text
+    pattern = _EVERY_TAG if every else _TAG
     while True:
-        for match in _TAG.finditer(text, position):
+        for match in pattern.finditer(text, position):
             name, plain, href, rel, other, closed = match.groups()
-            if name == "a" and plain:
+            if name == "a" and plain and not every:
                 yield name, {"href": href or ""} if rel is None else {"href": href or "", "rel": rel}
                 continue
             if name is not None:
                 if closed == "":
                     return
                 name = name.lower()
-                yield name, _plain(plain) if plain else _any(other)
+                found = _plain(plain) if plain else _any(other)
                 if name not in _RAW_END:
+                    if found or name == "body":
+                        yield name, found
                     continue
                 end = _RAW_END[name].search(text, match.end())
+                if name == "style" and end is not None:
+                    found["#text"] = text[match.end() : end.start()]
+                yield name, found
             elif match[0] == "<!--":
                 end = _NO_COMMENT.match(text, match.end()) or _COMMENT_END.search(text, match.end())
             else:
