@@ -182,6 +182,7 @@ class Job:
         if frontier.state is CrawlState.PAUSED:
             again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
             say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
+        frontier.commit()  # who looks from outside sees the crawl from its first moment
         for warning in advice(self._settings):
             self._progress.warn(warning)
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
