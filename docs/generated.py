@@ -12,7 +12,10 @@ import re
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.schema import Row
 
 MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
 
@@ -23,24 +26,45 @@ def fill(page: str) -> str:
 
 
 def settings() -> str:
-    """Every setting, one table for each section."""
-    from budgetfrontier.settings.schema import Seed, all_settings
+    """Every setting, one table for each section; then what an entry of the longer lists may hold."""
+    from budgetfrontier.settings.schema import RequestSettings, Seed, all_settings
 
     sections: dict[str, list[str]] = {}
     for row in all_settings():
         section, _, name = row.name.rpartition(".")
-        default = f"`{json.dumps(row.default)}`" if row.default is not None else "none"
-        line = f"| `{name}` | {default} | {row.doc} | {row.type} | {'yes' if row.overridable else ''} |"
+        line = f"| `{name}` | {_default(row)} | {row.doc} | {_value(row)} | {'yes' if row.overridable else ''} |"
         sections.setdefault(section, []).append(line)
-    seed = [f"| `{row.name}` | `{json.dumps(row.default)}` | {row.doc} | {row.type} |" for row in all_settings(Seed)]
     parts = []
     for section, lines in sections.items():
         title = f"`{section}`" if section else "Top level"
         head = "| setting | default | meaning | value | per URI |\n| --- | --- | --- | --- | --- |\n"
         parts.append(f"## {title}\n\n{head}" + "\n".join(_bars(line) for line in lines))
     head = "| key | default | meaning | value |\n| --- | --- | --- | --- |\n"
-    parts.append("## A seed\n\n" + head + "\n".join(_bars(line) for line in seed))
+    for title, entry in (("A seed", Seed), ("An entry of `fetch.requests`", RequestSettings)):
+        lines = [f"| `{row.name}` | {_default(row)} | {row.doc} | {_value(row)} |" for row in all_settings(entry)]
+        parts.append(f"## {title}\n\n{head}" + "\n".join(_bars(line) for line in lines))
     return "\n\n".join(parts)
+
+
+_DURATIONS = (("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_SIZES = (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
+
+
+def _default(row: Row) -> str:
+    """The default of a setting as one would write it: 15m and not 900.0."""
+    if row.default is None:
+        return "none"
+    units = _DURATIONS if "duration" in row.type else _SIZES if row.type.startswith("a size") else ()
+    for unit, size in units:
+        if row.default and row.default % size == 0:
+            return f"`{row.default / size:.0f}{unit}`"
+    return f"`{row.default:g}`" if units else f"`{json.dumps(row.default)}`"
+
+
+def _value(row: Row) -> str:
+    """What a setting may be; how durations and sizes are written is said once, elsewhere."""
+    kind = row.type.partition(" (")[0] if row.type.startswith(("a duration", "a size")) else row.type
+    return re.sub(r"^a (duration|size)\b", r"a [\1](yaml.md#values)", kind)
 
 
 def _bars(row: str) -> str:

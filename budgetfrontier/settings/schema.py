@@ -204,7 +204,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent with the requests that `match` picks. `${NAME}` stands for an environment variable."""
 
-    match: Annotated[str, About('which URIs: "*", domain:, host:, surt:, regex:', "match")] = "*"
+    match: Annotated[str, About('which URIs: "*", or a pattern such as host:www.example.org', "match")] = "*"
     headers: Annotated[dict[str, str], About("headers by name", "texts")] = {}
     cookies: Annotated[dict[str, str], About("cookies by name", "texts")] = {}
     auth: Annotated[
@@ -218,14 +218,16 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: Annotated[
         str, About("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
     ] = "budgetfrontier"
-    concurrency: Annotated[int, About("fetches at a time", integer(1, 10_000))] = 32
-    timeout: Annotated[float, About("give up on a fetch after this long", POSITIVE_DURATION)] = 60.0
+    concurrency: Annotated[int, About("fetches at a time, in all", integer(1, 10_000))] = 32
+    timeout: Annotated[
+        float, About("end a fetch after this long; what came of the page is kept", POSITIVE_DURATION)
+    ] = 60.0
     connect_timeout: Annotated[float, About("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
     first_byte_timeout: Annotated[
         float, About("give up on a fetch whose answer has not begun after this long", POSITIVE_DURATION)
     ] = 30.0
     min_speed: Annotated[
-        int, About("give up on an answer that trickles in slower than this, in bytes a second; 0: never", SIZE)
+        int, About("end a fetch whose page trickles in slower than this, in bytes a second; 0: never", SIZE)
     ] = 50
     max_body: Annotated[int, About("read no more of a page than this, compressed or not; 0 for no limit", SIZE)] = (
         10 * 1024**2
@@ -235,17 +237,21 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, About("cut a compressed page that grows to more than this many times its size", integer(1))
     ] = 200
     robots: Annotated[
-        bool | str, About("true: obey robots.txt; ignore: only where you may", choice(True, "ignore"))
+        bool | str,
+        About(
+            "true: obey robots.txt; ignore: fetch what it forbids, too, where you have the right to",
+            choice(True, "ignore"),
+        ),
     ] = True
     robots_tags: Annotated[
         str,
         About(
-            "obey: noindex and nofollow in pages and X-Robots-Tag count; ignore: only where you may",
+            "obey: noindex and nofollow, in pages and in X-Robots-Tag, count; ignore: they do not",
             choice("obey", "ignore"),
         ),
     ] = "obey"
     allow_private: Annotated[
-        bool, About("fetch from loopback and private addresses too, besides those that are seeds", FLAG)
+        bool, About("fetch from loopback and private addresses, too, not only from seeds that name one", FLAG)
     ] = False
     dns_ttl: Annotated[float, About("remember the addresses of a host this long", DURATION)] = 600.0
     verify_tls: Annotated[bool, About("false: accept any certificate", FLAG)] = True
@@ -300,7 +306,9 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a crawl stops by itself, whatever is left. All its runs count together; raise a limit to go on."""
 
-    max_uris: Annotated[int, About("stop after this many URIs; 0 for no limit", COUNT)] = 0
+    max_uris: Annotated[
+        int, About("stop after this many URIs were finished, robots.txt among them; 0 for no limit", COUNT)
+    ] = 0
     max_time: Annotated[float, About("stop after running this long, pauses left out; 0 for no limit", DURATION)] = 0.0
     max_bytes: Annotated[int, About("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
 
@@ -380,7 +388,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, About | type[msgspec.Struc
 def all_settings(struct: type[msgspec.Struct] = Settings, *, prefix: str = "") -> list[Row]:
     """List every setting in order: dotted name, what it may be, default as plain data, one line of doc, overridable."""
     rows: list[Row] = []
-    defaults = msgspec.json.decode(msgspec.json.encode(struct()))
+    defaults = msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(struct())))
     for name, about in fields(struct).items():
         if isinstance(about, About):
             rows.append(Row(prefix + name, type_text(about.kind), defaults.get(name), about.doc, about.per_uri))
@@ -407,4 +415,5 @@ def type_text(kind: Kind | str) -> str:
     """Return the words for what a setting may be."""
     if isinstance(kind, Kind):
         return kind.text
-    return _READERS.get(kind) or f"a {kind.removeprefix('policy:')} policy"
+    policy = kind.removeprefix("policy:")
+    return _READERS.get(kind) or f"{'an' if policy[0] in 'aeiou' else 'a'} {policy} policy"
