@@ -32,6 +32,7 @@ HERE = Path(__file__).parent
 ON_MEMORY = ("tmpfs", "ramfs")
 
 PAGES = 20_000
+LEAST = 100  # pages of a host
 MANY = 200_000  # pages of the crawl whose memory is watched
 SAMPLES = 20  # of the memory, in even steps
 CONCURRENCY, PER_HOST = 64, 8
@@ -44,6 +45,11 @@ PACKAGES = ("aiohttp", "warcio", "scrapy", "twisted", "lxml")
 
 Watch = Callable[[int], None]
 """Called with the process id of a client now and then."""
+
+
+def served(pages: float, core: int) -> Server:
+    """The server of so many pages, on fewer hosts where the scale leaves each less than a hundred."""
+    return Server(max(min(HOSTS, int(pages) // LEAST), 1), int(pages), core)
 
 
 def command(name: str, room: Path, server: Server) -> list[str]:
@@ -283,10 +289,10 @@ def main() -> None:
     record: dict[str, Any] = {"rounds": [], "points": []}
     try:
         if "race" in options.parts:
-            with Server(HOSTS, int(PAGES * options.scale), cores[1]) as server:
+            with served(PAGES * options.scale, cores[1]) as server:
                 record["rounds"] = race(folder, server, [*OURS, *peers], options.runs, cores)
         if "memory" in options.parts:
-            with Server(HOSTS, int(MANY * options.scale), cores[1]) as server:
+            with served(MANY * options.scale, cores[1]) as server:
                 record["points"] = grow(folder, server, cores[0])
     finally:
         shutil.rmtree(folder)
