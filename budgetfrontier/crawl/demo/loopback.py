@@ -29,7 +29,7 @@ class Loopback:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -42,3 +42,10 @@ class Loopback:
         await site.start()
         port: int = self._runner.addresses[0][1]
         return port
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:  # answers that nobody waits for any more
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
