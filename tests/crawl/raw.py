@@ -117,7 +117,7 @@ async def reset(writer: asyncio.StreamWriter) -> None:
     """Send half an answer and reset the connection."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
     await writer.drain()
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # a client that is quick enough has read it by then
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 

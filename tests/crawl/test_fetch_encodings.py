@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import sys
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +13,13 @@ from typing import NamedTuple
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from budgetfrontier.crawl.fetch.encodings import ACCEPTED, FREE, Body, layers
 

@@ -51,6 +51,8 @@ def test_what_a_uri_brings_is_sent_too() -> None:
     sent, answer = ask("http://www.example.test/", headers={"If-None-Match": '"abc"'})
     assert 'If-None-Match: "abc"\r\n' in sent
     assert ("If-None-Match", '"abc"') in answer.request_headers
+    sent, answer = ask("http://www.example.test/", headers={"authorization": f"Bearer {SECRET}"})
+    assert SECRET in sent and ("authorization", "-") in answer.request_headers
 
 
 def test_all_that_match_are_sent_and_later_ones_win() -> None:

@@ -168,7 +168,7 @@ class Fetcher:
             answer.phrase = _text(answer.phrase.encode(errors="surrogateescape"))
             answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in answer.raw_headers))
         sent = response.request_info.headers.items()
-        answer.request_headers = tell(sent, told) if told or "@" in uri.url else tuple(sent)
+        answer.request_headers = tell(sent, told) if told or uri.headers or "@" in uri.url else tuple(sent)
         if not self._proxy:
             answer.address = response.address
         return response
