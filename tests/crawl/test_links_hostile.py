@@ -74,6 +74,8 @@ PAGES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "rels": (HTML, lambda: times("x ", "<link href=a rel='", "'>")),
     "style attributes": (HTML, lambda: counted("<b style='a:url(/%d)'>")),
     "open styles": (HTML, lambda: times("<b style='url(")),
+    "elements before a style": (HTML, lambda: times("<b ", after="url(")),
+    "tags before a style": (HTML, lambda: times("<b u>", after="url(")),
     "styles": (HTML, lambda: times("<style>url(/1)</style>")),
     "url(": (CSS, lambda: times("url(")),
     "links of a style sheet": (CSS, lambda: counted("url(%d)")),

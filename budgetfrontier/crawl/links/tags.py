@@ -29,14 +29,20 @@ _HREF, _REL = r'(?(3)(?!)|href="([^"]*+)")', r'(?(4)(?!)|rel="([^"]*+)")'
 _PLAIN = rf"""(?:{_SPACE}++(?:{_HREF}|{_REL}|[a-z][a-z0-9:_.-]*+(?:="[^"]*+")?+))*+{_SPACE}*+/?+>"""
 # A quote begins a value only after "="; what is missing at the end of the text goes on to it.
 _ANY = rf"""(?:[^>=]++|={_SPACE}*+(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z))?+)*+"""
-_ATTRIBUTES = rf"(?=[ \t\n\f\r/>])(?:({_PLAIN})|({_ANY})(>|\Z))"
-_TAG = re.compile(
-    rf"<(?:(?=[!abefilmostvxABEFILMOSTVX])(?:!--|((?i:{_NAMES})){_ATTRIBUTES})"
-    # Other elements are met only if their attributes may hold what looks like a tag.
-    rf"""|[a-zA-Z][a-zA-Z0-9]*+[ \n](?:[a-z][a-z0-9-]*+="[^"<]*+"[ \n]?+)*+(?!/?>){_ANY})"""
-)
-# For pages with styles that may embed something: these can stand at every element.
-_EVERY_TAG = re.compile(rf"<(?:!--|([a-zA-Z][^ \t\n\f\r/>]*+){_ATTRIBUTES})")
+_NAMED = rf"(?=[abefilmostvxABEFILMOSTVX])(?i:{_NAMES})(?=[ \t\n\f\r/>])"
+_STYLED = r"[a-zA-Z][^ \t\n\f\r/>]*+(?=[ \t\n\f\r/](?:[^<>u]++|u(?!rl\())*+u)"
+
+
+def _pattern(names: str) -> re.Pattern[str]:
+    # Elements of other names are met only if their attributes may hold what looks like a tag.
+    return re.compile(
+        rf"<(?:!--|({names})(?:({_PLAIN})|({_ANY})(>|\Z))"
+        rf"""|[a-zA-Z][a-zA-Z0-9]*+[ \n](?:[a-z][a-z0-9-]*+="[^"<]*+"[ \n]?+)*+(?!/?>){_ANY})"""
+    )
+
+
+# Any element may have a style with a URL; few pages have any.
+_TAG, _TAG_OR_STYLE = _pattern(_NAMED), _pattern(f"{_NAMED}|{_STYLED}")
 _PLAIN_ATTRIBUTE = re.compile(r'(?<=[ \t\n\f\r])([a-z][a-z0-9:_.-]*+)="([^"]*+)"')
 _ATTRIBUTE = re.compile(
     r"""([^ \t\n\f\r/>=][^ \t\n\f\r/>=]*+)"""
@@ -59,12 +65,12 @@ def tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     one name counts; those without a value are left out or "".
     """
     position = 0
-    every = "url(" in text
-    pattern = _EVERY_TAG if every else _TAG
+    styled = "url(" in text
+    pattern = _TAG_OR_STYLE if styled else _TAG
     while True:
         for match in pattern.finditer(text, position):
             name, plain, href, rel, other, closed = match.groups()
-            if name == "a" and plain and not every:
+            if name == "a" and plain and not (styled and "url(" in plain):
                 yield name, {"href": href or ""} if rel is None else {"href": href or "", "rel": rel}
                 continue
             if name is not None:
