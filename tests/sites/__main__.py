@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.sites.comparing import compare
+from tests.sites.comparing import compare, different
 from tests.sites.serving import SETS, installed
 
 
@@ -39,7 +39,7 @@ def main() -> int:
         count = sum(url.startswith(one.host + "/") for url in ours.good)
         print(f"  {one.host}: {count:,} from {one.folder}")
     problems = [("wget found", sorted(wget.good - ours.good)), ("asked for twice:", ours.twice)]
-    problems += [("not in the WARC files:", sorted(ours.good - ours.archived))]
+    problems += [("not in the WARC files as wget has it:", different(wget, ours))]
     for what, urls in [*problems, ("(more than wget)", sorted(ours.good - wget.good))]:
         for url in urls:
             print(f"{what} {url}")

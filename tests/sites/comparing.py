@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,8 @@ class Found:
     """How often each URL was asked for."""
     good: frozenset[str]
     """Those that exist."""
-    archived: frozenset[str]
-    """Those that exist and whose response is in the WARC files."""
+    archived: dict[str, str]
+    """Of those, what the WARC files hold: the digest of what was sent."""
     seconds: float
 
     @property
@@ -48,6 +48,15 @@ def compare(folder: Path, sets: Sequence[Documentation]) -> tuple[Found, Found]:
     return (
         _found(WGET, visits, list(folder.glob("wget/*.warc.gz")), middle - begin),
         _found(OURS, visits, list(folder.glob("job/warcs/*.warc.gz")), end - middle),
+    )
+
+
+def different(wget: Found, ours: Found) -> list[str]:
+    """What ours found and its WARC files do not hold, or hold otherwise than those of wget do."""
+    return sorted(
+        url
+        for url in ours.good
+        if url not in ours.archived or ours.archived[url] != wget.archived.get(url, ours.archived[url])
     )
 
 
@@ -81,16 +90,14 @@ def ours(folder: Path, address: str) -> None:
 def _found(agent: str, visits: list[Visit], warcs: list[Path], seconds: float) -> Found:
     mine = [visit for visit in visits if visit.agent == agent and not visit.url.endswith("/robots.txt")]
     good = frozenset(visit.url for visit in mine if visit.status == 200)
-    archived = frozenset(url for path in warcs for url in _responses(path))
-    return Found(Counter(visit.url for visit in mine), good, archived & good, seconds)
+    archived = {url: digest for path in warcs for url, digest in _responses(path) if url in good}
+    return Found(Counter(visit.url for visit in mine), good, archived, seconds)
 
 
-def _responses(path: Path) -> set[str]:
-    """The URLs of the pages in a WARC file, those too whose content is another's: revisit records stand for them."""
-    found = set()
+def _responses(path: Path) -> Iterator[tuple[str, str]]:
+    """(URL, digest) of the pages in a WARC file, those too whose content is another's: revisit records are for them."""
     with path.open("rb") as file:
         for record in ArchiveIterator(file):
             if record.rec_type in ("response", "revisit"):
                 uri = record.rec_headers.get_header("WARC-Target-URI").strip("<>")  # wget puts it into brackets
-                found.add(uri.removeprefix("http://"))
-    return found
+                yield uri.removeprefix("http://"), record.rec_headers.get_header("WARC-Payload-Digest")
