@@ -43,6 +43,7 @@ def _pattern(names: str) -> re.Pattern[str]:
 
 # Any element may have a style with a URL; few pages have any.
 _TAG, _TAG_OR_STYLE = _pattern(_NAMED), _pattern(f"{_NAMED}|{_STYLED}")
+_URL = re.compile(r"url\(")  # quicker than "in"
 _PLAIN_ATTRIBUTE = re.compile(r'(?<=[ \t\n\f\r])([a-z][a-z0-9:_.-]*+)="([^"]*+)"')
 _ATTRIBUTE = re.compile(
     r"""([^ \t\n\f\r/>=][^ \t\n\f\r/>=]*+)"""
@@ -65,7 +66,7 @@ def tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     one name counts; those without a value are left out or "".
     """
     position = 0
-    styled = "url(" in text
+    styled = "(" in text and _URL.search(text) is not None
     pattern = _TAG_OR_STYLE if styled else _TAG
     while True:
         for match in pattern.finditer(text, position):
