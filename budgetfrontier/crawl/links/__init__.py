@@ -47,7 +47,7 @@ def discover(url: str, answer: Answer, settings: LinkSettings, *, tags: bool, ag
     robots meta elements count, those for every crawler and those for `agent`: `nofollow` leaves out the hops L and I.
     `settings.max_per_page` counts different links.
 
-    Raises nothing, whatever was fetched. What is kept in memory is the text of a page and 16 MiB of links that were seen.
+    Raises nothing, whatever was fetched. In memory are the text of a page and 16 MiB of links seen.
     """
     own = can_ada.parse(url)
     if location := resolve(own, answer.location):
