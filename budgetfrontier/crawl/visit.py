@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,7 @@ from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.settings import Settings
 
 _AT_ONCE = 500  # links of one page that are in memory
+_LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fetches should not wait for it
 _ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 
 # What a robots verdict that forbids the fetch makes of it.
@@ -119,7 +120,7 @@ class Visitor:
         """Take what a redirect or a page leads to, as far as it is in scope."""
         page = links.discover(uri.url, answer, self._links, tags=self._tags, agent=self._agent)
         found: list[CrawlUri] = []
-        while some := list(islice(page.links, _AT_ONCE)):
+        while some := await _some(page.links, large=len(answer.body) > _LARGE):
             if found:
                 self._schedule(found)
                 await asyncio.sleep(0)
@@ -146,6 +147,13 @@ class Visitor:
             if redirected_seed(child):
                 child.meta = {"seed": href}
         return child
+
+
+async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[str, str]]:
+    """Return the next links of a page, read beside the event loop if it is large."""
+    if not large:
+        return list(islice(found, _AT_ONCE))
+    return await asyncio.to_thread(lambda: list(islice(found, _AT_ONCE)))
 
 
 def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -371,3 +374,26 @@ def test_the_disk_is_asked_to_sync_by_time_not_by_page(tmp_path: Path, monkeypat
         run(site.settings(HOME, frontier=polite), tmp_path)
     assert site.hits["a.test/39"] == 1
     assert synced < 10
+
+
+def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, set[int]] = {}
+
+    def watched(url: str, answer: Answer, *given: Any, **options: Any) -> links.Page:
+        page = discover(url, answer, *given, **options)
+
+        def each() -> Iterator[tuple[str, str]]:
+            for link in page.links:
+                threads.setdefault(url, set()).add(threading.get_ident())
+                yield link
+
+        return links.Page(each())
+
+    discover = links.discover
+    monkeypatch.setattr(links, "discover", watched)
+    large = linking(*(f"/{number % 700}" for number in range(30_000)))
+    with Site({"a.test/": linking("/large"), "a.test/large": large}) as site:
+        code, _ = run(site.settings(HOME), tmp_path)
+    assert code == 0 and site.hits["a.test/699"] == 1
+    assert threads[HOME] == {threading.get_ident()}
+    assert threading.get_ident() not in threads[HOME + "large"]
