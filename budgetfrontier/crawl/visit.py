@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -118,9 +119,11 @@ class Visitor:
 
     async def _discover(self, uri: CrawlUri, answer: Answer) -> Visit:
         """Take what a redirect or a page leads to, as far as it is in scope."""
-        page = links.discover(uri.url, answer, self._links, tags=self._tags, agent=self._agent)
+        large = len(answer.body) > _LARGE
+        read = partial(links.discover, uri.url, answer, self._links, tags=self._tags, agent=self._agent)
+        page = await asyncio.to_thread(read) if large else read()
         found: list[CrawlUri] = []
-        while some := await _some(page.links, large=len(answer.body) > _LARGE):
+        while some := await _some(page.links, large=large):
             if found:
                 self._schedule(found)
                 await asyncio.sleep(0)
