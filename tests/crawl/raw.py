@@ -32,6 +32,8 @@ class RawServer:
         self._answers = answers
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="raw", daemon=True)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
         self.requests: list[bytes] = []
         self.sent: dict[str, int] = {}
         self.gone = threading.Event()
@@ -39,7 +41,7 @@ class RawServer:
     def __enter__(self) -> Self:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+            asyncio.start_server(self._accept, "127.0.0.1", 0), self._loop
         ).result()
         self.port = self._server.sockets[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -71,10 +73,17 @@ class RawServer:
 
     async def _stop(self) -> None:
         self._server.close()
-        mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in mine:
+        await _rounds()  # a connection that was just accepted gets its writer
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*mine, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await _rounds()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -93,8 +102,6 @@ class RawServer:
         except (asyncio.IncompleteReadError, ConnectionError):
             self.gone.set()
             writer.close()
-        except asyncio.CancelledError:
-            writer.close()  # a task of asyncio's streams must not end cancelled
 
     def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pause: float = 0.0) -> None:
         """Answer a path with `start` and then with `again` and again."""
@@ -111,6 +118,12 @@ class RawServer:
                         await asyncio.sleep(pause)
 
         self._answers[path] = speak
+
+
+async def _rounds() -> None:
+    """Let the loop do what it has begun: transports open and close over a few of its rounds."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def reset(writer: asyncio.StreamWriter) -> None:
