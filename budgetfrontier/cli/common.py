@@ -109,7 +109,8 @@ def frontier_path(job: Path) -> Path:
         if (path / "data.mdb").is_file():
             return path
     if not job.is_dir():
-        raise NotAFrontier(f"{job}: there is no such folder; `budgetfrontier crawl CONFIG --job {job}` makes one")
+        command = shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(job)))
+        raise NotAFrontier(f"{job}: there is no such folder; `{command}` makes one")
     raise NotAFrontier(f"{job}: there is no frontier here; name a job's folder, the one with `frontier` in it")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from budgetfrontier.cli.common import Commands, add_command, folder_name
 from budgetfrontier.errors import MissingExtra
 
-_EXTRA = ("aiohttp", "backports", "brotli", "protego", "rich", "warcio", "yarl")
+_EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
 
 
 def register(commands: Commands) -> None:

@@ -33,10 +33,10 @@ from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
 from budgetfrontier.crawl.visit import Visit, Visitor, revisit
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import InvalidUrl, LeaseExpired
+from budgetfrontier.errors import FrontierError, InvalidUrl, LeaseExpired
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome
 from budgetfrontier.reports import files
-from budgetfrontier.reports.figures import Overview
+from budgetfrontier.reports.figures import Overview, counted
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.settings.schema import Seed
@@ -204,7 +204,9 @@ class Job:
         if self._stop not in (Stop.NONE, Stop.LIMIT):
             self._stop = Stop.FORCED
             return
-        self._progress.say(f"stopping: {len(self._visits)} fetches are in flight; once more to stop at once")
+        verb = "is" if len(self._visits) == 1 else "are"
+        fetches = counted(len(self._visits), "fetch", "fetches")
+        self._progress.say(f"stopping: {fetches} {verb} in flight; once more to stop at once")
         self._stop = Stop.INTERRUPTED
 
     # The loop
@@ -320,6 +322,8 @@ class Job:
         lease, slot = self._visits.pop(task)
         self._slots.append(slot)
         if error := task.exception():
+            if isinstance(error, (FrontierError, OSError)):  # a disk that fails: nothing may be called done any more
+                raise error
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
             visit = Visit(lease.uri, Answer(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE)
         else:
@@ -329,6 +333,9 @@ class Job:
     def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
         """Write down a visit and finish its lease; `on_commit` sees to it that this is the order on disk, too."""
         answer, discovered = visit.answer, visit.discovered
+        if self._robots and is_robots(lease.uri):
+            # Not before: a commit between this and what is written would make rules known that no log has.
+            visit.outcome = self._robots.record(lease.uri.url, answer)
         write = self._outputs.write
         for uri, other in visit.before:
             write(_of(lease, uri), other, Outcome.SUCCESS, slot=slot)
@@ -350,7 +357,8 @@ class Job:
         except LeaseExpired:
             log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
             return
-        self._progress.count(len(answer.raw))
+        if answer.seconds is not None:
+            self._progress.count(len(answer.raw))
         self._limits.count(len(answer.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
         self._failures += answer.status < 0 and visit.outcome is not Outcome.DISREGARDED
 

@@ -30,7 +30,7 @@ def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord |
     verdict = scope.verdict(known)
     text = str(verdict)
     if uri is None and not is_seed:
-        text += " (taken as a link of a seed)"
+        text += " (taken as a link of a seed in the settings)"
     if verdict.accepted and known.hops[-1:] not in ("", "P") and _asks_answers(settings.scope):
         text += "; type and size are asked once it answers"
     if gone:

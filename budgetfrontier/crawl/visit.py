@@ -41,7 +41,7 @@ class Visit(msgspec.Struct):
     """What one visit brings back.
 
     `discovered` are the URIs in scope that the frontier has not been told of yet, `before` the redirects on the way to
-    the answer of a robots.txt.
+    the answer of a robots.txt. What that means for its site, and so how the visit ends, `Robots.record` says.
     """
 
     uri: CrawlUri
@@ -79,20 +79,22 @@ class Visitor:
         self._schedule, self._write_links, self._patience = schedule, write_links, patience
 
     def refusal(self, uri: CrawlUri) -> Visit | None:
-        """Return how a visit ends that the scope no longer allows; None if it does. Prerequisites always may."""
+        """Return how a visit ends without a fetch: for the scope, which may have changed, or a private address.
+
+        None if neither objects. Prerequisites are always in scope.
+        """
         objection = None if is_robots(uri) else self._scope.objection(uri)
-        if objection is None:
-            return None
-        return Visit(uri, Answer(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
+        if objection is not None:
+            return Visit(uri, Answer(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
+        refused = self._fetcher.refusal(uri.url)
+        return None if refused is None else Visit(uri, refused, refused.outcome)
 
     async def visit(self, lease: Lease) -> Visit:
         """Fetch a URI, if robots.txt allows it."""
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
             *before, (last, answer) = await self._fetch_robots(uri)
-            return Visit(
-                last, answer, robots.record(uri.url, answer), self._sitemaps(uri, answer), before=before
-            )
+            return Visit(last, answer, answer.outcome, self._sitemaps(uri, answer), before=before)
         if robots:
             verdict = await robots.verdict(uri.url, patience=self._patience)
             if verdict is not Verdict.ALLOWED:

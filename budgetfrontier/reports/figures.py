@@ -227,13 +227,13 @@ def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
     return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """A number with its noun, in the plural where it is not one.
 
     >>> counted(1, "queue"), counted(1200, "queue")
     ('1 queue', '1,200 queues')
     """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def percent(share: float, digits: int = 0) -> str:

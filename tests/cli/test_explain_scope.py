@@ -82,7 +82,7 @@ def test_in_words(job: Path, cli: Cli) -> None:
         in cli("explain", job, SEED + "a.html").out
     )
     assert (
-        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed).\n"
+        "1. Out of scope: rules[1] reject ext:zip (taken as a link of a seed in the settings).\n"
         in cli("explain", job, SEED + "b.zip").out
     )
     assert "the scope kept it out" in cli("explain", job, SEED + "b.zip").out
@@ -123,7 +123,7 @@ def test_a_frontier_without_scope_or_seeds_has_no_word(tmp_path: Path, cli: Cli)
 
 
 def test_it_needs_no_extra(job: Path) -> None:
-    extras = ("aiohttp", "brotli", "protego", "rich", "warcio", "yarl", "multidict")
+    extras = ("aiohttp", "brotlicffi", "protego", "rich", "warcio", "yarl", "multidict")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({extras!r}))\n"
         f"from budgetfrontier.cli import main; sys.exit(main(['explain', {str(job)!r}, {SEED!r}]))"

@@ -267,7 +267,7 @@ def test_what_is_out_of_scope_is_not_fetched(tmp_path: Path) -> None:
 
 
 def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
-    (tmp_path / "seeds.txt").write_text("# mine\nhttp://a.test/\n\nftp://a.test/\nnot a URL\n")
+    (tmp_path / "seeds.txt").write_text("# mine\nhttp://a.test/  # the front page\n\nftp://a.test/\nnot a URL\n")
     with Site(SMALL) as site:
         settings = site.settings({"file": str(tmp_path / "seeds.txt"), "source": "list"})  # type: ignore[arg-type]
         code, said = run(settings, tmp_path / "job")

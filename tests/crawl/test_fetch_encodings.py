@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import brotli
+import brotlicffi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,11 +36,11 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "x-gzip": gzip.compress,
     "deflate": zlib.compress,
     "Deflate ": raw_deflate,
-    "br": partial(brotli.compress, quality=5),
+    "br": partial(brotlicffi.compress, quality=5),
     "zstd": zstd.compress,
     "gzip, gzip": lambda data: gzip.compress(gzip.compress(data)),
-    "deflate, BR ,identity": lambda data: brotli.compress(zlib.compress(data), quality=5),
-    "br,zstd,gzip": lambda data: gzip.compress(zstd.compress(brotli.compress(data, quality=5))),
+    "deflate, BR ,identity": lambda data: brotlicffi.compress(zlib.compress(data), quality=5),
+    "br,zstd,gzip": lambda data: gzip.compress(zstd.compress(brotlicffi.compress(data, quality=5))),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import brotli
+import brotlicffi
 import pytest
 from aiohttp import web
 
@@ -49,7 +49,7 @@ def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:
     pages: dict[str, Page] = {
         "a.test/": linking("/gzip", "/br", "/chunked", "/empty", "/same", "/noindex", "/gone", "/long"),
         "a.test/gzip": bytes_of(gzip.compress(PLAIN), **{"Content-Encoding": "gzip"}),
-        "a.test/br": bytes_of(brotli.compress(PLAIN), **{"Content-Encoding": "br"}),
+        "a.test/br": bytes_of(brotlicffi.compress(PLAIN), **{"Content-Encoding": "br"}),
         "a.test/chunked": chunked,
         "a.test/empty": bytes_of(b"", **{"Content-Type": "text/plain"}),
         "a.test/same": bytes_of(PLAIN),
@@ -63,7 +63,7 @@ def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:
     answers = by_path(records, "response", "revisit")
     assert set(answers) == {"/", "/robots.txt", "/gzip", "/br", "/chunked", "/empty", "/same", "/gone", "/long"}
     assert gzip.decompress(answers["/gzip"]["payload"]) == PLAIN
-    assert brotli.decompress(answers["/br"]["payload"]) == PLAIN
+    assert brotlicffi.decompress(answers["/br"]["payload"]) == PLAIN
     same = [answers["/chunked"], answers["/same"]]
     assert sorted(record["warc-type"] for record in same) == ["response", "revisit"]
     assert {record["warc-payload-digest"] for record in same} == {answers["/same"]["warc-payload-digest"]}

@@ -47,7 +47,7 @@ def test_interrupted_once_it_finishes_what_is_in_flight(tmp_path: Path) -> None:
         code, said = end(process)
         fetched = sum(site.hits.values())
     assert code == 0
-    assert "fetches are in flight" in said and "stopped: interrupted" in said
+    assert " in flight; once more" in said and "stopped: interrupted" in said
     assert "Traceback" not in said and "\x1b" not in said
     with reopened(tmp_path / "job") as frontier:
         summary = frontier.summary()

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-import brotli
+import brotlicffi
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -30,7 +30,7 @@ FREE = 1024**2
 _PIECE = 32 * 1024  # what is decompressed in one go
 _SLICE = 16 * 1024  # what is fed in one go: decoders copy what they did not get to
 _WIDEST: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
-_ERRORS = (zlib.error, brotli.error, zstd.ZstdError)
+_ERRORS = (zlib.error, brotlicffi.error, zstd.ZstdError)
 
 
 class Body:
@@ -210,7 +210,7 @@ class _Deflate:
 class _Brotli:
     def __init__(self) -> None:
         self.made, self.done = 0, False
-        self._decoder = brotli.Decompressor()
+        self._decoder = brotlicffi.Decompressor()
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         more = bool(data)

@@ -105,6 +105,15 @@ class Fetcher:
     ) -> None:
         await self._session.close()
 
+    def refusal(self, href: str) -> Answer | None:
+        """Return the answer to a URL whose host is written as a private address; None if it may be fetched."""
+        try:
+            if self._allowed is not None:
+                check_literal(href, self._allowed)
+        except PrivateAddressError as error:
+            return Answer(status=PRIVATE_ADDRESS, reason=_words(error))
+        return None
+
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Answer:
         """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
 

@@ -193,7 +193,7 @@ def recover(folder: Path) -> None:
             continue
         if end < size:
             cut(path, end)
-            log.warning("%s: cut off %d bytes of a record that a crash left half written", path, size - end)
+            log.warning("%s: cut off %d bytes of a record that was left half written", path, size - end)
         path.rename(path.with_name(path.name.removesuffix(OPEN)))
     if left:
         sync_folder(folder)
