@@ -1,0 +1,10 @@
+"""Scrapy's SCHEDULER on a budgeted frontier (the extra "scrapy", Scrapy 2.13 and later).
+
+`SCHEDULER = "budgetfrontier.scrapy.Scheduler"` is all that a project needs.
+"""
+
+from __future__ import annotations
+
+from budgetfrontier.scrapy.scheduler import Scheduler
+
+__all__ = ["Scheduler"]

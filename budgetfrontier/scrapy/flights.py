@@ -1,0 +1,109 @@
+"""Requests that are out, what has been learnt of each, and how it ended.
+
+No signal of Scrapy's says that a request has ended in every way that it can end. What does is that it leaves the
+engine's set of requests in progress, after its callback; the signals only tell how it went.
+
+| how a request ends | outcome |
+| --- | --- |
+| a response for the spider, below 500; its callback raised; from the cache | SUCCESS |
+| a response for the spider, 500 or above, when no retry is left | FAILURE |
+| a redirect, or another response below 400 that a middleware answered with a new request | SUCCESS |
+| a 408, a 429, a 503 that is retried | FAILURE |
+| no response: the connection failed, or timed out | FAILURE |
+| it never reached the downloader: IgnoreRequest (robots.txt), or a middleware gave a new request | DISREGARDED |
+
+What follows from a request, such as its retry or where it is redirected to, is a request of its own, with a cost of its
+own, on the queue of its own host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy import signals
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import Lease, Outcome
+
+
+class Flight:
+    """One request that is out."""
+
+    __slots__ = ("lease", "reached", "received", "status")
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.reached = False
+        """It came to the downloader."""
+        self.received = False
+        """A response of it came through to the spider."""
+        self.status = 0
+        """Of its last response."""
+
+    def outcome(self) -> Outcome:
+        """How it ended, by the table above."""
+        if self.received:
+            return Outcome.SUCCESS if self.status < 500 else Outcome.FAILURE
+        if self.status:
+            return Outcome.SUCCESS if self.status < 400 else Outcome.FAILURE
+        return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
+
+
+class Flights:
+    """The requests that are out, by themselves: what is in meta is inherited by retries and redirects."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+        self._out: dict[Any, Flight] = {}
+        _check(crawler)
+        for signal, receiver in (
+            (signals.request_reached_downloader, self._reached),
+            (signals.response_downloaded, self._downloaded),
+            (signals.response_received, self._received),
+        ):
+            crawler.signals.connect(receiver, signal=signal)
+
+    def __len__(self) -> int:
+        return len(self._out)
+
+    def leases(self) -> list[Lease]:
+        """The leases that are out."""
+        return [flight.lease for flight in self._out.values()]
+
+    def start(self, request: Any, lease: Lease) -> Flight | None:
+        """A request goes out. Returns its last flight if it is the very same object that is out already."""
+        before = self._out.get(request)
+        self._out[request] = Flight(lease)
+        return before
+
+    def landed(self) -> list[tuple[Any, Flight]]:
+        """Take out those that have ended. O(requests out)."""
+        slot = slot_of(self._crawler)
+        ended = self._out.keys() - (slot.inprogress if slot is not None else ())
+        return [(request, self._out.pop(request)) for request in ended]
+
+    def _reached(self, request: Any) -> None:
+        if flight := self._out.get(request):
+            flight.reached = True
+
+    def _downloaded(self, response: Any, request: Any) -> None:
+        if flight := self._out.get(request):
+            flight.status = response.status
+
+    def _received(self, response: Any, request: Any) -> None:
+        if flight := self._out.get(request):
+            flight.status, flight.received = response.status, True
+
+
+def slot_of(crawler: Any) -> Any:
+    """The engine's slot: its requests in progress, and the next call of its loop. None outside a crawl."""
+    return getattr(crawler.engine, "_slot", None)
+
+
+def _check(crawler: Any) -> None:
+    slot = slot_of(crawler)
+    if slot is not None and not (isinstance(getattr(slot, "inprogress", None), set) and hasattr(slot, "nextcall")):
+        raise FrontierError(
+            "this Scrapy does not keep its requests in progress where versions 2.13 to 2.19 do: nobody could tell "
+            "when one has ended; take one of these, or a newer budgetfrontier"
+        )

@@ -1,0 +1,387 @@
+"""The scheduler itself: Scrapy's interface on one side, the frontier on the other.
+
+Scrapy calls it from its reactor's thread. It raises nothing out of `enqueue_request` and `next_request`: the one would
+stop the spider's start or lose a callback's other requests, the other would stall the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierClosed, InvalidUrl, StorageFull
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.scrapy import options
+from budgetfrontier.scrapy.flights import Flight, Flights, slot_of
+from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Places, address, crawl_uri, settle_slot
+from budgetfrontier.scrapy.requests import START, Lost, Requests
+from budgetfrontier.scrapy.timing import Alarm
+from budgetfrontier.settings.policies import assignment
+
+FOR_EVER = 1e9  # seconds: Scrapy has time-outs of its own, and a process that died gives its leases back
+MOST_LOST = 100  # dead letters made by one call
+SHORTEST_TICK = 0.05  # seconds
+
+log = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """`SCHEDULER = "budgetfrontier.scrapy.Scheduler"`: a frontier in JOBDIR/frontier, or in memory without a JOBDIR.
+
+    `frontier` is that frontier, from `open` to `close`, for spiders and extensions that want to look or to steer.
+    `len()` tells how many requests wait, those of retired queues left out.
+    """
+
+    frontier: Frontier
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+        self.stats = crawler.stats
+        self._own = options.own_dupefilter(crawler.settings)
+        if self._own:  # the frontier knows what it has seen; this one only says so
+            debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+            self.df = RFPDupeFilter(None, debug, fingerprinter=crawler.request_fingerprinter)
+        else:
+            self.df = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
+        self._over = True  # until it is open
+        self._warned: set[str] = set()
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Scheduler:
+        """Make it for a crawler, as Scrapy does."""
+        return cls(crawler)
+
+    # -- from beginning to end
+
+    def open(self, spider: Any) -> Any:
+        """Open the frontier, or go on with the one in JOBDIR.
+
+        Raises SettingsError, for another spider's JOBDIR too, FrontierLocked for one in use, and what else
+        `Frontier.open` raises. Returns what the dupefilter's `open` returns.
+        """
+        self.spider = spider
+        folder = job_dir(self.crawler.settings)
+        settings = options.frontier_settings(self.crawler.settings, spider.name)
+        self._where = "disk" if folder else "memory"
+        key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
+        self._folder = folder
+        self._flights = Flights(self.crawler)
+        self.frontier = frontier = Frontier.open(
+            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[_Watch(self.stats)]
+        )
+        self._requests = Requests(spider, key=key, durable=bool(folder))
+        self._places = Places(
+            start_apart=options.start_apart(self.crawler.settings), lifo=settings.frontier.order == "lifo"
+        )
+        self._assign = assignment(settings.frontier, None)
+        self._budgets: dict[str, int] = {}
+        self._over = False
+        if frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == "finish":
+            frontier.resume(reason="started again", who="scrapy")
+        self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED)
+        self._tell_beginning()
+        self._interval = max(settings.frontier.commit_interval, SHORTEST_TICK)
+        self._wake = Alarm(self._schedule)
+        self._clock = Alarm(self._tick)
+        if slot_of(self.crawler) is not None:
+            self._clock.set(self._interval)
+        return self.df.open()
+
+    def close(self, reason: str) -> Any:
+        """Finish what has ended, commit, and close. Returns what the dupefilter's `close` returns."""
+        if hasattr(self, "_clock"):
+            self._clock.stop()
+            self._wake.stop()
+        if not self._over:
+            self._over = True
+            try:
+                self._land()
+                self._tell_end()
+            finally:
+                self.frontier.close()
+        return self.df.close(reason)
+
+    def _tell_beginning(self) -> None:
+        state, extra = self.frontier.state, {"spider": self.spider}
+        if self._going_on:
+            log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": len(self)}, extra=extra)
+        if state in (CrawlState.PAUSED, CrawlState.PAUSING):
+            log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", self._folder, extra=extra)
+        if self._folder and Path(self._folder, "requests.queue", "active.json").exists():
+            log.warning("%s/requests.queue is of Scrapy's own scheduler, and is not read", self._folder, extra=extra)
+
+    def _tell_end(self) -> None:
+        retired = self.frontier.summary().queues.get(QueueState.RETIRED, 0)
+        if retired:
+            self.stats.set_value("budgetfrontier/retired", retired)
+            more = f"; `budgetfrontier report {self._folder}` lists them" if self._folder else ""
+            log.info("Queues over their budgets: %d%s", retired, more, extra={"spider": self.spider})
+
+    # -- requests in
+
+    def enqueue_request(self, request: Any) -> bool:
+        """Admit a request. False if it is a duplicate, or cannot be admitted; the log says why. Raises nothing."""
+        if self._over:
+            return False
+        try:
+            return self._enqueue(request)
+        except InvalidUrl as e:
+            self._refuse(request, str(e))
+        except Exception as e:
+            self._failed(e, f"Cannot enqueue {request}")
+        return False
+
+    def _enqueue(self, request: Any) -> bool:
+        asked = not request.dont_filter
+        if asked and not self._own and self.df.request_seen(request):
+            self.df.log(request, self.spider)
+            return False
+        url, queue = address(request.url)
+        slot = settle_slot(request)
+        queue = request.meta.get(QUEUE) or slot or queue
+        fresh = not asked and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
+        payload, why = self._requests.store(request, url)
+        priority = self._places.priority(request)
+        added = False
+        try:
+            uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
+            if BUDGET in request.meta:
+                self._set_budget(uri, request.meta[BUDGET])
+            added = self._admit(uri, request, fresh=fresh, force=not fresh and not (asked and self._own))
+        finally:
+            if not added:
+                self._requests.forget(payload)
+                self._places.gone(request)
+        if added:
+            self._count(request, payload, why)
+        return added
+
+    def _admit(self, uri: CrawlUri, request: Any, *, fresh: bool, force: bool) -> bool:
+        if fresh:  # known as such, apart from all others, so that a crawl that goes on does not start over
+            uri.method = START + uri.method
+        uri.force = force
+        admission = self.frontier.schedule(uri)
+        if admission is Admission.DUPLICATE and fresh and not self._going_on:
+            uri.force = True
+            admission = self.frontier.schedule(uri)
+        if admission is Admission.ADDED:
+            return True
+        if admission is Admission.DUPLICATE:
+            self.df.log(request, self.spider)
+        else:
+            full = admission is Admission.FULL
+            self._refuse(request, "the frontier is full" if full else "the frontier cannot keep it")
+        return False
+
+    def _count(self, request: Any, payload: bytes, why: str) -> None:
+        where = self._where
+        if why:
+            where = "memory"
+            self.stats.inc_value("scheduler/unserializable")
+            if "unserializable" not in self._warned:
+                self._warned.add("unserializable")
+                log.warning(
+                    "Unable to serialize request: %s - reason: %s - it stays in memory, and is lost when the process "
+                    "ends - no more unserializable requests will be logged (stats being collected)",
+                    request,
+                    why,
+                    extra={"spider": self.spider},
+                )
+        self.stats.inc_value(f"scheduler/enqueued/{where}")
+        self.stats.inc_value("scheduler/enqueued")
+
+    def _refuse(self, request: Any, why: str) -> None:
+        self.stats.inc_value("budgetfrontier/refused")
+        log.warning("Not scheduled: %s: %s", request, why, extra={"spider": self.spider})
+
+    def _set_budget(self, uri: CrawlUri, budget: object) -> None:
+        """Give the queue of a URI the total budget that its request asks for."""
+        if type(budget) is not int or budget < -1:
+            raise TypeError(f"{BUDGET} is a whole number, not {budget!r}")
+        queue = uri.queue or self._assign(uri)
+        if self._budgets.get(queue) == budget:
+            return
+        record = self.frontier.queue(queue)
+        if record is None or record.total_budget != budget:
+            who = f"spider {self.spider.name}"
+            self.frontier.adjust(match=f"queue:{queue}", queue_total_budget=budget, reason="request.meta", who=who)
+        self._budgets[queue] = budget
+
+    # -- requests out
+
+    def next_request(self) -> Any:
+        """The next request, None if none may go out now; the engine is woken when one may. Raises nothing."""
+        if self._over:
+            return None
+        try:
+            self._land()
+            for _ in range(MOST_LOST):
+                lease = self._lease()
+                if lease is None:
+                    return None
+                request = self._take_off(lease)
+                if request is not None:
+                    return request
+            self._wake.set(0.0)
+        except Exception as e:
+            self._failed(e, "Cannot take the next request")
+        return None
+
+    def _lease(self) -> Lease | None:
+        # An empty `lease` commits, and Scrapy asks until it is told None, several times a page.
+        ready = self.frontier.next_ready_in()
+        if ready == 0.0:
+            leases = self.frontier.lease(1, ttl=FOR_EVER)
+            if leases:
+                return leases[0]
+            ready = self.frontier.next_ready_in()
+        if ready is not None:
+            self._wake.set(ready)
+        return None
+
+    def _take_off(self, lease: Lease) -> Any:
+        """The request of a lease; None if there is none any more, which makes it a dead letter."""
+        held = self._requests.held
+        try:
+            request = self._requests.load(lease.uri)
+        except Lost as e:
+            log.error("Dead letter: %s: %s", lease.uri.url, e, extra={"spider": self.spider})
+            self.frontier.finish(lease, Outcome.DEAD, reason=str(e))
+            return None
+        self._places.gone(request)
+        if request.meta.get("is_start_request"):
+            request.meta[STARTED] = True
+        if before := self._flights.start(request, lease):
+            self._finish(request, before)
+        where = "memory" if self._requests.held < held else self._where
+        self.stats.inc_value(f"scheduler/dequeued/{where}")
+        self.stats.inc_value("scheduler/dequeued")
+        return request
+
+    def _land(self) -> None:
+        """Finish the leases of the requests that have ended."""
+        for request, flight in self._flights.landed():
+            self._finish(request, flight)
+
+    def _finish(self, request: Any, flight: Flight) -> None:
+        outcome = flight.outcome()
+        latency = request.meta.get("download_latency") if flight.status and flight.reached else None
+        self.frontier.finish(flight.lease, outcome, fetch_seconds=latency)
+        self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
+
+    # -- how much there is
+
+    def has_pending_requests(self) -> bool:
+        """Whether a request waits that may go out, now or later: those that are out, or retired, do not count."""
+        if self._over:
+            return False
+        try:
+            self._land()
+            return len(self) > 0
+        except Exception as e:
+            self._failed(e, "Cannot tell what is pending")
+            return False
+
+    def __len__(self) -> int:
+        if self._over:
+            return 0
+        counted, out = self.frontier.summary(), len(self._flights)
+        if counted.state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED):
+            return 0
+        if counted.state is CrawlState.PAUSED and counted.pause_reason == "finish":
+            return 0
+        if out and counted.queues.get(QueueState.RETIRED):  # what is out of those is not among the queued
+            out = sum(not self._is_retired(lease.queue) for lease in self._flights.leases())
+        return max(counted.queued - out, 0) + counted.future
+
+    def _is_retired(self, queue: str) -> bool:
+        record = self.frontier.queue(queue)
+        return record is not None and record.state is QueueState.RETIRED
+
+    @property
+    def mqs(self) -> _Size:
+        """The requests in memory, for Scrapy's telnet console: all of them without a JOBDIR."""
+        return _Size(self._requests.held if self._folder else len(self))
+
+    @property
+    def dqs(self) -> _Size | None:
+        """The requests on disk, for Scrapy's telnet console; None without a JOBDIR."""
+        return _Size(max(len(self) - self._requests.held, 0)) if self._folder else None
+
+    # -- time
+
+    def _schedule(self) -> None:
+        slot = slot_of(self.crawler)
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _tick(self) -> None:
+        """Every commit interval: commit, do what the command line has asked for, and wake the engine if need be."""
+        if self._over:
+            return
+        try:
+            self._land()
+            self.frontier.commit()
+            if self.frontier.state is CrawlState.TERMINATED:
+                self._stop("terminated")
+            elif self.frontier.next_ready_in() == 0.0:
+                self._schedule()
+        except Exception as e:
+            self._failed(e, "Cannot commit")
+        self._clock.set(self._interval)
+
+    # -- what goes wrong
+
+    def _failed(self, error: Exception, what: str) -> None:
+        """Log an error. One that has closed the frontier, such as a full disk, closes the spider, once."""
+        extra = {"spider": self.spider}
+        try:
+            closed = self.frontier.state is None
+        except FrontierClosed:
+            closed = True
+        if not closed:
+            log.error("%s: %s", what, error, exc_info=error, extra=extra)
+            return
+        full = isinstance(error, StorageFull)
+        log.error("%s: %s", what, error, exc_info=None if full else error, extra=extra)
+        self._over = True
+        self._stop("disk_full" if full else "frontier_error")
+
+    def _stop(self, reason: str) -> None:
+        """Close the spider for a reason."""
+        engine = self.crawler.engine
+        if hasattr(engine, "close_spider_async"):
+            deferred_from_coro(engine.close_spider_async(reason=reason))
+        else:  # Scrapy 2.13
+            engine.close_spider(self.spider, reason)
+
+
+class _Watch:
+    """Counts what the frontier does by itself."""
+
+    def __init__(self, stats: Any) -> None:
+        self._stats = stats
+
+    def on_retire(self, frontier: Frontier, queue: QueueRecord) -> None:
+        log.info("The queue %s is over its budget, with %d requests left", queue.queue, queue.queued)
+
+    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+        self._stats.inc_value("budgetfrontier/dead_letters")
+
+
+class _Size:
+    """Something of which only the length is asked."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
