@@ -8,13 +8,13 @@ import signal
 import zlib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 from warcio.exceptions import ArchiveLoadFailed
 
-from budgetfrontier import CrawlState, Frontier
-from budgetfrontier.store import snapshot
+from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawl.process import end, started, until
 from tests.crawl.site import Site, linking
 
@@ -39,13 +39,13 @@ def url(number: int) -> str:
     return f"http://{'abc'[number % 3]}.test/{number}"
 
 
-def pending(job: Path) -> set[str]:
-    """What the frontier still wants, after everything that a kill left is put right."""
+def done(job: Path) -> set[str]:
+    """The pages that the frontier calls done, after everything that a kill left is put right."""
     with Frontier.open(job / "frontier") as frontier:
         frontier.check()
-        kernel = frontier._kernel
-        queues = list(snapshot.queues(kernel.env.txn, kernel.env.db))
-        return {row.uri.url for queue in queues for row in snapshot.pending(kernel.env.txn, kernel.env.db, queue)}
+    with Reader(job / "frontier") as reader:
+        known = {page: reader.find(page) for page in map(url, range(PAGES))}
+    return {page for page, found in known.items() if found["seen"] and found["pending"] is None}
 
 
 def archived(job: Path) -> Counter[str]:
@@ -66,20 +66,22 @@ def archived(job: Path) -> Counter[str]:
 
 
 def test_a_crawl_that_is_killed_again_and_again_loses_nothing_and_repeats_little(tmp_path: Path) -> None:
-    job, done = tmp_path / "job", set[str]()
+    job, finished = tmp_path / "job", set[str]()
+    pace = {"commit_interval": "50ms", "politeness": {"min_delay": "10ms", "delay_factor": 0, "max_delay": "1s"}}
+    sections: dict[str, Any] = {"scope": {"accept": ["all"]}, "output": {"warc": True}, "frontier": pace}
     with Tree() as site:
         for kill in range(1, KILLS + 1):
             before = site.hits.copy()
-            with started(site, tmp_path, url(0), scope={"accept": ["all"]}, output={"warc": True}) as process:
+            with started(site, tmp_path, url(0), **sections) as process:
                 until(lambda kill=kill: len(site.hits) >= kill * PAGES // (KILLS + 2), process)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)
                 process.wait()
             again = {page for page in before if site.hits[page] > before[page]}
-            assert not again & done, "what was committed is not fetched again"
-            done = set(site.hits) - pending(job)
-            assert done <= set(archived(job)), "what the frontier calls done is on disk"
-        assert len(done) > 10
-        with started(site, tmp_path, url(0), scope={"accept": ["all"]}, output={"warc": True}) as process:
+            assert not again & finished, "what was committed is not fetched again"
+            finished = done(job)
+            assert finished <= set(archived(job)), "what the frontier calls done is on disk"
+        assert len(finished) > 10
+        with started(site, tmp_path, url(0), **sections) as process:
             code, said = end(process)
     assert code == 0 and "crawl finished" in said
     assert set(site.hits) == {url(number) for number in range(PAGES)}
