@@ -72,8 +72,8 @@ class RawServer:
         return answers
 
     async def _stop(self) -> None:
+        await _rounds()  # accept what has connected: once the server is closed, asyncio would forget it half open
         self._server.close()
-        await _rounds()  # a connection that was just accepted gets its writer
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
