@@ -1,0 +1,58 @@
+"""What a crawl does when its disk fails it in the middle of a visit, and that nothing is lost between two commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.crawl.job import Job
+from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.errors import StorageFull
+from tests.crawl.site import Page, Site, linking, reopened, run, text
+
+HOME = "http://a.test/"
+SMALL: dict[str, Page] = {"a.test/": linking("/1"), "a.test/1": "one", "a.test/robots.txt": text("")}
+
+
+@pytest.mark.parametrize("error", [StorageFull(), OSError(5, "Input/output error")])
+def test_links_that_cannot_be_written_end_the_crawl_and_the_page_is_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with Site(SMALL) as site:
+        settings = site.settings(HOME, output={"links": "jsonl"})
+        with monkeypatch.context() as patch:
+            patch.setattr(Outputs, "write_links", fail)
+            with pytest.raises(type(error)):
+                run(settings, tmp_path)
+        with reopened(tmp_path) as frontier:
+            assert (frontier.summary().queued, frontier.summary().failed) == (1, 0)
+        assert run(settings, tmp_path)[0] == 0
+    assert site.hits["a.test/"] == 2 and site.hits["a.test/1"] == 1
+    with reopened(tmp_path) as frontier:
+        assert (frontier.summary().queued, frontier.summary().failed) == (0, 0)
+
+
+def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(job: Job, _: object) -> None:
+        job._frontier.commit()
+        raise RuntimeError("a crash")
+
+    with Site(SMALL) as site:
+        settings = site.settings(HOME)
+        with monkeypatch.context() as patch:
+            patch.setattr(Job, "_settle", crash)
+            with pytest.raises(RuntimeError):
+                run(settings, tmp_path)
+        assert run(settings, tmp_path)[0] == 0
+    assert site.hits["a.test/robots.txt"] == 2
+    assert [line.split()[3] for line in (tmp_path / "logs/crawl.log").read_text().splitlines()] == [
+        "http://a.test/robots.txt",
+        "http://a.test/",
+        "http://a.test/1",
+    ]
