@@ -43,7 +43,7 @@ from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
 
-LONGEST_SLEEP = 0.5
+SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
 NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Job:
         self._failures = 0
         self._looked = self._reported = self._counted = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
-        self._interval = min(LONGEST_SLEEP, settings.frontier.commit_interval)
+        self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
         self._patience = settings.fetch.timeout or NO_TIMEOUT
 
     def run(self) -> int:

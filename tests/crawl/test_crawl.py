@@ -18,6 +18,7 @@ from aiohttp import web
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.job import Job
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.engine.steering import steer
 from budgetfrontier.reports.explain import explain
@@ -374,6 +375,25 @@ def test_the_disk_is_asked_to_sync_by_time_not_by_page(tmp_path: Path, monkeypat
         run(site.settings(HOME, frontier=polite), tmp_path)
     assert site.hits["a.test/39"] == 1
     assert synced < 10
+
+
+def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def count(job: Job) -> None:
+        nonlocal looks
+        looks += 1
+        look(job)
+
+    look = Job._look_around
+    monkeypatch.setattr(Job, "_look_around", count)
+    polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.5, "max_delay": 0.5}, "commit_interval": 0}
+    with Site({"a.test/": linking("/1")}) as site:
+        run(site.settings(HOME, frontier=polite), tmp_path)
+    assert site.hits["a.test/1"] == 1
+    assert looks < 100
 
 
 def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
