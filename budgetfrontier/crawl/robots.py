@@ -15,11 +15,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from protego import Protego
 
 from budgetfrontier import uris
+from budgetfrontier.crawl.aside import aside
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.memory import Memory, StoredRobots
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
@@ -213,7 +215,7 @@ class Robots:
         if len(site.group.rules) < _LARGE:
             return site.allows(url)
         async with self._thread:  # one at a time: hostile rules take up to 0.2 s for a long URL
-            return await asyncio.to_thread(site.allows, url)
+            return await aside(partial(site.allows, url))
 
     # Sites whose rules are known
 

@@ -18,6 +18,7 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.crawl import links
+from budgetfrontier.crawl.aside import aside
 from budgetfrontier.crawl.fetch.answer import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots, product_token
@@ -123,7 +124,7 @@ class Visitor:
         """Take what a redirect or a page leads to, as far as it is in scope."""
         large = len(answer.body) > _LARGE
         read = partial(links.discover, uri.url, answer, self._links, tags=self._tags, agent=self._agent)
-        page = await asyncio.to_thread(read) if large else read()
+        page = await aside(read) if large else read()
         found: list[CrawlUri] = []
         while some := await _some(page.links, large=large):
             if found:
@@ -158,7 +159,7 @@ async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[
     """Return the next links of a page, read beside the event loop if it is large."""
     if not large:
         return list(islice(found, _AT_ONCE))
-    return await asyncio.to_thread(lambda: list(islice(found, _AT_ONCE)))
+    return await aside(lambda: list(islice(found, _AT_ONCE)))
 
 
 def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:

@@ -439,11 +439,11 @@ def test_the_same_rule_counts_once() -> None:
 def test_large_files_are_read_beside_the_event_loop(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[object] = []
 
-    async def to_thread(function: Callable[[str], bool], url: str) -> bool:
-        threads.append(function)
-        return function(url)
+    async def beside(work: Callable[[], bool]) -> bool:
+        threads.append(work)
+        return work()
 
-    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    monkeypatch.setattr(module, "aside", beside)
     made = make()
     assert ask(made, PRIVATE, "/") == [True] and not threads
     assert ask(made, filled("Disallow: /{n}"), "/") == [True] and len(threads) == 1
