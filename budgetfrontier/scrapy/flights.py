@@ -97,7 +97,10 @@ class Flights:
 
 def slot_of(crawler: Any) -> Any:
     """The engine's slot: its requests in progress, and the next call of its loop. None outside a crawl."""
-    return getattr(crawler.engine, "_slot", None)
+    try:
+        return getattr(crawler.engine, "_slot", None)
+    except RuntimeError:  # Scrapy 2.19 has no `engine` before the crawl
+        return None
 
 
 def _check(crawler: Any) -> None:

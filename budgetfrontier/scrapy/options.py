@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,10 @@ def _queue_class(scrapy: Any, start: str = "") -> Any:
 
 def is_lifo(scrapy: Any) -> bool:
     """Whether newer requests go first, as with Scrapy's default queues. Told by the name of the queue class."""
-    return not any("fifo" in kind.__name__.lower() for kind in getattr(_queue_class(scrapy), "__mro__", ()))
+    for kind in getattr(_queue_class(scrapy), "__mro__", ()):  # Scrapy wraps those of queuelib in nameless ones
+        if found := re.search("fifo|lifo", kind.__name__, re.IGNORECASE):
+            return found[0].lower() == "lifo"
+    return True
 
 
 def start_apart(scrapy: Any) -> bool:

@@ -78,7 +78,7 @@ class Requests:
         """Return the request of a URI; one that came from outside is a plain request. Raises Lost."""
         payload, method = uri.payload, uri.method.removeprefix(START)
         if payload is None:
-            return Request(uri.url, method=method, headers=uri.headers, body=uri.body, priority=uri.priority)
+            return Request(uri.url, method=method, headers=uri.headers, body=uri.body)
         data = payload[_SEAL:]
         if not hmac.compare_digest(payload[:_SEAL], self._seal(data)):
             raise Lost("its payload was not written by this job")

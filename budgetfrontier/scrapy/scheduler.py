@@ -84,9 +84,7 @@ class Scheduler:
         self._assign = assignment(settings.frontier, None)
         self._budgets: dict[str, int] = {}
         self._over = False
-        if frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == "finish":
-            frontier.resume(reason="started again", who="scrapy")
-        self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED)
+        self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         self._tell_beginning()
         self._interval = max(settings.frontier.commit_interval, SHORTEST_TICK)
         self._wake = Alarm(self._schedule)
@@ -103,7 +101,8 @@ class Scheduler:
         if not self._over:
             self._over = True
             try:
-                self._land()
+                if slot_of(self.crawler) is not None:
+                    self._land()
                 self._tell_end()
             finally:
                 self.frontier.close()
@@ -113,7 +112,7 @@ class Scheduler:
         state, extra = self.frontier.state, {"spider": self.spider}
         if self._going_on:
             log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": len(self)}, extra=extra)
-        if state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        if state is CrawlState.PAUSED and self._going_on:
             log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", self._folder, extra=extra)
         if self._folder and Path(self._folder, "requests.queue", "active.json").exists():
             log.warning("%s/requests.queue is of Scrapy's own scheduler, and is not read", self._folder, extra=extra)
@@ -162,6 +161,8 @@ class Scheduler:
                 self._places.gone(request)
         if added:
             self._count(request, payload, why)
+            if self._paused_at_finish():  # it was empty for a moment
+                self.frontier.resume(reason="there is more to crawl", who=f"spider {self.spider.name}")
         return added
 
     def _admit(self, uri: CrawlUri, request: Any, *, fresh: bool, force: bool) -> bool:
@@ -230,7 +231,7 @@ class Scheduler:
                 request = self._take_off(lease)
                 if request is not None:
                     return request
-            self._wake.set(0.0)
+            self._wake_in(0.0)
         except Exception as e:
             self._failed(e, "Cannot take the next request")
         return None
@@ -244,7 +245,7 @@ class Scheduler:
                 return leases[0]
             ready = self.frontier.next_ready_in()
         if ready is not None:
-            self._wake.set(ready)
+            self._wake_in(ready)
         return None
 
     def _take_off(self, lease: Lease) -> Any:
@@ -296,11 +297,15 @@ class Scheduler:
         counted, out = self.frontier.summary(), len(self._flights)
         if counted.state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED):
             return 0
-        if counted.state is CrawlState.PAUSED and counted.pause_reason == "finish":
+        if self._paused_at_finish():
             return 0
         if out and counted.queues.get(QueueState.RETIRED):  # what is out of those is not among the queued
             out = sum(not self._is_retired(lease.queue) for lease in self._flights.leases())
         return max(counted.queued - out, 0) + counted.future
+
+    def _paused_at_finish(self) -> bool:
+        frontier = self.frontier
+        return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == "finish"
 
     def _is_retired(self, queue: str) -> bool:
         record = self.frontier.queue(queue)
@@ -317,6 +322,10 @@ class Scheduler:
         return _Size(max(len(self) - self._requests.held, 0)) if self._folder else None
 
     # -- time
+
+    def _wake_in(self, delay: float) -> None:
+        if slot_of(self.crawler) is not None:
+            self._wake.set(delay)
 
     def _schedule(self) -> None:
         slot = slot_of(self.crawler)
@@ -336,7 +345,8 @@ class Scheduler:
                 self._schedule()
         except Exception as e:
             self._failed(e, "Cannot commit")
-        self._clock.set(self._interval)
+        if not self._over:
+            self._clock.set(self._interval)
 
     # -- what goes wrong
 

@@ -1,0 +1,99 @@
+"""Spiders in a process of their own, on a loopback site, as `scrapy crawl` runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.crawl.site import Site
+
+RUNNER = """
+import json, sys
+import scrapy
+from scrapy import Request, Spider, signals
+from scrapy.crawler import CrawlerProcess
+from scrapy.resolver import dnscache
+
+PORT, SETTINGS, RESULT = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+for name in "abcdef":
+    dnscache[f"{name}.test"] = "127.0.0.1"
+
+def url(place):
+    host, slash, path = place.partition("/")
+    return f"http://{host}.test:{PORT}/{path}"
+
+class Links(Spider):
+    name = "links"
+    seeds = ()
+
+    async def start(self):
+        for place in self.seeds:
+            yield Request(url(place), dont_filter=True)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+%s
+
+def save(spider, reason):
+    stats = {k: v for k, v in spider.crawler.stats.get_stats().items() if isinstance(v, int | str)}
+    told = getattr(spider, "told", None)
+    with open(RESULT, "w") as file:
+        json.dump({"stats": stats, "reason": reason, "told": told}, file)
+
+process = CrawlerProcess({
+    "SCHEDULER": "budgetfrontier.scrapy.Scheduler",
+    "ROBOTSTXT_OBEY": False,
+    "RETRY_TIMES": 1,
+    "LOG_LEVEL": "INFO",
+    "TELNETCONSOLE_ENABLED": False,
+    **SETTINGS,
+})
+crawler = process.create_crawler(Mine)
+crawler.signals.connect(save, signal=signals.spider_closed)
+process.crawl(crawler)
+process.start()
+sys.exit(process.bootstrap_failed)
+"""
+
+
+class Result(NamedTuple):
+    """How a spider ended: `told` is what it left in its attribute of this name."""
+
+    code: int
+    reason: str
+    stats: dict[str, Any]
+    told: Any
+    log: str
+
+
+def crawl(site: Site, folder: Path, spider: str, **settings: Any) -> Result:
+    """Run the class Mine that `spider` defines to its end."""
+    with started(site, folder, spider, **settings) as process:
+        _, log = process.communicate(timeout=60)
+    try:
+        result = json.loads((folder / "result.json").read_text())
+    except FileNotFoundError:
+        result = {"reason": "", "stats": {}, "told": None}
+    return Result(process.returncode, result["reason"], result["stats"], result["told"], log)
+
+
+@contextmanager
+def started(site: Site, folder: Path, spider: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run it in the background, and kill what is left of it at the end."""
+    (folder / "result.json").unlink(missing_ok=True)
+    (folder / "spider.py").write_text(RUNNER % spider)
+    port = site.address.rpartition(":")[2]
+    command = [sys.executable, "-W", "error::DeprecationWarning:budgetfrontier", str(folder / "spider.py")]
+    command += [port, json.dumps(settings), str(folder / "result.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -1,0 +1,246 @@
+"""Real spiders on a loopback site: every way a request can end, kills, the command line, waking in time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.scrapy.options import claim
+from tests.crawl.process import COMMAND, until
+from tests.crawl.site import Site, linking, text
+from tests.scrapy.process import crawl, started
+
+ENDINGS = """
+class Mine(Links):
+    custom_settings = {
+        "ROBOTSTXT_OBEY": True,
+        "DOWNLOADER_MIDDLEWARES": {"__main__.Odd": 1},
+        "EXTENSIONS": {"__main__.Outcomes": 1},
+    }
+
+    async def start(self):
+        for name in ("ok", "404", "raises", "503", "away", "forbidden", "cached", "replaced"):
+            yield Request(url(f"a/{name}"), errback=self.failed)
+        yield Request("http://b.test:1/refused", errback=self.failed)
+
+    def parse(self, response):
+        if response.url.endswith("raises"):
+            raise ZeroDivisionError
+
+    def failed(self, failure): ...
+
+class Odd:
+    def process_request(self, request):
+        if request.url.endswith("cached"):
+            return scrapy.http.HtmlResponse(request.url, body=b"", request=request)
+        if request.url.endswith("replaced"):
+            return request.replace(url=url("c/new"))
+
+class Outcomes:
+    @classmethod
+    def from_crawler(cls, crawler):
+        made = cls()
+        made.crawler = crawler
+        crawler.signals.connect(made.opened, signal=signals.spider_opened)
+        return made
+
+    def opened(self, spider):
+        spider.told = []
+        frontier = self.crawler.engine._slot.scheduler.frontier
+        finish = frontier.finish
+        def noted(lease, outcome, **options):
+            place = lease.uri.url.partition("//")[2]
+            spider.told.append([place[0] + place[place.index("/"):], outcome])
+            finish(lease, outcome, **options)
+        frontier.finish = noted
+"""
+
+
+def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
+    def away() -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": f"http://d.test:{site.address.rpartition(':')[2]}/there"})
+
+    pages = {f"a.test/{name}": "" for name in ("ok", "raises", "forbidden", "cached", "replaced")}
+    pages |= {"c.test/new": "", "d.test/there": ""}
+    with Site({**pages, "a.test/robots.txt": text("User-agent: *\nDisallow: /forbidden")}) as site:
+        site.pages |= {"a.test/503": text("", status=503), "a.test/away": away}
+        result = crawl(site, tmp_path, ENDINGS, JOBDIR=str(tmp_path / "job"))
+    assert result.reason == "finished", result.log
+    assert sorted((place, Outcome(outcome)) for place, outcome in result.told) == [
+        ("a/404", Outcome.SUCCESS),
+        ("a/503", Outcome.FAILURE),
+        ("a/503", Outcome.FAILURE),  # its retry is a request of its own
+        ("a/away", Outcome.SUCCESS),
+        ("a/cached", Outcome.SUCCESS),
+        ("a/forbidden", Outcome.DISREGARDED),
+        ("a/ok", Outcome.SUCCESS),
+        ("a/raises", Outcome.SUCCESS),
+        ("a/replaced", Outcome.DISREGARDED),
+        ("b/refused", Outcome.FAILURE),
+        ("b/refused", Outcome.FAILURE),
+        ("c/new", Outcome.SUCCESS),
+        ("d/there", Outcome.SUCCESS),  # on the queue of the host that was redirected to
+    ]
+    assert result.stats["budgetfrontier/finished/failure"] == 4
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.check()
+        spent = {queue.queue[0]: queue.expenditure for queue in frontier.report().queues}
+        assert spent == {"a": 7, "b": 2, "c": 1, "d": 1}
+        assert frontier.summary().queued == 0
+
+
+MESH = """
+class Mine(Links):
+    custom_settings = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0}
+    seeds = ("a/0", "b/0", "c/0", "c/1")
+"""
+JOB = {"BUDGETFRONTIER_SETTINGS": {"frontier": {"commit_interval": "20ms"}}}
+
+
+def mesh(hosts: str = "abc", pages: int = 40) -> dict[str, str]:
+    """Pages of some hosts, each of which links to the next two and to another host."""
+    return {
+        f"{host}.test/{n}": linking(f"/{(n + 1) % pages}", f"/{(n + 2) % pages}")
+        for host in hosts
+        for n in range(pages)
+    }
+
+
+def done(job: Path, site: Site) -> set[str]:
+    """What a job has fetched and committed: "host/path"."""
+    port = site.address.rpartition(":")[2]
+    if not (job / "frontier" / "data.mdb").exists():
+        return set()
+    with Reader(job / "frontier") as reader:
+        found = {place: reader.find(f"http://{place.replace('/', f':{port}/')}") for place in list(site.hits)}
+    return {place for place, known in found.items() if known["seen"] and not known["pending"] and not known["dead"]}
+
+
+def has_done(job: Path, site: Site, most: int, before: set[str]) -> bool:
+    return len(site.hits) >= most and done(job, site) > before
+
+
+def test_a_kill_loses_nothing_and_repeats_only_what_was_not_committed(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    with Site(mesh()) as site:
+        committed: set[str] = set()
+        for most in (15, 45):
+            before = site.hits.copy()
+            with started(site, tmp_path, MESH, JOBDIR=str(job), **JOB) as process:
+                until(partial(has_done, job, site, most, committed), process)
+            assert not committed & set(site.hits - before)
+            committed = done(job, site)
+        before = site.hits.copy()
+        result = crawl(site, tmp_path, MESH, JOBDIR=str(job), **JOB)
+        assert not committed & set(site.hits - before)
+    assert result.reason == "finished", result.log
+    assert set(site.hits) == set(site.pages)
+    assert "Resuming crawl" in result.log
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.check()
+        assert frontier.summary().queued == 0 and frontier.summary().dead == 0
+
+
+def budgetfrontier(command: str, job: Path, *arguments: str) -> str:
+    """Run a command on a job."""
+    done = subprocess.run(
+        [*COMMAND, command, str(job), *arguments], capture_output=True, text=True, timeout=30, check=True
+    )
+    return done.stdout
+
+
+def test_the_command_line_looks_at_and_steers_a_running_spider(tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    slow = {"CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05, **JOB}
+    with Site(mesh("a", 2000)) as site, started(site, tmp_path, MESH, JOBDIR=str(job), **slow) as process:
+        until(lambda: site.hits["a.test/3"] > 0, process)
+        budgetfrontier("pause", job, "--reason", "to look")
+        until(lambda: report(job)["state"] == "PAUSED", process)
+        key = "a.test:" + (port := site.address.rpartition(":")[2])
+        assert key in budgetfrontier("explain", job, f"http://a.test:{port}/1")
+        spent = queue(job, key)["expenditure"] + 10
+        budgetfrontier(
+            "adjust", job, "--match", f"queue:{key}", "--total-budget", str(spent), "--set", "retire_when=reached"
+        )
+        budgetfrontier("import", job, f"http://d.test:{port}/asked-for")
+        budgetfrontier("resume", job)
+        process.communicate(timeout=60)
+        assert site.hits["d.test/asked-for"] == 1
+    after = queue(job, key)
+    assert (after["state"], after["expenditure"]) == ("RETIRED", spent)
+
+
+def report(job: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(budgetfrontier("report", job, "--format", "json"))
+    return answer
+
+
+def queue(job: Path, key: str) -> dict[str, Any]:
+    [row] = [row for row in report(job)["queues"] if row["queue"] == key]
+    return dict(row)
+
+
+POLITE = """
+from scrapy.core.engine import ExecutionEngine
+ExecutionEngine._SLOT_HEARTBEAT_INTERVAL = 3600.0  # only the scheduler can wake it
+
+class Mine(Links):
+    seeds = ("a/0",)
+"""
+
+
+def test_a_queue_that_rests_wakes_the_engine(tmp_path: Path) -> None:
+    polite = {"politeness": {"min_delay": "200ms", "max_delay": "1s", "per_queue_concurrency": 1}}
+    with Site(mesh("a", 3)) as site:
+        result = crawl(site, tmp_path, POLITE, BUDGETFRONTIER_SETTINGS={"frontier": polite})
+        times = site.times[next(iter(site.times))]
+    assert result.reason == "finished", result.log
+    assert len(times) == 4  # page 0 as a start request, and as a link
+    assert all(after - before >= 0.2 for before, after in itertools.pairwise(times))
+
+
+FULL = """
+from budgetfrontier.testing import fail_commit
+
+class Mine(Links):
+    seeds = ("a/0",)
+
+    def parse(self, response):
+        if response.url.endswith("/20"):
+            fail_commit(self.crawler.engine._slot.scheduler.frontier)
+        yield from super().parse(response)
+"""
+
+
+def test_a_full_disk_ends_a_crawl(tmp_path: Path) -> None:
+    job = {"JOBDIR": str(tmp_path / "job"), **JOB}
+    with Site(mesh("a", 400)) as site:
+        result = crawl(site, tmp_path, FULL, **job)
+        assert result.reason == "disk_full", result.log
+        assert result.log.count("The disk is full") == 1
+        assert "Traceback" not in result.log
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.check()
+        assert frontier.summary().queued > 0
+
+
+OTHER = """
+class Mine(Links):
+    name = "other"
+    seeds = ("a/0",)
+"""
+
+
+def test_another_spiders_jobdir_is_a_clear_error(tmp_path: Path) -> None:
+    claim(tmp_path, "links")
+    with Site(mesh("a", 3)) as site:
+        result = crawl(site, tmp_path, OTHER, JOBDIR=str(tmp_path))
+        assert not site.hits
+    assert "holds the frontier of the spider 'links', not of 'other'" in result.log

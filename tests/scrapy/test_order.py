@@ -1,0 +1,282 @@
+"""Order, duplicates and numbers, as Scrapy's users know them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import FormRequest, Request
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.dupefilters import RFPDupeFilter
+
+from budgetfrontier import QueueState
+from budgetfrontier.scrapy import Scheduler
+from tests.scrapy.crawler import drain, page, paths, scheduler, start, stats
+
+FIFO: dict[str, Any] = {
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+}
+
+
+@pytest.fixture(params=["memory", "disk"])
+def jobdir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path if request.param == "disk" else None
+
+
+def test_scrapy_takes_it_for_a_scheduler() -> None:
+    assert issubclass(Scheduler, BaseScheduler)
+
+
+def test_newer_requests_go_first(jobdir: Path | None) -> None:
+    with scheduler(jobdir) as s:
+        assert all(s.enqueue_request(page(letter)) for letter in "abc")
+        assert paths(s) == "cba"
+
+
+def test_fifo_queues_make_older_requests_go_first(jobdir: Path | None) -> None:
+    with scheduler(jobdir, **FIFO) as s:
+        for letter in "abc":
+            s.enqueue_request(page(letter))
+        assert paths(s) == "abc"
+
+
+def test_the_frontier_settings_have_the_last_word_on_the_order() -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"order": "fifo"}}) as s:
+        for letter in "abc":
+            s.enqueue_request(page(letter))
+        assert paths(s) == "abc"
+
+
+def test_higher_priorities_go_first(jobdir: Path | None) -> None:
+    with scheduler(jobdir) as s:
+        for letter, priority in (("a", 0), ("b", 100), ("c", -10), ("d", 1)):
+            s.enqueue_request(page(letter, priority=priority))
+        requests = drain(s)
+    assert [request.url[-1] for request in requests] == ["b", "d", "a", "c"]
+    assert [request.priority for request in requests] == [100, 1, 0, -10]
+
+
+@pytest.mark.parametrize("queues", [{}, FIFO])
+def test_start_requests_wait_behind_others_of_their_priority_oldest_first(queues: dict[str, Any]) -> None:
+    with scheduler(**queues) as s:
+        for letter in "abc":
+            s.enqueue_request(start(letter))
+        s.enqueue_request(page("x"))
+        s.enqueue_request(start("d", priority=1))
+        s.enqueue_request(page("y", priority=-1))
+        assert paths(s) == "dxabcy"
+
+
+def test_without_queues_of_their_own_start_requests_are_like_others() -> None:
+    with scheduler(SCHEDULER_START_MEMORY_QUEUE=None) as s:
+        for letter in "abc":
+            s.enqueue_request(start(letter))
+        s.enqueue_request(page("x"))
+        assert paths(s) == "xcba"
+
+
+def test_thousands_of_start_requests_leave_in_order() -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"politeness": {"per_queue_concurrency": 1}}}) as s:
+        for number in range(3000):
+            s.enqueue_request(start(str(number)))
+        assert [request.url for request in drain(s)] == [page(str(number)).url for number in range(3000)]
+
+
+def test_duplicates_are_dropped_counted_and_logged(jobdir: Path | None, caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler(jobdir) as s, caplog.at_level("DEBUG", logger="scrapy.dupefilters"):
+        assert s.enqueue_request(page("a?x=1&y=2"))
+        assert not s.enqueue_request(page("a?y=2&x=1"))
+        assert not s.enqueue_request(page("a?x=1&y=2#part"))
+        assert len(s) == 1
+    assert stats(s)["dupefilter/filtered"] == 2
+    assert caplog.text.count("Filtered duplicate request") == 1  # unless DUPEFILTER_DEBUG
+
+
+def test_method_body_host_and_every_argument_tell_requests_apart() -> None:
+    requests = [
+        page("a"),
+        page("a", method="POST"),
+        page("a", method="POST", body=b"x=1"),
+        page("a?utm_source=x"),
+        page("a?sid=0123456789abcdef0123456789abcdef"),
+        Request("https://www.example.org/a"),  # where example.org/a may lead: it has to be fetched
+        Request("http://example.org/a"),
+        Request("https://user@example.org/a"),
+    ]
+    with scheduler() as s:
+        assert all(map(s.enqueue_request, requests))
+
+
+def test_dont_filter_is_let_through_and_not_remembered() -> None:
+    with scheduler() as s:
+        assert s.enqueue_request(page("a", dont_filter=True))
+        assert s.enqueue_request(page("a"))
+        assert s.enqueue_request(page("a", dont_filter=True))
+        assert not s.enqueue_request(page("a"))
+        assert s.enqueue_request(start("a"))
+        assert s.enqueue_request(start("a"))
+        assert len(drain(s)) == 5
+
+
+class OncePerPath(RFPDupeFilter):  # type: ignore[misc]
+    def request_seen(self, request: Request) -> bool:
+        if request.url.endswith("broken"):
+            raise ZeroDivisionError
+        return bool(super().request_seen(request.replace(url=request.url.partition("?")[0])))
+
+
+class AlwaysTheSame:
+    def fingerprint(self, request: Request) -> bytes:
+        return b"same"
+
+
+def test_a_dupefilter_of_the_project_decides_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler(DUPEFILTER_CLASS=OncePerPath) as s:
+        assert s.enqueue_request(page("a?1"))
+        assert not s.enqueue_request(page("a?2"))
+        assert stats(s)["dupefilter/filtered"] == 1
+        assert not s.enqueue_request(page("broken"))  # what it raises loses that request, and no other
+        assert "ZeroDivisionError" in caplog.text
+        assert s.enqueue_request(page("b"))
+
+
+def test_a_base_dupefilter_lets_all_through() -> None:
+    with scheduler(DUPEFILTER_CLASS="scrapy.dupefilters.BaseDupeFilter") as s:
+        assert s.enqueue_request(page("a")) and s.enqueue_request(page("a"))
+
+
+def test_a_fingerprinter_of_the_project_counts() -> None:
+    with scheduler(REQUEST_FINGERPRINTER_CLASS=AlwaysTheSame) as s:
+        assert s.enqueue_request(page("a"))
+        assert not s.enqueue_request(page("b"))
+
+
+def test_numbers_in_memory() -> None:
+    with scheduler() as s:
+        assert not s.has_pending_requests() and len(s) == 0 and s.next_request() is None
+        for letter in "abc":
+            s.enqueue_request(page(letter))
+        assert s.has_pending_requests() and (len(s), len(s.mqs), s.dqs) == (3, 3, None)
+        s.next_request()
+        assert len(s) == 2
+        drain(s)
+        assert not s.has_pending_requests()  # what is out does not count
+    assert {key: value for key, value in stats(s).items() if key.startswith("scheduler")} == {
+        "scheduler/enqueued": 3,
+        "scheduler/enqueued/memory": 3,
+        "scheduler/dequeued": 3,
+        "scheduler/dequeued/memory": 3,
+    }
+
+
+def test_numbers_on_disk(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as s:
+        s.enqueue_request(page("a"))
+        s.enqueue_request(page("b", callback=lambda response: None))
+        assert (len(s), len(s.mqs), len(s.dqs)) == (2, 1, 1)
+        drain(s)
+    assert {key: value for key, value in stats(s).items() if key.startswith("scheduler")} == {
+        "scheduler/enqueued": 2,
+        "scheduler/enqueued/disk": 1,
+        "scheduler/enqueued/memory": 1,
+        "scheduler/unserializable": 1,
+        "scheduler/dequeued": 2,
+        "scheduler/dequeued/disk": 1,
+        "scheduler/dequeued/memory": 1,
+    }
+
+
+def test_hosts_take_turns() -> None:
+    with scheduler() as s:
+        for number in range(6):
+            s.enqueue_request(Request(f"https://big.example/{number}"))
+        for number in range(2):
+            s.enqueue_request(Request(f"https://small.example/{number}"))
+        hosts = [request.url.split("/")[2][0] for request in drain(s)]
+    assert "".join(hosts) == "bsbsbbbb"
+
+
+def test_a_queue_over_its_budget_is_not_pending() -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"queue_total_budget": 2, "retire_when": "reached"}}) as s:
+        for number in range(5):
+            s.enqueue_request(page(str(number)))
+        s.enqueue_request(page("x", meta={"budgetfrontier_budget": 2}))
+        seen = 0
+        while request := s.next_request():  # as if each had been fetched
+            s._flights._out[request].reached = True
+            seen += 1
+        assert seen == 2
+        assert not s.has_pending_requests() and len(s) == 0
+        assert s.frontier.queue("example.org").state is QueueState.RETIRED
+    assert stats(s)["budgetfrontier/retired"] == 1
+
+
+def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler() as s:
+        s.enqueue_request(page("a", meta={"budgetfrontier_cost": 7, "budgetfrontier_queue": "mine"}))
+        s.enqueue_request(page("b", meta={"budgetfrontier_budget": 50}))
+        s.enqueue_request(page("c", meta={"budgetfrontier_budget": 50}))
+        assert len(s.frontier.audit()) == 1  # once for each queue
+        for wrong in ({"budgetfrontier_cost": "7"}, {"budgetfrontier_budget": 1.5}, {"budgetfrontier_queue": 3}):
+            assert not s.enqueue_request(page("wrong", meta=wrong))
+        [first] = [request for request in drain(s) if request.url.endswith("a")]
+        assert first.meta == {"budgetfrontier_cost": 7, "budgetfrontier_queue": "mine"}
+        assert s.frontier.queue("example.org").total_budget == 50
+        assert s.frontier.queue("mine").enqueued == 1
+    assert "budgetfrontier_cost is a whole number, not '7'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("meta", "headers", "queue"),
+    [
+        ({}, {}, "example.org"),
+        ({"download_slot": "proxy 1"}, {}, "proxy 1"),
+        ({"download_slot": "example.org"}, {}, "example.org"),
+        ({"download_slot": "old.example", "redirect_urls": ["https://old.example/"]}, {}, "example.org"),
+        ({"download_slot": "old.example"}, {"Referer": "https://old.example/page"}, "example.org"),
+        ({"download_slot": "other.example"}, {"Referer": "https://[broken"}, "other.example"),
+    ],
+)
+def test_a_slot_that_was_merely_inherited_is_not_taken_along(
+    meta: dict[str, Any], headers: dict[str, str], queue: str
+) -> None:
+    with scheduler() as s:
+        assert s.enqueue_request(page("a", meta=meta, headers=headers))
+        assert s.frontier.queue(queue).queued == 1
+        request = s.next_request()
+        assert request.meta.get("download_slot") == (queue if queue != "example.org" else None)
+
+
+@pytest.mark.parametrize("url", ["data:,hello", "file:///etc/hostname", "s3://bucket/key", "ftp://example.org/file"])
+def test_what_the_engine_knows_no_hosts_of_is_scheduled_too(url: str) -> None:
+    with scheduler() as s:
+        assert s.enqueue_request(Request(url))
+        assert not s.enqueue_request(Request(url))
+        assert [request.url for request in drain(s)] == [Request(url).url]
+
+
+@pytest.mark.parametrize("url", ["https://a b.example/", "http://[::1", "https://example.org/" + "x" * 100_000])
+def test_a_bad_url_is_refused_and_logged(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    request = page()
+    request._url = url  # Request itself escapes or refuses some
+    with scheduler() as s:
+        assert not s.enqueue_request(request)
+        assert s.enqueue_request(page("a"))
+    assert "Not scheduled" in caplog.text and stats(s)["budgetfrontier/refused"] == 1
+
+
+def test_a_full_frontier_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"max_queued": 1}}) as s:
+        assert s.enqueue_request(page("a")) and not s.enqueue_request(page("b"))
+    assert "the frontier is full" in caplog.text
+
+
+def test_subclasses_come_back_as_they_were(jobdir: Path | None) -> None:
+    sent = FormRequest("https://example.org/form", formdata={"a": "1"}, flags=["f"], encoding="latin-1")
+    with scheduler(jobdir) as s:
+        s.enqueue_request(sent)
+        got = s.next_request()
+    assert type(got) is FormRequest
+    assert got.to_dict(spider=s.spider) == sent.to_dict(spider=s.spider)
