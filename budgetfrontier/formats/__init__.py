@@ -1,0 +1,75 @@
+"""What other crawlers keep on disk, read as URIs: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
+
+A reader streams: memory does not grow with the number of URIs (qcrawl's needs 8 bytes for each). It never raises for
+what is in a record: a bad one is a Bad, with its place and the reason, and the next one follows. Nothing that was read
+is run: no pickle, no marshalled code.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.formats import heritrix, kumo, lists, qcrawl, scrapy
+from budgetfrontier.formats.records import GZIP, Item, opened
+
+__all__ = ["KINDS", "kind_of", "read"]
+
+KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
+"""What can be read, by name."""
+_FOLDERS = {"scrapy": scrapy, "kumo": kumo, "qcrawl": qcrawl}
+
+
+def kind_of(source: str) -> str:
+    """Which kind of source a file or folder is, by looking at it; "-" (stdin) is a list.
+
+    Raises FrontierError for a folder of none, and OSError.
+    """
+    path = Path(source)
+    if source == "-":
+        return "list"
+    if path.is_dir():
+        for name, reader in _FOLDERS.items():
+            if reader.recognize(path):
+                return name
+        raise FrontierError(
+            f"{source} is a folder, but neither a JOBDIR of Scrapy, a frontier of kumo nor a disk queue of qcrawl"
+        )
+    start = _start(path)
+    if heritrix.recognize(start):
+        return "heritrix"
+    return "kumo" if kumo.recognize(path) and start.lstrip().startswith(b"[") else "list"
+
+
+def read(source: str, kind: str | None = None) -> Iterator[Item]:
+    """The URIs of a source; without `kind`, of the kind that it looks like. Raises FrontierError and OSError."""
+    kind = kind or kind_of(source)
+    path = Path(source)
+    if kind in _FOLDERS:
+        if not path.exists() or (kind != "kumo" and not path.is_dir()):
+            raise FrontierError(f"{source}: there is no such folder")
+        yield from _FOLDERS[kind].read(path)
+    elif source == "-":
+        if kind != "list":
+            raise FrontierError(f"stdin can be a list only: what {kind} keeps is read from its files")
+        yield from lists.read(sys.stdin.buffer, source)
+    elif kind == "heritrix":
+        yield from heritrix.read(path)
+    else:
+        with opened(path) as file:
+            yield from lists.read(file, source)
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes of a file, decompressed as far as that goes."""
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    if not start.startswith(GZIP):
+        return start
+    try:
+        return zlib.decompressobj(wbits=31).decompress(start, 4096)
+    except zlib.error:
+        return b""

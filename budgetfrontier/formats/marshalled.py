@@ -1,0 +1,103 @@
+"""Values that were written by `marshal`, read without it: `marshal` itself may crash on bytes that were made for that.
+
+The format is CPython's, versions 0 to 4, of which only what plain data needs is read; code never is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from budgetfrontier.formats.pickled import Unreadable, Window
+from budgetfrontier.formats.records import LARGEST
+
+STARTS = b"{\xfb"
+"""The bytes that a mapping begins with."""
+_DEEPEST = 100
+_FLAG = 0x80  # "others refer to this"
+_END = object()
+_CONSTANTS = {b"N": None, b"T": True, b"F": False, b"0": _END}
+
+
+def load(file: IO[bytes]) -> object:
+    """The value that a file goes on with; the file is then right behind it. Raises pickled.Unreadable."""
+    try:
+        return _Reader(Window(file, LARGEST)).value()
+    except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
+        raise Unreadable(str(error) or type(error).__name__) from None
+
+
+class _Reader:
+    def __init__(self, file: Window) -> None:
+        self._file = file
+        self._known: list[Any] = []
+
+    def value(self, depth: int = _DEEPEST) -> Any:
+        if not depth:
+            raise ValueError("nested too deep")
+        kind = self._take(1)
+        at = None
+        if kind[0] & _FLAG:
+            kind = bytes((kind[0] & ~_FLAG,))
+            at = len(self._known)
+            self._known.append(None)
+        value = self._of_kind(kind, depth)
+        if at is not None:
+            self._known[at] = value
+        return value
+
+    def _of_kind(self, kind: bytes, depth: int) -> Any:
+        if kind in _CONSTANTS:
+            return _CONSTANTS[kind]
+        if kind in _LEAVES:
+            return _LEAVES[kind](self)
+        if kind == b"r":
+            return self._known[self._number("<I")]
+        if kind == b"{":
+            return dict(self._pairs(depth))
+        if kind in (b")", b"(", b"[", b"<", b">"):
+            count = self._number("<B" if kind == b")" else "<I")
+            return [self.value(depth - 1) for _ in range(count)]
+        raise ValueError(f"type {kind!a} is no plain data")
+
+    def _pairs(self, depth: int) -> Iterator[tuple[Any, Any]]:
+        while (key := self.value(depth - 1)) is not _END:
+            value = self.value(depth - 1)
+            if not isinstance(key, list | dict):  # a tuple, which nothing here needs
+                yield key, value
+
+    def _take(self, size: int) -> bytes:
+        data = self._file.read(size)
+        if len(data) < size:
+            raise ValueError("it breaks off")
+        return data
+
+    def _number(self, form: str) -> Any:
+        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+
+    def _bytes(self, form: str) -> bytes:
+        return self._take(self._number(form))
+
+    def _long(self) -> int:
+        """A whole number in digits of 15 bits, its sign that of their count."""
+        count = self._number("<i")
+        digits = struct.unpack(f"<{abs(count)}H", self._take(2 * abs(count)))
+        value = int("".join(f"{digit:015b}" for digit in reversed(digits)) or "0", 2)
+        return -value if count < 0 else value
+
+
+_LEAVES: dict[bytes, Callable[[_Reader], Any]] = {
+    b"i": lambda r: r._number("<i"),
+    b"I": lambda r: r._number("<q"),
+    b"l": _Reader._long,
+    b"g": lambda r: r._number("<d"),
+    b"f": lambda r: float(r._bytes("<B")),
+    b"s": lambda r: r._bytes("<I"),
+    b"t": lambda r: r._bytes("<I").decode("utf-8", "surrogatepass"),
+    b"u": lambda r: r._bytes("<I").decode("utf-8", "surrogatepass"),
+    b"a": lambda r: r._bytes("<I").decode("latin-1"),
+    b"A": lambda r: r._bytes("<I").decode("latin-1"),
+    b"z": lambda r: r._bytes("<B").decode("latin-1"),
+    b"Z": lambda r: r._bytes("<B").decode("latin-1"),
+}

@@ -1,0 +1,39 @@
+"""What the crawlers themselves have written, unpacked once."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import formats
+from budgetfrontier.formats.records import Bad, Item, Note, Record
+from budgetfrontier.model import CrawlUri
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="session")
+def peers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of Scrapy (scrapy/VERSION/QUEUE_CLASS) and qcrawl."""
+    folder = tmp_path_factory.mktemp("peers")
+    with tarfile.open(DATA / "peers.tar.xz") as samples:
+        samples.extractall(folder, filter="data")
+    return folder / "peers"
+
+
+def read(source: object, kind: str | None = None) -> list[Item]:
+    return list(formats.read(str(source), kind))
+
+
+def uris(items: list[Item]) -> list[CrawlUri]:
+    return [item.uri for item in items if isinstance(item, Record)]
+
+
+def bad(items: list[Item]) -> list[Bad]:
+    return [item for item in items if isinstance(item, Bad)]
+
+
+def notes(items: list[Item]) -> list[str]:
+    return [item.text for item in items if isinstance(item, Note)]
