@@ -1,0 +1,369 @@
+"""What goes in comes out: admission, order, delivery, outcomes, joining, back pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Admission, CrawlUri, Frontier, FrontierError, Outcome, Settings
+from budgetfrontier.aio import Scheduler
+from tests.aio.loops import drain, in_loop, page, waiting
+from tests.support import make_settings
+
+ADDED, DUPLICATE, FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
+
+
+@in_loop
+async def test_a_request_is_added_got_and_done() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        assert await scheduler.add(page(1)) is ADDED
+        request = await scheduler.get()
+        assert (request.uri.url, request.delivery) == (page(1), 1)
+        assert not await scheduler.idle()
+        scheduler.task_done(request)
+        await scheduler.join()
+        assert await scheduler.idle()
+
+
+@in_loop
+async def test_add_says_what_became_of_a_uri() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        assert await scheduler.add("https://a.test/?a=1&b=2") is ADDED
+        assert await scheduler.add("https://a.test/?b=2&a=1") is DUPLICATE
+        assert await scheduler.add(CrawlUri("https://a.test/?a=1&b=2", method="POST", body=b"x")) is ADDED
+        assert await scheduler.add(CrawlUri("https://a.test/?a=1&b=2", force=True)) is ADDED
+        bad = ["", "not a url", "ftp://a.test/", None, 5]
+        assert [await scheduler.add(uri) for uri in bad] == [Admission.INVALID] * 5  # type: ignore[arg-type]
+        assert await scheduler.qsize() == 3
+
+
+@in_loop
+async def test_add_many_counts_and_takes_what_never_ends() -> None:
+    taken = 0
+
+    async def stop_soon(scheduler: Scheduler) -> None:
+        nonlocal taken
+        async for request in scheduler:
+            scheduler.task_done(request)
+            taken += 1
+            if taken == 50:
+                await scheduler.close()
+
+    def endless() -> Iterator[str]:
+        number = 0
+        while True:
+            number += 1
+            yield page(number)
+
+    async with Scheduler(":memory:") as scheduler:
+        tally = await scheduler.add_many([page(1), page(1), "nonsense"])
+        assert (tally.added, tally.duplicate, tally.reasons) == (1, 1, {"scheme": 1})
+        with pytest.raises(TypeError):
+            await scheduler.add_many(page(1))
+        stopper = asyncio.create_task(stop_soon(scheduler))
+        with pytest.raises(FrontierError):
+            await scheduler.add_many(endless())
+        await stopper
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+@in_loop
+async def test_higher_priority_first_and_the_older_of_equals(where: str, tmp_path: Path) -> None:
+    async with Scheduler(tmp_path / "frontier" if where == "disk" else ":memory:") as scheduler:
+        for number, priority in enumerate([-10, 0, 100, 0, 100]):
+            await scheduler.add(CrawlUri(page(number), priority=priority))
+        assert await drain(scheduler, 5) == [page(n) for n in (2, 4, 1, 3, 0)]
+
+
+@in_loop
+async def test_order_and_what_was_seen_survive(tmp_path: Path) -> None:
+    async with Scheduler(tmp_path) as scheduler:
+        for number in range(6):
+            await scheduler.add(CrawlUri(page(number), priority=number % 2))
+        assert await drain(scheduler, 1) == [page(1)]
+    async with Scheduler(tmp_path) as scheduler:
+        assert await scheduler.add(page(1)) is DUPLICATE
+        await scheduler.add(CrawlUri(page(6), priority=1))
+        assert await drain(scheduler, 6) == [page(n) for n in (3, 5, 6, 0, 2, 4)]
+
+
+@in_loop
+async def test_who_waits_longest_is_served_first() -> None:
+    async with Scheduler(":memory:", grace=0) as scheduler:
+        waiters = [await waiting(scheduler) for _ in range(3)]
+        assert (await scheduler.stats())["waiting_consumers"] == 3
+        await scheduler.add_many([page(1), page(2)])
+        assert [(await waiter).uri.url for waiter in waiters[:2]] == [page(1), page(2)]
+        assert not waiters[2].done()
+        await scheduler.add(page(3))
+        assert (await waiters[2]).uri.url == page(3)
+
+
+@in_loop
+async def test_hosts_take_turns() -> None:
+    settings = Settings.from_dict({"frontier": {"hold_queues": False, "politeness": {"min_delay": 0}}})
+    async with Scheduler(":memory:", settings) as scheduler:
+        await scheduler.add_many([*(page(n) for n in range(50)), page(1, "b"), page(2, "b")])
+        assert {url[8] for url in await drain(scheduler, 3)} == {"a", "b"}
+
+
+@in_loop
+async def test_a_waiter_that_gives_up_takes_nothing() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(scheduler.get(), 0.001)
+        await scheduler.add(page(1))
+        assert await drain(scheduler, 1) == [page(1)]
+        assert (await scheduler.stats())["waiting_consumers"] == 0
+
+
+@in_loop
+async def test_a_waiter_cancelled_after_delivery_gives_the_request_back() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        waiter = await waiting(scheduler)
+        await scheduler.add(page(1))  # answered in the same breath in which the request goes to the waiter
+        assert "1 out, 0 waiting" in repr(scheduler) and not waiter.done()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        request = await scheduler.get()
+        assert (request.uri.url, request.delivery) == (page(1), 1)
+        scheduler.task_done(request)
+        total = await scheduler.call(lambda frontier: frontier.summary())
+        assert (total.expenditure, total.succeeded) == (1, 1)
+
+
+@in_loop
+async def test_a_request_under_way_to_one_that_gave_up_goes_to_the_next() -> None:
+    async with Scheduler(":memory:", grace=0) as scheduler:
+        first, second = await waiting(scheduler), await waiting(scheduler)
+        await scheduler.qsize()  # both are known to wait
+        adding = asyncio.create_task(scheduler.add(page(1)))
+        await asyncio.sleep(0)
+        first.cancel()
+        await adding
+        assert (await second).uri.url == page(1)
+
+
+@in_loop
+async def test_impatient_consumers_lose_nothing() -> None:
+    """Consumers that are cancelled at any time, before, during and after delivery: each URI is done exactly once."""
+    chance = random.Random(7)
+    done: Counter[str] = Counter()
+
+    async def consume(scheduler: Scheduler) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(chance.choice((0.0, 0.0001, 0.001, 1.0))):
+                    request = await scheduler.get()
+            except TimeoutError:
+                continue
+            done[request.uri.url] += 1
+            scheduler.task_done(request)
+
+    urls = [page(number, host) for number in range(60) for host in "abcdefghij"]
+    async with Scheduler(":memory:") as scheduler:
+        consumers = [asyncio.create_task(consume(scheduler)) for _ in range(40)]
+        await asyncio.gather(*(scheduler.add(url) for url in urls))
+        await scheduler.join()
+        for consumer in consumers:
+            consumer.cancel()
+        await asyncio.gather(*consumers, return_exceptions=True)
+        assert done == Counter(urls)
+        await scheduler.add(page(1000))  # and nobody who has gone is still counted as waiting
+        assert await drain(scheduler, 1) == [page(1000)]
+
+
+@in_loop
+async def test_task_done_once_for_each_get() -> None:
+    async with Scheduler(":memory:") as scheduler, Scheduler(":memory:") as other:
+        await scheduler.add_many([page(1), page(2)])
+        await other.add(page(1, "b"))
+        first, second, foreign = await scheduler.get(), await scheduler.get(), await other.get()
+        scheduler.task_done()  # the one that this task got first
+        with pytest.raises(ValueError, match="called too many times"):
+            scheduler.task_done(first)
+        scheduler.task_done(second)
+        with pytest.raises(ValueError, match="called too many times"):
+            scheduler.task_done()
+        other.task_done(foreign)
+        await scheduler.add(page(3))
+        elsewhere = await asyncio.create_task(scheduler.get())
+        with pytest.raises(ValueError, match="called too many times"):
+            scheduler.task_done()  # another task has got it
+        scheduler.task_done(elsewhere)
+
+
+@pytest.mark.parametrize("how", [{"fetch_seconds": -1}, {"delay": float("nan")}, {"outcome": "MAYBE"}])
+@in_loop
+async def test_a_wrong_argument_leaves_the_request_out(how: dict[str, object]) -> None:
+    async with Scheduler(":memory:") as scheduler:
+        await scheduler.add(page(1))
+        request = await scheduler.get()
+        with pytest.raises(ValueError):
+            scheduler.task_done(request, **how)  # type: ignore[arg-type]
+        scheduler.task_done(request)
+        await scheduler.join()
+
+
+@in_loop
+async def test_outcomes_are_the_engines() -> None:
+    settings = make_settings(error_penalty_amount=10, retry={"max_retries": 1, "delay": 0})
+    async with Scheduler(":memory:", settings) as scheduler:
+        await scheduler.add_many(page(number) for number in range(5))
+        outcomes = [Outcome.SUCCESS, Outcome.FAILURE, Outcome.DISREGARDED, Outcome.DEAD, Outcome.RETRY, Outcome.RETRY]
+        for outcome in outcomes:
+            scheduler.task_done(await scheduler.get(), outcome, reason="said so")
+        await scheduler.join()
+        total = await scheduler.call(lambda frontier: frontier.summary())
+        assert (total.succeeded, total.failed, total.disregarded, total.retried) == (1, 1, 1, 1)
+        assert total.expenditure == 1 + 11 + 0 + 1 + 2
+        letters = await scheduler.call(lambda frontier: frontier.dead_letters())
+        assert [(letter.uri.url, letter.attempts) for letter in letters] == [(page(3), 0), (page(4), 2)]
+        assert (await scheduler.stats())["dead"] == 2
+
+
+@in_loop
+async def test_what_was_found_comes_with_what_it_was_found_on() -> None:
+    async with Scheduler(":memory:", grace=0) as scheduler:
+        await scheduler.add(page(1))
+        request = await scheduler.get()
+        scheduler.task_done(request, fetch_seconds=0.1, discovered=(page(n) for n in (1, 2)))
+        found = await scheduler.get()
+        assert (found.uri.url, found.uri.via, found.uri.hops) == (page(2), page(1), "L")
+
+
+@in_loop
+async def test_sleepers_wake_by_themselves() -> None:
+    """A host that rests, a retry and a URI for later: waiters get them when it is time, with nobody else calling."""
+    settings = Settings.from_dict({
+        "frontier": {"politeness": {"min_delay": "50ms"}, "retry": {"delay": "50ms"}, "commit_interval": "1h"}
+    })  # fmt: skip
+    async with Scheduler(":memory:", settings) as scheduler:
+        await scheduler.add_many([page(1), page(2), CrawlUri(page(3, "b"), not_before=time.time() + 0.05)])
+        assert await drain(scheduler, 3) != []
+        await scheduler.add(page(4, "c"))
+        scheduler.task_done(await scheduler.get(), Outcome.RETRY)
+        assert await drain(scheduler, 1) == [page(4, "c")]
+        await scheduler.join()
+
+
+@in_loop
+async def test_a_request_that_takes_too_long_is_handed_out_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with Scheduler(":memory:", ttl=0.05) as scheduler:
+        await scheduler.add(page(1))
+        slow, quick = await scheduler.get(), await scheduler.get()
+        assert (quick.uri.url, quick.delivery) == (page(1), 2)
+        scheduler.task_done(slow)  # changes nothing
+        await scheduler.call(lambda frontier: frontier.renew(quick, 60.0))
+        assert "has ended" in caplog.text and await scheduler.idle() is False
+        scheduler.task_done(quick)
+        await scheduler.join()
+
+
+@in_loop
+async def test_join_waits_for_what_was_added_meanwhile() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        await scheduler.join()  # nothing was ever added
+        await scheduler.add(page(1))
+        joins = [asyncio.create_task(scheduler.join()) for _ in range(2)]
+        request = await scheduler.get()
+        await scheduler.add(page(2))
+        scheduler.task_done(request)
+        request = await scheduler.get()
+        assert not any(join.done() for join in joins)
+        scheduler.task_done(request)
+        await asyncio.gather(*joins)
+        await scheduler.add(page(3))  # idle, and running again
+        assert not await scheduler.idle() and await drain(scheduler, 1) == [page(3)]
+
+
+@in_loop
+async def test_join_does_not_wait_for_retired_queues() -> None:
+    async with Scheduler(":memory:", make_settings(queue_total_budget=1), grace=0) as scheduler:
+        await scheduler.add_many(page(number) for number in range(5))
+        await drain(scheduler, 2)
+        await scheduler.join()
+        waiter = await waiting(scheduler)
+        await scheduler.call(lambda frontier: frontier.adjust(queue_total_budget=100))
+        assert (await waiter).uri.url == page(2)
+
+
+@in_loop
+async def test_a_full_queue_makes_who_adds_wait() -> None:
+    async with Scheduler(":memory:", maxsize=2) as scheduler:
+        await scheduler.add_many([page(1), page(2)])
+        adding = [asyncio.create_task(scheduler.add(page(number))) for number in (3, 4)]
+        assert (await scheduler.add_many([page(5)])).full == 1  # told, never waits
+        assert await scheduler.qsize() == 2
+        request = await scheduler.get()  # what is out makes room: one worker that adds what it finds is not stuck
+        assert await adding[0] is ADDED
+        assert not adding[1].done()
+        adding[1].cancel()
+        scheduler.task_done(request)
+        assert await drain(scheduler, 2) == [page(2), page(3)]
+        await scheduler.join()  # whoever gave up was not added
+
+
+@in_loop
+async def test_a_full_queue_may_drop_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with Scheduler(":memory:", maxsize=1, when_full="drop") as scheduler:
+        await scheduler.add(page(1))
+        before = await scheduler.stats()
+        with caplog.at_level(logging.WARNING, "budgetfrontier.aio"):
+            assert await scheduler.add(page(2)) is FULL
+        assert caplog.messages == [f"queue full, dropping request: {page(2)}"]
+        assert await scheduler.stats() == before
+        assert await drain(scheduler, 1) == [page(1)]
+        assert await scheduler.add(page(2)) is ADDED  # it left no trace
+        assert await drain(scheduler, 1) == [page(2)]
+        await scheduler.join()
+
+
+@in_loop
+async def test_one_full_host_holds_up_no_other() -> None:
+    async with Scheduler(":memory:", make_settings(max_queue_size=1)) as scheduler:
+        await scheduler.add(page(1))
+        adding = asyncio.create_task(scheduler.add(page(2)))
+        assert await scheduler.add(page(1, "b")) is ADDED
+        requests = [await scheduler.get(), await scheduler.get()]
+        assert sorted(request.queue for request in requests) == ["a.test", "b.test"] and not adding.done()
+        for request in requests:
+            scheduler.task_done(request)
+        assert await adding is ADDED
+
+
+@in_loop
+async def test_what_is_queued_can_be_made_more_urgent() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        await scheduler.add_many([page(1), page(2)])
+        assert await scheduler.add(CrawlUri(page(2), priority=9)) is DUPLICATE
+
+        def make_urgent(frontier: Frontier) -> None:
+            frontier.delete(queue="a.test", pattern=f"^{re.escape(page(2))}$")
+            frontier.schedule(CrawlUri(page(2), priority=9, force=True))
+
+        await scheduler.call(make_urgent)
+        assert await drain(scheduler, 2) == [page(2), page(1)]
+
+
+def test_wrong_arguments() -> None:
+    wrong: list[Callable[[], Scheduler]] = [
+        lambda: Scheduler(":memory:", maxsize=-1),
+        lambda: Scheduler(":memory:", when_full="block"),  # type: ignore[arg-type]
+        lambda: Scheduler(":memory:", ttl=-1),
+    ]
+    for make in wrong:
+        with pytest.raises(ValueError):
+            make()
+    with pytest.raises(TypeError):
+        Scheduler(None)  # type: ignore[arg-type]

@@ -1,0 +1,336 @@
+"""The lease API in kumo's words: what its own tests promise, and what is better here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CorruptFrontier, CrawlUri, Lease, LeaseExpired, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.leasing import LeaseQueue, Reason
+from budgetfrontier.testing import crash
+from tests.support import START, make_settings
+
+A, B, C = (f"https://a.test/{letter}" for letter in "abc")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture
+def queue(clock: ManualClock) -> Iterator[LeaseQueue]:
+    with LeaseQueue.open(":memory:", clock=clock) as queue:
+        yield queue
+
+
+def leased(queue: LeaseQueue, ttl: float | None = None) -> Lease:
+    lease = queue.lease_request(ttl)
+    assert lease is not None
+    return lease
+
+
+def popped(queue: LeaseQueue) -> list[str]:
+    urls = []
+    while (uri := queue.pop()) is not None:
+        urls.append(uri.url)
+    return urls
+
+
+# -- the queue
+
+
+def test_push_tells_new_from_known(queue: LeaseQueue) -> None:
+    assert queue.push(A) and not queue.push(A) and not queue.push("no url")
+    assert queue.push(B) and len(queue) == 2 and not queue.is_empty()
+
+
+def test_an_empty_queue_gives_nothing(queue: LeaseQueue) -> None:
+    assert queue.pop() is None and queue.lease_request() is None
+    assert queue.is_empty() and len(queue) == 0
+
+
+def test_higher_priority_first_and_the_older_of_equals(queue: LeaseQueue) -> None:
+    for number, priority in enumerate((-10, 0, 100, 0)):
+        queue.push(CrawlUri(f"https://a.test/{number}", priority=priority))
+    assert popped(queue) == [f"https://a.test/{number}" for number in (2, 1, 3, 0)]
+
+
+def test_push_force_passes_deduplication_and_leaves_no_trace(queue: LeaseQueue) -> None:
+    assert queue.push_force(A) and queue.push_force(CrawlUri(A, priority=1)) and queue.push(A)
+    assert not queue.push(A) and popped(queue) == [A, A, A]
+
+
+def test_the_forms_of_a_url_are_one(queue: LeaseQueue) -> None:
+    assert queue.push("https://A.test/?b=2&a=1&utm_source=x#top")
+    assert not queue.push("https://a.test/?a=1&b=2")
+
+
+def test_what_a_uri_carries_is_kept(tmp_path: Path) -> None:
+    whole = CrawlUri(A, method="POST", body=b"x=1", headers={"X-A": "1"}, priority=7, meta={"depth": 3}, hops="LLL")
+    with LeaseQueue.open(tmp_path) as queue:
+        queue.push(whole)
+        queue.release_lease(leased(queue))
+    with LeaseQueue.open(tmp_path) as queue:
+        uri = queue.pop()
+    assert uri is not None and (uri.method, uri.body, uri.headers, uri.priority, uri.meta, uri.hops) == (
+        whole.method,
+        whole.body,
+        whole.headers,
+        whole.priority,
+        whole.meta,
+        whole.hops,
+    )
+
+
+# -- leases
+
+
+def test_a_lease_is_out_until_it_is_acknowledged(queue: LeaseQueue) -> None:
+    queue.push(A)
+    lease = leased(queue)
+    assert (lease.uri.url, lease.delivery, lease.attempt, lease.expires) == (A, 1, 1, START + 300)
+    assert len(queue) == 0 and queue.lease_request() is None and queue.state().leased == 1
+    assert queue.ack_lease(lease) and not queue.ack_lease(lease)
+    assert queue.state().leased == 0 and not queue.push(A)
+
+
+def test_leases_go_by_their_ids(queue: LeaseQueue) -> None:
+    for url in (A, B, C):
+        queue.push(url)
+    first, second, third = (leased(queue).id for _ in range(3))
+    assert queue.ack_lease(first) and queue.renew_lease(second, 9) and queue.dead_letter(second)
+    assert queue.release_lease(third) and popped(queue) == [C]
+
+
+@pytest.mark.parametrize("lease", [0, 12345, 1 << 60])
+def test_unknown_leases_change_nothing(queue: LeaseQueue, lease: int) -> None:
+    queue.push(A)
+    assert not queue.ack_lease(lease) and not queue.release_lease(lease) and not queue.renew_lease(lease)
+    assert not queue.retry_lease(lease) and not queue.dead_letter(lease, "why")
+    assert queue.state().dead_letters == 0 and len(queue) == 1
+
+
+def test_an_expired_lease_comes_again_and_is_counted(queue: LeaseQueue, clock: ManualClock) -> None:
+    queue.push(A)
+    leased(queue, 10)
+    clock.advance(9.9)
+    assert len(queue) == 0
+    clock.advance(0.1)
+    assert len(queue) == 1
+    assert leased(queue).delivery == 2
+
+
+def test_a_ttl_of_zero_expires_at_once(queue: LeaseQueue) -> None:
+    queue.push(A)
+    leased(queue, 0)
+    assert len(queue) == 1
+
+
+def test_renewing_keeps_a_lease(queue: LeaseQueue, clock: ManualClock) -> None:
+    queue.push(A)
+    lease = leased(queue, 10)
+    for _ in range(5):
+        clock.advance(9)
+        assert queue.renew_lease(lease, 10)
+    assert queue.lease_request() is None and queue.ack_lease(lease)
+    assert not queue.renew_lease(lease)
+
+
+def test_the_old_holder_does_nothing_to_the_new_one(queue: LeaseQueue, clock: ManualClock) -> None:
+    queue.push(A)
+    old = leased(queue, 10)
+    clock.advance(10)
+    new = leased(queue, 10)
+    for answer in (queue.ack_lease, queue.release_lease, queue.retry_lease, queue.dead_letter, queue.renew_lease):
+        assert not answer(old)
+    assert queue.state().leased == 1 and queue.ack_lease(new)
+    assert queue.frontier.summary().expenditure == 1
+
+
+def test_released_is_as_before(queue: LeaseQueue) -> None:
+    queue.push(CrawlUri(A, priority=5, meta={"depth": 2}))
+    queue.push(B)
+    assert queue.retry_lease(leased(queue), delay=0)
+    assert queue.release_lease(leased(queue))
+    lease = leased(queue)
+    assert (lease.uri.url, lease.uri.priority, lease.uri.meta, lease.attempt) == (A, 5, {"depth": 2}, 2)
+
+
+def test_a_retry_waits_for_its_time(tmp_path: Path, clock: ManualClock) -> None:
+    with LeaseQueue.open(tmp_path, make_settings(retry={"scope": "uri"}), clock=clock) as queue:
+        queue.push(A)
+        queue.push(B)
+        assert queue.retry_lease(leased(queue), delay=60)
+        assert (queue.state().queued, queue.state().delayed, len(queue)) == (1, 1, 2)
+        assert popped(queue) == [B] and not queue.is_empty()
+    with LeaseQueue.open(tmp_path, clock=clock) as queue:
+        assert queue.pop() is None
+        clock.advance(60)
+        assert leased(queue).attempt == 2
+
+
+def test_retries_end_among_the_dead_letters() -> None:
+    with LeaseQueue.open(":memory:", make_settings(retry={"max_retries": 2})) as queue:
+        queue.push(A)
+        for attempt in (1, 2, 3):
+            lease = leased(queue)
+            assert lease.attempt == attempt and queue.retry_lease(lease, delay=0)
+        assert [(letter.uri.url, letter.reason) for letter in queue.dead_letters()] == [(A, "retry_exhausted")]
+
+
+# -- dead letters
+
+
+def test_dead_letters_are_kept_and_replayed(tmp_path: Path, clock: ManualClock) -> None:
+    with LeaseQueue.open(tmp_path, clock=clock) as queue:
+        for url, reason in ((A, Reason.FAILED), (B, Reason.INTERRUPTED), (C, "parser broke")):
+            queue.push(url)
+            assert queue.dead_letter(leased(queue), reason)
+    with LeaseQueue.open(tmp_path, clock=clock) as queue:
+        assert queue.is_empty() and queue.lease_request() is None and not queue.push(A)
+        letters = queue.dead_letters()
+        assert [(letter.uri.url, letter.reason) for letter in letters] == [
+            (A, "failed"),
+            (B, "interrupted"),
+            (C, "parser broke"),
+        ]
+        assert letters[0].time == START and len(queue.dead_letters(limit=1)) == 1
+        assert queue.replay(letters[1]) == 1 and popped(queue) == [B]
+        assert queue.replay() == 2 and queue.state().dead_letters == 0 and popped(queue) == [A, C]
+
+
+def test_what_is_lost_again_and_again_is_given_up(clock: ManualClock) -> None:
+    with LeaseQueue.open(":memory:", make_settings(max_deliveries=3), clock=clock) as queue:
+        queue.push(A)
+        assert [leased(queue, 0).delivery for _ in range(3)] == [1, 2, 3]
+        assert queue.lease_request() is None
+        assert [(letter.reason, letter.deliveries) for letter in queue.dead_letters()] == [("max deliveries", 3)]
+
+
+# -- files
+
+
+def test_queue_and_what_was_seen_survive_and_a_new_folder_is_fresh(tmp_path: Path) -> None:
+    with LeaseQueue.open(tmp_path / "one") as queue:
+        queue.push(A)
+        queue.push(B)
+        assert queue.pop() is not None
+    with LeaseQueue.open(tmp_path / "one") as queue:
+        assert not queue.push(A) and popped(queue) == [B]
+    with LeaseQueue.open(tmp_path / "two") as queue:
+        assert queue.push(A)
+
+
+def test_flush_is_what_a_crash_leaves(tmp_path: Path) -> None:
+    queue = LeaseQueue.open(tmp_path, make_settings())
+    queue.push(A)
+    queue.flush()
+    queue.push(B)
+    crash(queue.frontier)
+    with LeaseQueue.open(tmp_path) as queue:
+        assert queue.push(B) and popped(queue) == [A, B]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_every_so_many_operations_are_flushed(tmp_path: Path) -> None:
+    queue = LeaseQueue.open(tmp_path, make_settings(commit_operations=2))
+    for url in (A, B, C):
+        queue.push(url)
+    crash(queue.frontier)
+    with LeaseQueue.open(tmp_path) as queue:
+        assert queue.state().flush_every == 2 and popped(queue)[:2] == [A, B]
+
+
+def test_leases_of_a_dead_owner_come_again_first_and_in_order(tmp_path: Path) -> None:
+    queue = LeaseQueue.open(tmp_path)
+    for url in (A, B, C):
+        queue.push(url)
+    old = [leased(queue) for _ in range(2)]
+    queue.flush()
+    crash(queue.frontier)
+    with LeaseQueue.open(tmp_path) as queue:
+        again = [leased(queue) for _ in range(3)]
+        assert [(lease.uri.url, lease.delivery) for lease in again] == [(A, 2), (B, 2), (C, 1)]
+        assert not {lease.id for lease in again} & {lease.id for lease in old} and not queue.ack_lease(old[0])
+
+
+def test_leases_may_outlive_their_owner(tmp_path: Path) -> None:
+    queue = LeaseQueue.open(tmp_path, keep_leases=True)
+    queue.push(A)
+    lease = leased(queue).id
+    queue.close()
+    with LeaseQueue.open(tmp_path, keep_leases=True) as queue:
+        assert queue.lease_request() is None and queue.ack_lease(lease)
+
+
+def test_a_clean_close_gives_leases_back_uncounted(tmp_path: Path) -> None:
+    with LeaseQueue.open(tmp_path) as queue:
+        queue.push(A)
+        leased(queue)
+    queue.close()
+    with LeaseQueue.open(tmp_path) as queue:
+        assert leased(queue).delivery == 1
+
+
+def test_damage_is_named_and_nothing_loaded(tmp_path: Path) -> None:
+    with LeaseQueue.open(tmp_path) as queue:
+        queue.push(A)
+    (tmp_path / "data.mdb").write_bytes(b"{")
+    with pytest.raises(CorruptFrontier):
+        LeaseQueue.open(tmp_path)
+
+
+def test_state_counts(tmp_path: Path, clock: ManualClock) -> None:
+    with LeaseQueue.open(tmp_path, clock=clock) as queue:
+        for url in (A, B, C):
+            queue.push(url)
+        queue.dead_letter(leased(queue))
+        leased(queue)
+        queue.push(CrawlUri("https://a.test/later", not_before=START + 9))
+        state = queue.state()
+        assert (state.dir, state.queued, state.leased, state.delayed) == (tmp_path, 1, 1, 1)
+        assert (state.dead_letters, state.seen) == (1, 4)
+        assert "1 URI queues" in repr(queue)
+
+
+# -- settings
+
+
+def test_without_settings_nobody_waits_but_eight_are_out_at_most(queue: LeaseQueue) -> None:
+    for number in range(10):
+        queue.push(f"https://a.test/{number}")
+    leases = [queue.lease_request() for _ in range(9)]
+    assert leases[8] is None and all(leases[:8])
+
+
+def test_a_delay_counts_from_the_end_and_only_for_its_host(clock: ManualClock) -> None:
+    settings = Settings.from_dict({"frontier": {"politeness": {"min_delay": 5, "per_queue_concurrency": 8}}})
+    with LeaseQueue.open(":memory:", settings, clock=clock) as queue:
+        for url in (CrawlUri(A, priority=9), CrawlUri(B, priority=8), "https://b.test/"):
+            queue.push(url)
+        first, _ = leased(queue), clock.advance(100)
+        queue.push_force("https://b.test/2")
+        queue.ack_lease(first)
+        assert [leased(queue).queue for _ in range(2)] == ["b.test", "b.test"]  # nobody waits for the other host
+        assert queue.lease_request() is None and not queue.is_empty()
+        clock.advance(5)
+        assert leased(queue).uri.url == B
+
+
+def test_stored_settings_stay_in_force(tmp_path: Path) -> None:
+    LeaseQueue.open(tmp_path, make_settings(concurrency=2)).close()
+    with LeaseQueue.open(tmp_path) as queue:
+        assert queue.frontier.settings.frontier.politeness.per_queue_concurrency == 2
+
+
+def test_the_frontier_itself_is_at_hand(queue: LeaseQueue) -> None:
+    queue.push(A)
+    lease = leased(queue)
+    assert queue.ack_lease(lease, fetch_seconds=0.1, discovered=[B])
+    assert queue.frontier.report().totals.queued == 1
+    with pytest.raises(LeaseExpired):
+        queue.frontier.finish(lease)
