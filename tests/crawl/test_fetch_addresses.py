@@ -25,11 +25,11 @@ PUBLIC = "93.184.215.14"
 def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | None = None) -> list[str]:
     """Let DNS give these answers, one after the other, the last for ever; returns the list of names asked for.
 
-    Call it within the loop. `port` replaces that of the URL, so that it leads to a test server.
+    `port` replaces that of the URL, so that it leads to a test server.
     """
     asked: list[str] = []
 
-    async def getaddrinfo(host: str, number: int, **_: Any) -> list[Any]:
+    def getaddrinfo(host: str, number: int, **_: Any) -> list[Any]:
         found = answers[min(len(asked), len(answers) - 1)]
         asked.append(host)
         if not found:
@@ -45,7 +45,7 @@ def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | No
             for address in found
         ]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return asked
 
 

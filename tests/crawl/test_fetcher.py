@@ -158,7 +158,7 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback(handler) as server:
 
         async def run() -> Answer:
-            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+            monkeypatch.setattr(socket, "getaddrinfo", unknown)
             async with Fetcher(FetchSettings(resolve={"*.other.test": server.address})) as session:
                 return await session.get(CrawlUri("http://nowhere.test/"))
 

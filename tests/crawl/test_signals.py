@@ -86,6 +86,25 @@ def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) ->
         assert frontier.summary().succeeded == done + 10
 
 
+def test_a_lookup_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
+    (tmp_path / "crawl.yaml").write_text("seeds: [http://a.example/]\n")
+    hanging = "import socket, time; socket.getaddrinfo = lambda *_, **__: print(flush=True) or time.sleep(600); "
+    command = [*COMMAND[:2], hanging + COMMAND[2], "crawl", str(tmp_path / "crawl.yaml"), "--job"]
+    command.append(str(tmp_path / "job"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            while "once more" not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 1 and "stopped at once" in said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_stop_it_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
     with Endless() as site, started(site, tmp_path, "http://a.test/0") as process:

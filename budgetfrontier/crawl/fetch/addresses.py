@@ -12,6 +12,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from budgetfrontier import uris
+from budgetfrontier.crawl.fetch.lookups import Lookups
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import glob
 
@@ -45,7 +46,7 @@ class Resolver(AbstractResolver):
     def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Place] | None = None) -> None:
         self._rules = [(glob(pattern.lower()), *_split_address(address)) for pattern, address in addresses.items()]
         self._allowed = allowed
-        self._dns = aiohttp.DefaultResolver()
+        self._dns = aiohttp.ThreadedResolver(Lookups())  # type: ignore[arg-type] # it asks no more of a loop
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

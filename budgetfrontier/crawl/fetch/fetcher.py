@@ -6,7 +6,6 @@ import asyncio
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
@@ -38,7 +37,6 @@ Accept = Callable[[Answer], str | None]
 WINDOW = 20.0
 """The seconds over which `min_speed` is measured."""
 
-_DNS_THREADS = 64  # lookups block a thread each, and the hosts that do not answer for long
 _DNS_CACHE = 10_000  # hosts
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
 _RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
@@ -68,8 +66,7 @@ class Fetcher:
 
     async def __aenter__(self) -> Self:
         settings = self._settings
-        self._loop = loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(min(_DNS_THREADS, settings.concurrency + 4), "lookup"))
+        self._loop = asyncio.get_running_loop()
         # Behind a proxy, it is the proxy that looks up names; only its own is asked for here.
         resolver = Resolver({}) if self._proxy else Resolver(settings.resolve, allowed=self._allowed)
         self._session = aiohttp.ClientSession(
