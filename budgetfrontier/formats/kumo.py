@@ -89,7 +89,7 @@ def _request(place: str, value: Any) -> Item:
 
 def _elements(path: Path) -> Iterator[tuple[str, Any]]:
     """The elements of the JSON array in a file, with their places; a Bad one ends it. Memory: the largest one."""
-    if not path.exists():
+    if not path.is_file():
         return
     decode = json.JSONDecoder().raw_decode
     number, wanted = 0, _CHUNK

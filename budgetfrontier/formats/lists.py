@@ -15,6 +15,8 @@ from budgetfrontier.crawl.seeds import uncommented
 from budgetfrontier.formats.records import LARGEST, TORN, Bad, Item, Note, Record, lines
 from budgetfrontier.model import CrawlUri, Directive
 
+_DEFAULTS = msgspec.structs.astuple(CrawlUri(""))
+
 
 def read(file: IO[bytes], name: str) -> Iterator[Item]:
     """The URIs of a list."""
@@ -53,10 +55,14 @@ def from_json(line: bytes) -> CrawlUri:
 
 
 def fields(uri: CrawlUri) -> dict[str, Any]:
-    """The fields of a URI that are not at their defaults."""
-    empty = CrawlUri("")
-    values = ((name, getattr(uri, name)) for name in CrawlUri.__struct_fields__)
-    return {name: value for name, value in values if value != getattr(empty, name)}
+    """The fields of a URI that are not at their defaults, and its URL."""
+    values = zip(CrawlUri.__struct_fields__, msgspec.structs.astuple(uri), _DEFAULTS, strict=True)
+    return {name: value for name, value, default in values if value != default or name == "url"}
+
+
+def is_bare(uri: CrawlUri) -> bool:
+    """Whether there is nothing to a URI but its URL."""
+    return msgspec.structs.astuple(uri)[1:] == _DEFAULTS[1:]
 
 
 def to_url(uri: CrawlUri) -> str:

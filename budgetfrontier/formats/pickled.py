@@ -44,6 +44,10 @@ _FROM_MARK: dict[str, Callable[[list[Any]], Any]] = {
 }
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _NOTHING = frozenset(("PROTO", "FRAME", "READONLY_BUFFER"))
+_VALUES = (
+    frozenset(opcode.name for opcode in pickletools.opcodes if opcode.arg) - _PUT - _GET - _OPAQUE - _NOTHING - {"INST"}
+)
+"""Operations that are a number, bytes or text."""
 
 
 class Window:
@@ -71,7 +75,7 @@ class Window:
 def load(file: IO[bytes]) -> object:
     """The value of the pickle that a file goes on with; the file is then right behind it. Raises Unreadable.
 
-    About 1 us for each operation: some 50 us for a request.
+    Some 0.1 ms for a request.
     """
     try:
         return _run(Window(file, LARGEST))
@@ -84,7 +88,9 @@ def _run(file: Any) -> object:
     memo: dict[object, Any] = {}
     for opcode, argument, _ in pickletools.genops(file):
         name = opcode.name
-        if name == "MEMOIZE":
+        if name in _VALUES:
+            stack.append(argument)
+        elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in _PUT:
             memo[argument] = stack[-1]
@@ -130,8 +136,6 @@ def _run(file: Any) -> object:
             stack[-1] = Opaque(getattr(stack[-1], "name", "an object"))
         elif name == "STOP":
             return stack.pop()
-        elif opcode.arg is not None and name not in _NOTHING:
-            stack.append(argument)
         elif name not in _NOTHING:
             raise ValueError(f"unknown operation {name}")
     raise ValueError("it breaks off")

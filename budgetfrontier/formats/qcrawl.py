@@ -45,6 +45,8 @@ def read(folder: Path) -> Iterator[Item]:
     counters: dict[int, array[int]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
+            if not entry.is_file():
+                continue
             if name := _NAME.fullmatch(entry.name):
                 counters.setdefault(int(name[1]), array("q")).append(int(name[2]))
             elif entry.name.endswith(".req"):

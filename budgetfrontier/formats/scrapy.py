@@ -56,18 +56,19 @@ def read(folder: Path) -> Iterator[Item]:
         yield from _read_queue(path)
 
 
-def _queues(folder: Path) -> Iterator[Path]:
-    """The queues below a folder: files, and folders of chunks. Sorted, so that each run gives the same order."""
+def _queues(folder: Path, depth: int = 2) -> Iterator[Path]:
+    """The queues of a folder and those of its slots: files, and folders of chunks. Sorted: the same order always."""
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):
         if path.is_file():
             if path.name != "active.json" and not path.name.endswith(("-journal", "-wal", "-shm")):
                 yield path
-        elif (path / "info.json").is_file() or any(_CHUNK.fullmatch(inner.name) for inner in path.iterdir()):
-            yield path
-        else:
-            yield from _queues(path)
+        elif path.is_dir():
+            if (path / "info.json").is_file() or any(_CHUNK.fullmatch(inner.name) for inner in path.iterdir()):
+                yield path
+            elif depth > 1:
+                yield from _queues(path, depth - 1)
 
 
 def _read_queue(path: Path) -> Iterator[Item]:
@@ -129,6 +130,9 @@ def _read_fifo(folder: Path) -> Iterator[Item]:
 def _read_sqlite(path: Path) -> Iterator[Item]:
     database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     try:
+        database.execute("PRAGMA trusted_schema = OFF")
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queue'").fetchone():
+            raise sqlite3.DatabaseError("it has no table `queue`")  # a view might have no end
         rows = database.execute(
             "SELECT id, CASE WHEN length(item) <= ? THEN CAST(item AS BLOB) END FROM queue ORDER BY id", (LARGEST,)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import pickle
 import sqlite3
 import struct
@@ -178,6 +179,19 @@ def test_a_damaged_database_ends_only_its_queue(queue: Path) -> None:
     items = read(queue.parent)
     assert [told.reason for told in bad(items)] == ["queue"]
     assert len(uris(items)) == 2
+
+
+def test_what_is_no_queue_is_passed_over(queue: Path) -> None:
+    (queue / "loop").symlink_to(queue, target_is_directory=True)
+    (queue / "slot" / "deep").mkdir(parents=True)
+    os.mkfifo(queue / "5")
+    with sqlite3.connect(queue / "6") as database:
+        database.execute(
+            "CREATE VIEW queue AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id FROM n) SELECT id FROM n"
+        )
+    database.close()
+    items = read(queue.parent)
+    assert uris(items) == [] and {told.why for told in bad(items)} == {"it has no table `queue`"}
 
 
 def test_fingerprints_are_counted(tmp_path: Path) -> None:
