@@ -23,6 +23,7 @@ import msgspec
 from budgetfrontier import uris
 from budgetfrontier.crawl.ending import Stop, ending
 from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
+from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
@@ -76,7 +77,7 @@ class Job:
         self._robots: Robots | None = None
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
-        self._slots = list(range(settings.fetch.concurrency, 0, -1))
+        self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
         self._stop = Stop.NONE
         self._failures = 0
         self._looked = self._reported = self._counted = time.monotonic()
@@ -185,6 +186,11 @@ class Job:
         frontier.commit()  # who looks from outside sees the crawl from its first moment
         for warning in advice(self._settings):
             self._progress.warn(warning)
+        if len(self._slots) < (wanted := self._settings.fetch.concurrency):
+            self._progress.warn(
+                f"this process may open too few files (ulimit -n) for a fetch.concurrency of {wanted:,}: "
+                f"it fetches {counted(len(self._slots), 'page')} at a time"
+            )
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True

@@ -16,7 +16,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.crawl.fetch import fetcher
+from budgetfrontier.crawl.fetch import descriptors
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
@@ -263,7 +263,7 @@ def test_certificates_are_checked(verify: bool) -> None:
 
 
 def test_idle_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "_IDLE", 2)
+    monkeypatch.setattr(descriptors, "_IDLE", 2)
     connections: list[asyncio.BaseTransport] = []
 
     async def note(request: web.BaseRequest) -> web.StreamResponse:

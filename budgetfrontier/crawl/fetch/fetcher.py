@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -28,6 +27,7 @@ from budgetfrontier.crawl.fetch.answer import (
     Answer,
 )
 from budgetfrontier.crawl.fetch.connections import Connector, HeaderTooLarge, NoCookies, Response
+from budgetfrontier.crawl.fetch.descriptors import most_idle
 from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
@@ -38,7 +38,6 @@ WINDOW = 20.0
 """The seconds over which `min_speed` is measured."""
 
 _DNS_CACHE = 10_000  # hosts
-_IDLE = 1000  # connections kept open for the next fetch, 15 s each
 _RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
 _NOTHING: Mapping[str, str] = {}
 
@@ -72,7 +71,7 @@ class Fetcher:
         self._session = aiohttp.ClientSession(
             connector=Connector(
                 max_header=settings.max_header,
-                max_idle=_most_idle(settings.concurrency),
+                max_idle=most_idle(settings.concurrency),
                 limit=settings.concurrency,
                 resolver=resolver,
                 use_dns_cache=settings.dns_ttl > 0,
@@ -251,12 +250,6 @@ class Fetcher:
         if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.__cause__, PrivateAddressError):
             error = error.__cause__
         answer.reason = self._requests.scrub(_words(error))
-
-
-def _most_idle(concurrency: int) -> int:
-    """Return how many idle connections to keep: half of the files that may be open are for something else."""
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _IDLE if files == resource.RLIM_INFINITY else max(min(_IDLE, files // 2 - concurrency), 1)
 
 
 def _status(error: Exception) -> int:
