@@ -97,13 +97,16 @@ class _Wide(argparse.RawDescriptionHelpFormatter):
 
 
 def api() -> str:
-    """Every public name of `budgetfrontier`."""
+    """Every public name of `budgetfrontier`, and its faces."""
     import budgetfrontier
+    from budgetfrontier.aio import Scheduler
+    from budgetfrontier.leasing import LeaseQueue
 
     names = [name for name in budgetfrontier.__all__ if not name.startswith("_")]
     objects = {name: getattr(budgetfrontier, name) for name in names}
     classes = {n: o for n, o in objects.items() if not (isinstance(o, type) and issubclass(o, Exception))}
-    return "\n\n".join(_entry(name, thing) for name, thing in classes.items())
+    faces = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
+    return "\n\n".join(_entry(name, thing) for name, thing in {**classes, **faces}.items())
 
 
 def errors() -> str:
