@@ -37,12 +37,12 @@ def item(place: str, line: bytes) -> Item:
         return Record(place, from_json(line) if line.startswith(b"{") else CrawlUri(uncommented(line.decode())))
     except UnicodeDecodeError as error:
         return Bad(place, "encoding", f"not UTF-8 ({error.reason})")
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         return Bad(place, "json", str(error))
 
 
 def from_json(line: bytes) -> CrawlUri:
-    """A CrawlUri from a JSON object of its fields; ValueError or msgspec's error for anything else."""
+    """A CrawlUri from a JSON object of its fields. Raises what `item` catches for anything else."""
     given = msgspec.json.decode(line)
     if unknown := given.keys() - set(CrawlUri.__struct_fields__):
         raise ValueError(f"unknown field {min(unknown)!a}; known: {', '.join(CrawlUri.__struct_fields__)}")

@@ -73,7 +73,7 @@ def _request(path: Path) -> Item:
             meta=meta,
             priority=whole(request.get("priority")),
         )
-    except (OSError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         return Bad(str(path), "request", str(error) or type(error).__name__)
     left = [name for name, usual in _LOST.items() if (request.get(name) or usual) != usual]
     return Record(str(path), uri, left=(*left, *(() if whole_meta else ("a part of meta",))))

@@ -410,6 +410,19 @@ def test_lists_may_be_compressed(tmp_path: Path) -> None:
     assert "breaks off" in notes(read(source))[0]
 
 
+def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
+    source = tmp_path / "urls"
+    lines = [
+        '{"url": "http://a.test/", "meta": ' + "[" * 100_000,
+        '{"url": "http://a.test/", "directive": {}}',
+        '{"url": [1]}',
+    ]
+    source.write_text("\n".join(lines))
+    assert [told.reason for told in bad(read(source))] == ["json"] * 3
+    (tmp_path / "0000000000_0000000001.req").write_bytes(b"\x81\xa3url" + b"\x91" * 100_000 + b"\x00")
+    assert [told.reason for told in bad(read(tmp_path, "qcrawl"))] == ["request"]
+
+
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "LARGEST", 1000)
     found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc")))
