@@ -15,11 +15,12 @@ from budgetfrontier.crawl.fetch.answer import PRIVATE_ADDRESS
 from tests.crawl import hostile
 from tests.crawl.hostile import HostileWeb, moved, page, says
 
+# Its own peak: what getrusage tells counts what this process had when it forked, too.
 MEASURED = """
-import resource, sys
+import re, sys
 from budgetfrontier.cli import main
 code = main()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 sys.exit(code)
 """
 BUDGET = 12
@@ -115,7 +116,7 @@ def test_the_crawl_goes_on(crawled: tuple[HostileWeb, Path, str, int]) -> None:
 
 
 def test_memory_stays_bounded(crawled: tuple[HostileWeb, Path, str, int]) -> None:
-    assert crawled[3] < 300 * 1024
+    assert crawled[3] < 200 * 1024
 
 
 @pytest.mark.parametrize("host", sorted(set(HOSTS) - {"good.test", "ping.test", "pong.test", "robots.test"}))
