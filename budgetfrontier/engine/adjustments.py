@@ -255,7 +255,7 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         str(args["queue"])
         if op == "snooze" and not isfinite(float(args["until"])):
             raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
-    elif op == "schedule":
+    elif op in ("schedule", "mark_seen"):
         list(map(uri_from, args["uris"]))
     elif op in ("replay", "drop") and args.get("ids") is not None:
         set(args["ids"])

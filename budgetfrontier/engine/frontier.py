@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -116,16 +116,27 @@ class Frontier:
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
         iterable is committed as it goes.
         """
+        return self._take_in(uris, lambda part, tally: self._intake.take(part, tally, self._session.now()))
+
+    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
+        """Mark URIs as seen, as those that were fetched elsewhere; nothing is queued, and what is pending stays so.
+
+        With `charge`, the cost of each that was not seen before is added to the expenditure of its queue, so that
+        total budgets count it; activity balances do not. The tally counts as `added` what was not seen before.
+        """
+        return self._take_in(uris, lambda part, tally: self._intake.note(part, tally, charge=charge))
+
+    def _take_in(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
         self._session.enter()
         if isinstance(uris, str):
-            raise TypeError("schedule_many takes an iterable of URIs; one URI goes to schedule")
+            raise TypeError("this takes an iterable of URIs; one alone goes into a list, or to schedule")
         tally = Tally()
         remaining = iter(uris)
         while batch := self._session.given(islice(remaining, BATCH)):
             for part in _parts(batch):
                 self._session.enter()
                 try:
-                    self._intake.take(part, tally, self._session.now())
+                    take(part, tally)
                     self._session.settle()
                     self._kernel.queues.trim()
                 except BaseException as e:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from budgetfrontier.engine.candidates import Candidates, Plain, Special, found_at, renamed
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
@@ -41,6 +43,29 @@ class Intake:
             self._take(batch, tally, now, via)
         self._kernel.counters.duplicates += tally.duplicate - duplicates
 
+    def note(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
+        """Mark a batch as seen, and queue nothing of it; with `charge`, queues pay for what was not seen before."""
+        batch = [_unforced(given) for given in batch]
+        candidates, _, invalid = found = self._candidates.read(batch, tally, None, self._dedup.recent)
+        self._dedup.drop_seen(found)
+        tally.added += len(candidates)
+        tally.duplicate += len(batch) - len(invalid) - len(candidates)
+        self._dedup.remember(batch, invalid)
+        kernel = self._kernel
+        kernel.env.wrote(0, len(candidates))
+        if not charge:
+            return
+        constant = self._constant_cost()
+        for candidate in candidates.values():
+            name, cost = (
+                (candidate.queue, candidate.cost) if type(candidate) is Special else (candidate[0].queue, constant)  # type: ignore[union-attr]
+            )
+            queue = kernel.queues.find_or_create(name)
+            queue.expenditure += cost  # of the whole crawl; the turn that the queue may have now is not shortened
+            queue.charges += 1
+            kernel.counters.expenditure += cost
+            kernel.queues.dirty.add(queue.id)
+
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI: what became of it."""
         tally = Tally()
@@ -65,6 +90,11 @@ class Intake:
         if candidates:
             self._kernel.counters.scheduled += len(candidates)
             self._place(candidates.values(), via, now)
+
+    def _constant_cost(self) -> int:
+        """What a URI costs that was not asked for its own cost."""
+        force = self._kernel.force
+        return min(int(getattr(force.cost_policy(force.base), "constant", None) or 0), keys.MAX_COST)
 
     def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
@@ -101,7 +131,7 @@ class Intake:
                 groups[name] = queue.id, queue, [candidate]
             else:
                 group[2].append(candidate)
-        cost = min(int(getattr(kernel.force.cost_policy(base), "constant", None) or 0), keys.MAX_COST)
+        cost = self._constant_cost()
         pack_start, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
         flip = keys.MAX_ORDINAL if base.lifo else 0
         hops = "" if via is None else found_at(via)
@@ -166,6 +196,11 @@ class Intake:
                 dirty.add(queue_id)
             else:
                 kernel.arrived(queue, count, settings, now)
+
+
+def _unforced(given: str | CrawlUri) -> str | CrawlUri:
+    """The same URI, but with a form to be known by."""
+    return replace(given, force=False) if isinstance(given, CrawlUri) and given.force else given
 
 
 def _size(record: tuple[bytes, bytes]) -> int:

@@ -43,6 +43,7 @@ class _Arguments(TypedDict, total=False):
     dry_run: bool
     reason: str
     uris: list[Any]
+    charge: bool
 
 
 LARGEST = 16 << 20

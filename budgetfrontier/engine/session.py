@@ -161,10 +161,13 @@ class Session:
         try:
             if entry.error:
                 pass
-            elif command.op == "schedule":
-                tally = Tally()
-                self.intake.take(map(adjustments.uri_from, command.args["uris"]), tally, entry.when)
-                entry.args = {"uris": len(command.args["uris"])}
+            elif command.op in ("schedule", "mark_seen"):
+                tally, uris = Tally(), map(adjustments.uri_from, command.args["uris"])
+                if command.op == "schedule":
+                    self.intake.take(uris, tally, entry.when)
+                else:
+                    self.intake.note(uris, tally, charge=bool(command.args.get("charge")))
+                entry.args = {**command.args, "uris": len(command.args["uris"])}
                 entry.effect = {name: getattr(tally, name) for name in tally.__slots__}
             elif command.op in adjustments.OPERATIONS:
                 entry.effect = adjustments.OPERATIONS[command.op](kernel, command.args, entry.when)
