@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Frontier
+from budgetfrontier import CrawlUri, Directive, Frontier, formats
+from budgetfrontier.cli import transfer
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
 
@@ -51,7 +54,8 @@ def test_import_of_json_lines(job: Path, tmp_path: Path, cli: Cli) -> None:
     ]
     listed.write_text("\n".join(map(json.dumps, lines)) + "\n{not json\n")
     answer = cli("import", job, listed, "--format", "json")
-    assert json.loads(answer.out) == {"added": 4, "duplicate": 0, "invalid": 4, "full": 0, "reasons": {"json": 4}}
+    counts = {"added": 4, "duplicate": 0, "invalid": 4, "full": 0, "seen": 0, "reasons": {"json": 4}}
+    assert json.loads(answer.out) == counts
     assert f"{listed}:4: unknown field 'colour'" in answer.err
     assert f"{listed}:5: " in answer.err and f"{listed}:6: no url" in answer.err and f"{listed}:8: " in answer.err
     second, first = pending(job, "new.test")
@@ -160,6 +164,103 @@ def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:
     assert answer.err == "budgetfrontier: /no/such/file: No such file or directory\n"
 
 
+# -- import of what other crawlers keep
+
+
+def test_import_of_a_frontier_of_kumo(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    folder = tmp_path / "kumo"
+    folder.mkdir()
+
+    def request(url: str, **fields: object) -> dict[str, object]:
+        return {"request": {"url": url, "priority": 2} | fields, "depth": 1, "retry_count": 1}
+
+    queue = [request("http://new.test/1"), request("http://new.test/1", dont_filter=True), {"request": 5}]
+    (folder / "queue.json").write_text(json.dumps(queue))
+    (folder / "leases.json").write_text(json.dumps([{"id": "x", "request": request("http://new.test/0")}]))
+    (folder / "seen.json").write_text(json.dumps([f"http://new.test/{n}" for n in (0, 1, 7)] + ["ftp://x.test/"]))
+    answer = cli("import", job, folder)
+    assert answer.code == 0
+    assert answer.out == "added 3, duplicate 0, full 0, invalid 2 (request 1, scheme 1), marked as seen 1\n"
+    assert f"{folder}/queue.json: element 3: " in answer.err
+    assert f"{folder}: left out, as a frontier has no place for it: retry_count (3)" in answer.err
+    assert [(uri.url, uri.priority, uri.hops) for uri in pending(job, "new.test")] == [
+        ("http://new.test/0", 2, "L"),
+        ("http://new.test/1", 2, "L"),
+        ("http://new.test/1", 2, "L"),
+    ]
+    assert cli("import", job, "http://new.test/7").out.startswith("added 0, duplicate 1")
+
+
+def test_import_of_a_journal_of_heritrix_charges_what_was_fetched(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    journal = tmp_path / "frontier.recover.gz"
+    lines = [f"F+ http://old.test/{n} L http://old.test/" for n in range(9)]
+    lines += [f"Fs http://old.test/{n} L http://old.test/" for n in range(5)] + [
+        "F+ http://old.test/x L http://old.test/"
+    ]
+    journal.write_bytes(gzip.compress("\n".join(lines).encode()))
+    assert cli("import", job, journal).out == "added 5, duplicate 5, full 0, invalid 0, marked as seen 5\n"
+    assert [uri.url[-1] for uri in pending(job, "old.test")] == ["5", "6", "7", "8", "x"]
+    with Reader(job / "frontier") as reader:
+        queue = reader.queue("old.test")
+        assert queue is not None and (queue.expenditure, queue.queued) == (5, 5)
+    assert cli("import", job, journal).out == "added 0, duplicate 10, full 0, invalid 0\n"
+    with Reader(job / "frontier") as reader:
+        queue = reader.queue("old.test")
+        assert queue is not None and queue.expenditure == 5
+        reader.check()
+
+
+def test_import_of_a_jobdir_of_scrapy(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    with tarfile.open(Path(__file__).parents[1] / "data" / "peers.tar.xz") as samples:
+        samples.extractall(tmp_path, filter="data")
+    folder = tmp_path / "peers" / "scrapy" / "2.19.0" / "PickleLifoDiskQueue"
+    answer = cli("import", job, folder)
+    assert answer.out == "added 5, duplicate 0, full 0, invalid 0\n"
+    assert "4 fingerprints of Scrapy's own cannot be turned into URLs" in answer.err
+    assert f"{folder}: left out, as a frontier has no place for it: a part of meta (1), its class (1)\n" in answer.err
+    assert [uri.url for uri in pending(job, "a.test")] == [f"http://a.test/{n}" for n in (2, 1, 3)]
+    assert [uri.method for uri in pending(job, "b.test")] == ["POST", "GET"]
+
+
+def test_what_was_fetched_elsewhere_is_marked_as_seen(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    listed = tmp_path / "fetched.txt"
+    listed.write_text("http://new.test/1 # a page\nhttp://new.test/2\nhttp://gone.test/\nnew.test\n")
+    answer = cli("import", job, "--seen", listed, "http://new.test/3")
+    assert answer.out == "added 0, duplicate 0, full 0, invalid 1 (scheme 1), marked as seen 3\n"
+    assert answer.err.splitlines()[-1] == "http://new.test/3: seen"
+    assert pending(job, "new.test") == []
+    assert cli("import", job, listed).out.startswith("added 0, duplicate 3")
+    assert cli("import", job, "--seen", "--force", listed).code == 2
+
+
+def test_bad_records_without_end_are_told_a_few_times_and_counted(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "urls.txt"
+    listed.write_text("mailto:a@b.c\n" * 1000 + "{\n" + '{"url": "http://a.test/", "meta": [18446744073709551616]}\n')
+    answer = cli("import", stopped, listed)
+    assert answer.out == "added 0, duplicate 0, full 0, invalid 1,002 (json 2, scheme 1,000)\n"
+    assert len(answer.err.splitlines()) == 23
+    assert f"{listed}: scheme: 980 more of these" in answer.err
+
+
+def test_the_kind_of_a_source_can_be_named(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "urls"
+    listed.write_text("F+ http://new.test/ \n")
+    assert cli("import", stopped, listed, "--from", "list").out.startswith("added 0")
+    assert cli("import", stopped, listed, "--from", "heritrix").out.startswith("added 1")
+    answer = cli("import", stopped, tmp_path)
+    assert answer.code == 1
+    assert answer.err.startswith(f"budgetfrontier: {tmp_path} is a folder, but neither a JOBDIR of Scrapy")
+    assert cli("import", stopped, tmp_path, "--from", "frontera").code == 2
+
+
+def test_every_kind_can_be_named() -> None:
+    assert transfer.KINDS == formats.KINDS
+
+
 # -- export
 
 
@@ -195,6 +296,26 @@ def test_what_was_exported_can_be_imported(stopped: Path, tmp_path: Path, cli: C
     assert cli("import", other, listed).out.startswith("added 3,")
     for key in ("x.test", "x"):
         assert pending(other, key) == pending(stopped, key)
+
+
+@pytest.mark.parametrize("name", ["frontier.recover.gz", "all.jsonl.gz", "urls.gz", "urls.txt"])
+def test_exports_are_read_back_whatever_their_format(job: Path, tmp_path: Path, cli: Cli, name: str) -> None:
+    cli("pause", job)
+    cli("import", job, "http://new.test/1")
+    target = tmp_path / name
+    assert cli("export", job, target).err == "8 URIs exported\n"
+    assert target.read_bytes().startswith(b"\x1f\x8b") is name.endswith(".gz")
+    other = tmp_path / "other"
+    Frontier.open(other / "frontier").close()
+    assert cli("import", other, target).out.startswith("added 8,")
+    assert cli("export", other, "-").out == cli("export", job, "-").out
+
+
+def test_an_export_for_heritrix(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(stopped / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://x.test/1", via="http://x.test/", hops="LE"))
+    out = cli("export", stopped, "-", "--format", "heritrix", "--match", "x.test").out
+    assert out == "F+ http://x.test/1 LE http://x.test/\n"
 
 
 def test_an_export_that_fails_leaves_the_old_file(stopped: Path, tmp_path: Path, cli: Cli) -> None:

@@ -1,0 +1,168 @@
+"""`import`: what was read is put into the frontier, running or stopped, and what became of it is told."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier import formats, uris
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import note
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.mailbox import Command, checked
+from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
+from budgetfrontier.formats import lists
+from budgetfrontier.formats.records import Bad, Item, Note, Record
+from budgetfrontier.model import CrawlUri, Directive, Tally
+from budgetfrontier.reports.figures import clean
+
+CHUNK = 1000
+"""URIs that are handed to a running engine at a time."""
+CHUNK_SIZE = 4 << 20
+"""Characters of them, about, after which there are no more in a chunk: a command has a limit."""
+TOLD = 20
+"""Bad records of a kind that are told of one by one."""
+
+
+@dataclass
+class Imported:
+    """What became of all that was read."""
+
+    name: str
+    tally: Tally
+    seen: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    """What the records of a source know that has no home here, and how many of them do."""
+    told: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, bad: Bad) -> None:
+        """Count a bad record, and tell of it unless there were many like it."""
+        self.tally.refuse(bad.reason)
+        self.told[bad.reason] += 1
+        if self.told[bad.reason] <= TOLD:
+            note(clean(f"{bad.place}: {bad.why}"))
+
+    def end(self) -> None:
+        """Tell once what was not told of each."""
+        for reason, count in self.told.items():
+            if count > TOLD:
+                note(f"{self.name}: {reason}: {count - TOLD:,} more of these")
+        if self.left:
+            what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.left.items()))
+            note(clean(f"{self.name}: left out, as a frontier has no place for it: {what}"))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place."""
+    path, total, seen = common.frontier_path(args.job), Tally(), 0
+    for source in args.sources:
+        done = Imported(source, Tally())
+        is_url = source.lower().startswith(("http://", "https://"))
+        items = iter([lists.item(f"{source}:1", os.fsencode(source))]) if is_url else formats.read(source, args.kind)
+        for (marks, charged), records in groupby(_records(items, done, args), lambda r: (r.seen, r.charged)):
+            given = (record.uri for record in records)
+            if marks:
+                done.seen += _hand_over(args, path, "mark_seen", given, done, charge=charged)
+            else:
+                _hand_over(args, path, "schedule", given, done)
+        done.end()
+        tally = done.tally
+        if is_url and not tally.invalid:  # that one was told of
+            became = "added" if tally.added else "seen" if done.seen else "full" if tally.full else "duplicate"
+            note(f"{source}: {became}")
+        total.add(tally)
+        seen += done.seen
+    if args.format == "json":
+        counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
+        print(json.dumps(counts | {"seen": seen}))
+    else:
+        why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
+        print(
+            f"added {total.added:,}, duplicate {total.duplicate:,}, full {total.full:,}, invalid {total.invalid:,}"
+            + (f" ({why})" if why else "")
+            + (f", marked as seen {seen:,}" if seen else "")
+        )
+    if args.seeds and total.duplicate and not args.force:
+        note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
+    if total.added:
+        common.note_if_stopped(args)
+
+
+def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) -> Iterator[Record]:
+    """What can be handed over; of the rest is told."""
+    for item in items:
+        if isinstance(item, Note):
+            note(clean(item.text))
+        elif isinstance(item, Bad):
+            done.refuse(item)
+        else:
+            try:
+                href = uris.parse(item.uri.url)
+                if args.seeds:
+                    _make_seed(item.uri, href)
+                if not lists.is_bare(item.uri):
+                    checked(Command("schedule", {"uris": [lists.fields(item.uri)]}, "", ""))
+            except InvalidUrl as error:
+                done.refuse(Bad(item.place, error.reason, f"no http or https URL ({error})"))
+            except (ValueError, FrontierError) as error:
+                done.refuse(Bad(item.place, "json", str(error)))
+            else:
+                item.uri.force = item.uri.force or args.force
+                done.left.update(item.left)
+                yield item._replace(seen=item.seen or args.seen)
+
+
+def _hand_over(
+    args: argparse.Namespace, path: Path, op: str, given: Iterator[CrawlUri], done: Imported, *, charge: bool = False
+) -> int:
+    """Into the frontier itself when nobody runs it, else through the running engine's mailbox, chunk by chunk.
+
+    How many were new; of those that are to be marked only the invalid are counted.
+    """
+    tally = Tally()
+    with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
+        cheap = (uri.url if lists.is_bare(uri) else uri for uri in given)
+        tally = frontier.schedule_many(cheap) if op == "schedule" else frontier.mark_seen(cheap, charge=charge)
+        given = iter(())
+    for chunk in _chunks(map(lists.fields, given)):
+        effect = common.steer(args, op, {"uris": chunk} | ({"charge": charge} if op == "mark_seen" else {})).effect
+        for name in ("added", "duplicate", "invalid", "full"):
+            setattr(tally, name, getattr(tally, name) + effect[name])
+        for reason, count in effect["reasons"].items():
+            tally.reasons[reason] = tally.reasons.get(reason, 0) + count
+    new = tally.added
+    if op == "mark_seen":
+        tally.added = tally.duplicate = 0
+    done.tally.add(tally)
+    return new
+
+
+def _chunks(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """By the thousand, and fewer where they are large."""
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += len(repr(row))
+        if len(chunk) == CHUNK or size > CHUNK_SIZE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _make_seed(uri: CrawlUri, href: str) -> None:
+    """Let a URI count as a seed: the scope looks for the one it descends from in `meta`."""
+    if not isinstance(uri.meta, dict | None):
+        raise ValueError("the meta of a seed is an object")
+    uri.meta = {**(uri.meta or {}), "seed": href}
+    uri.directive = min(uri.directive, Directive.MEDIUM)
+    uri.hops = ""
