@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults sites clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
 	@echo "make sites        crawl documentation from Debian packages beside wget --mirror"
+	@echo "make oldest       test the scheduler for Scrapy on the oldest Scrapy that it works with"
 	@echo "make clean        remove what was built, not .venv"
 
 $(BIN)/python:
@@ -78,6 +79,13 @@ faults: $(VENV)/.stamp-dev
 
 sites: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.sites $(ARGS)
+
+# That Scrapy does not run on later versions of Twisted.
+OLDEST := build/oldest/bin/python
+oldest:
+	$(PYTHON) -m venv build/oldest
+	$(OLDEST) -m pip --disable-pip-version-check install --quiet --editable '.[dev]' 'scrapy==2.13.0' 'twisted<25'
+	$(OLDEST) -m pytest -p no:cacheprovider tests/scrapy $(ARGS)
 
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

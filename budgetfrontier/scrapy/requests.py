@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
 from budgetfrontier.model import CrawlUri
@@ -26,6 +26,7 @@ _PLAIN, _PICKLED, _HELD = b"m", b"p", b"h"
 _SCALARS = frozenset((str, bytes, int, float, bool, type(None)))
 _KEYS = frozenset((str, bytes))
 _ELSEWHERE = ("url", "method", "body")  # fields that the CrawlUri itself has
+_IMPORTED = ("callback", "errback", "cb_kwargs", "flags", "cookies", "encoding")
 _FIELDS = ("callback", "errback", "cookies", "meta", "cb_kwargs", "priority", "dont_filter", "flags")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -75,10 +76,10 @@ class Requests:
             self._held.pop(payload[_SEAL:], None)
 
     def load(self, uri: CrawlUri) -> Request:
-        """Return the request of a URI; one that came from outside is a plain request. Raises Lost."""
+        """Return the request of a URI; one that came from outside says what it is in plain data. Raises Lost."""
         payload, method = uri.payload, uri.method.removeprefix(START)
         if payload is None:
-            return Request(uri.url, method=method, headers=uri.headers, body=uri.body)
+            return self._imported(uri)
         data = payload[_SEAL:]
         if not hmac.compare_digest(payload[:_SEAL], self._seal(data)):
             raise Lost("its payload was not written by this job")
@@ -94,6 +95,22 @@ class Requests:
             return request_from_dict(fields, spider=self._spider)
         except Exception as e:  # a callback or a class that is no more, or whatever unpickling runs
             raise Lost(f"it cannot be made again: {type(e).__name__}: {e}") from e
+
+    def _imported(self, uri: CrawlUri) -> Request:
+        """A request that this job did not write. It may name callbacks, but only methods that the spider itself has."""
+        meta = dict(uri.meta) if isinstance(uri.meta, dict) else {}
+        own = meta.pop("scrapy", None)
+        try:
+            fields = {name: own[name] for name in _IMPORTED if name in own} if isinstance(own, dict) else {}
+            for name in ("callback", "errback"):
+                method = fields.get(name) or "parse"
+                if method != "parse" and (method.startswith("_") or hasattr(Spider, method)):
+                    raise ValueError(f"{method!r} is no callback")
+            fields |= {"url": uri.url, "method": uri.method, "body": uri.body, "headers": uri.headers, "meta": meta}
+            fields |= {"priority": uri.priority, "dont_filter": uri.force}
+            return request_from_dict(fields, spider=self._spider)
+        except Exception as e:
+            raise Lost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
 
     def _pack(self, request: Request, url: str) -> bytes:
         fields = self._fields(request)

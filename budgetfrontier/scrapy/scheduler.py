@@ -28,6 +28,7 @@ from budgetfrontier.settings.policies import assignment
 
 FOR_EVER = 1e9  # seconds: Scrapy has time-outs of its own, and a process that died gives its leases back
 MOST_LOST = 100  # dead letters made by one call
+MOST_MET = 1 << 15  # URLs kept in memory that the frontier is known to have seen
 SHORTEST_TICK = 0.05  # seconds
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class Scheduler:
         )
         self._assign = assignment(settings.frontier, None)
         self._budgets: dict[str, int] = {}
+        self._met: set[str] = set()
         self._over = False
         self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         self._tell_beginning()
@@ -143,29 +145,39 @@ class Scheduler:
         if asked and not self._own and self.df.request_seen(request):
             self.df.log(request, self.spider)
             return False
-        url, queue = address(request.url)
+        plain = asked and self._own and request.method == "GET" and not request.body
+        if plain and request.url in self._met:  # most links of a page: no need to make anything of them
+            self.frontier.schedule(request.url)  # which counts it
+            self.df.log(request, self.spider)
+            return False
+        url, own_queue = address(request.url)
         slot = settle_slot(request)
-        queue = request.meta.get(QUEUE) or slot or queue
+        queue = request.meta.get(QUEUE) or slot or own_queue
         fresh = not asked and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
         payload, why = self._requests.store(request, url)
         priority = self._places.priority(request)
-        added = False
+        admission = None
         try:
             uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
             if BUDGET in request.meta:
                 self._set_budget(uri, request.meta[BUDGET])
-            added = self._admit(uri, request, fresh=fresh, force=not fresh and not (asked and self._own))
+            admission = self._admit(uri, fresh=fresh, force=not fresh and not (asked and self._own))
         finally:
-            if not added:
+            if admission is not Admission.ADDED:
                 self._requests.forget(payload)
                 self._places.gone(request)
-        if added:
-            self._count(request, payload, why)
-            if self._paused_at_finish():  # it was empty for a moment
-                self.frontier.resume(reason="there is more to crawl", who=f"spider {self.spider.name}")
-        return added
+        if plain and own_queue is None and admission in (Admission.ADDED, Admission.DUPLICATE):
+            self._meet(request.url)
+        if admission is Admission.ADDED:
+            self._count(request, why)
+        elif admission is Admission.DUPLICATE:
+            self.df.log(request, self.spider)
+        else:
+            full = admission is Admission.FULL
+            self._refuse(request, "the frontier is full" if full else "the frontier cannot keep it")
+        return admission is Admission.ADDED
 
-    def _admit(self, uri: CrawlUri, request: Any, *, fresh: bool, force: bool) -> bool:
+    def _admit(self, uri: CrawlUri, *, fresh: bool, force: bool) -> Admission:
         if fresh:  # known as such, apart from all others, so that a crawl that goes on does not start over
             uri.method = START + uri.method
         uri.force = force
@@ -173,16 +185,16 @@ class Scheduler:
         if admission is Admission.DUPLICATE and fresh and not self._going_on:
             uri.force = True
             admission = self.frontier.schedule(uri)
-        if admission is Admission.ADDED:
-            return True
-        if admission is Admission.DUPLICATE:
-            self.df.log(request, self.spider)
-        else:
-            full = admission is Admission.FULL
-            self._refuse(request, "the frontier is full" if full else "the frontier cannot keep it")
-        return False
+        if admission is Admission.ADDED and self._paused_at_finish():  # it was empty for a moment
+            self.frontier.resume(reason="there is more to crawl", who=f"spider {self.spider.name}")
+        return admission
 
-    def _count(self, request: Any, payload: bytes, why: str) -> None:
+    def _meet(self, url: str) -> None:
+        if len(self._met) >= MOST_MET:
+            self._met.clear()
+        self._met.add(url)
+
+    def _count(self, request: Any, why: str) -> None:
         where = self._where
         if why:
             where = "memory"

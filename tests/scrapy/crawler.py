@@ -7,10 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, version_info
+from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from budgetfrontier.scrapy import Scheduler
+
+if version_info < (2, 15):  # these make no crawler without a reactor
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 
 
 class Pages(Spider):  # type: ignore[misc]

@@ -26,8 +26,9 @@ class Mine(Links):
     }
 
     async def start(self):
-        for name in ("ok", "404", "raises", "503", "away", "forbidden", "cached", "replaced"):
+        for name in ("ok", "404", "raises", "503", "away", "cached", "replaced"):
             yield Request(url(f"a/{name}"), errback=self.failed)
+        yield Request(url("e/forbidden"), errback=self.failed)
         yield Request("http://b.test:1/refused", errback=self.failed)
 
     def parse(self, response):
@@ -67,9 +68,9 @@ def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
     def away() -> web.StreamResponse:
         return web.Response(status=302, headers={"Location": f"http://d.test:{site.address.rpartition(':')[2]}/there"})
 
-    pages = {f"a.test/{name}": "" for name in ("ok", "raises", "forbidden", "cached", "replaced")}
+    pages = {f"a.test/{name}": "" for name in ("ok", "raises", "cached", "replaced")}
     pages |= {"c.test/new": "", "d.test/there": ""}
-    with Site({**pages, "a.test/robots.txt": text("User-agent: *\nDisallow: /forbidden")}) as site:
+    with Site({**pages, "e.test/robots.txt": text("User-agent: *\nDisallow: /forbidden")}) as site:
         site.pages |= {"a.test/503": text("", status=503), "a.test/away": away}
         result = crawl(site, tmp_path, ENDINGS, JOBDIR=str(tmp_path / "job"))
     assert result.reason == "finished", result.log
@@ -79,7 +80,6 @@ def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
         ("a/503", Outcome.FAILURE),  # its retry is a request of its own
         ("a/away", Outcome.SUCCESS),
         ("a/cached", Outcome.SUCCESS),
-        ("a/forbidden", Outcome.DISREGARDED),
         ("a/ok", Outcome.SUCCESS),
         ("a/raises", Outcome.SUCCESS),
         ("a/replaced", Outcome.DISREGARDED),
@@ -87,12 +87,13 @@ def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
         ("b/refused", Outcome.FAILURE),
         ("c/new", Outcome.SUCCESS),
         ("d/there", Outcome.SUCCESS),  # on the queue of the host that was redirected to
+        ("e/forbidden", Outcome.DISREGARDED),
     ]
     assert result.stats["budgetfrontier/finished/failure"] == 4
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.check()
         spent = {queue.queue[0]: queue.expenditure for queue in frontier.report().queues}
-        assert spent == {"a": 7, "b": 2, "c": 1, "d": 1}
+        assert spent == {"a": 7, "b": 2, "c": 1, "d": 1, "e": 0}
         assert frontier.summary().queued == 0
 
 

@@ -164,6 +164,19 @@ def test_urls_from_outside_are_plain_requests(tmp_path: Path) -> None:
     assert (second.url, second.callback, second.meta) == ("https://example.org/b", None, {})
 
 
+def test_imported_requests_say_in_plain_data_what_they_are(tmp_path: Path) -> None:
+    own = {"callback": "parse_more", "cb_kwargs": {"n": 1}, "flags": ["f"], "_class": "os.system"}
+    with scheduler(tmp_path) as s:
+        s.frontier.schedule(CrawlUri("https://example.org/a", meta={"depth": 2, "scrapy": own}, priority=3, force=True))
+        for callback in ("gone", "set_crawler", "_set_crawler", 7):
+            s.frontier.schedule(CrawlUri(f"https://example.org/{callback}", meta={"scrapy": {"callback": callback}}))
+        [got] = drain(s)
+        assert type(got) is Request and got.callback == s.spider.parse_more
+        assert (got.meta, got.cb_kwargs, got.flags) == ({"depth": 2}, {"n": 1}, ["f"])
+        assert (got.priority, got.dont_filter) == (3, True)
+        assert len(s.frontier.dead_letters()) == 4
+
+
 def test_a_crawl_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with scheduler(tmp_path) as s:
