@@ -10,6 +10,7 @@ from typing import Any
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
 INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
+STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, RETIRED, EXHAUSTED)
 
 
 @dataclass(eq=False)
@@ -423,6 +424,28 @@ class Model:
         return len(dead)
 
     # ---- durability
+
+    def summary(self) -> dict[str, Any]:
+        """What the frontier's summary has to be."""
+        counts, queues = self.counts, list(self.queues.values())
+        return {
+            "state": self.state,
+            "pause_reason": self.reason,
+            "queued": sum(len(queue.uris) for queue in queues if queue.state != RETIRED),
+            "in_process": len(self.leases),
+            "future": len(self.future),
+            "dead": len(self.dead),
+            "seen": len(self.seen),
+            "scheduled": counts["scheduled"],
+            "succeeded": counts["SUCCESS"],
+            "failed": counts["FAILURE"],
+            "retried": counts["RETRY"],
+            "deferred": counts["DEFERRED"],
+            "disregarded": counts["DISREGARDED"],
+            "duplicates": counts["duplicates"],
+            "expenditure": sum(queue.spent for queue in queues),
+            "queues": {state: sum(queue.state == state for queue in queues) for state in STATES},
+        }
 
     def commit(self) -> None:
         kept = {name: value for name, value in vars(self).items() if name not in ("committed", "lease_ids", "now")}

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import LeaseExpired
-from budgetfrontier.model import Directive, QueueState
+from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
 from tests.stateful.model import Model
 
@@ -332,31 +332,9 @@ class FrontierMachine(RuleBasedStateMachine):
             if mine.state in ("READY", "IN_PROCESS", "SNOOZED"):
                 told["balance"], expected["balance"] = record.balance, mine.balance
             same(key, told, expected)
-        same("summary", dict(self.frontier.summary()), self.expected_summary())
+        same("summary", dict(self.frontier.summary()), self.model.summary())
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
-
-    def expected_summary(self) -> dict[str, Any]:
-        model, counts = self.model, self.model.counts
-        queues = list(model.queues.values())
-        return {
-            "state": model.state,
-            "pause_reason": model.reason,
-            "queued": sum(len(queue.uris) for queue in queues if queue.state != "RETIRED"),
-            "in_process": len(model.leases),
-            "future": len(model.future),
-            "dead": len(model.dead),
-            "seen": len(model.seen),
-            "scheduled": counts["scheduled"],
-            "succeeded": counts["SUCCESS"],
-            "failed": counts["FAILURE"],
-            "retried": counts["RETRY"],
-            "deferred": counts["DEFERRED"],
-            "disregarded": counts["DISREGARDED"],
-            "duplicates": counts["duplicates"],
-            "expenditure": sum(queue.spent for queue in queues),
-            "queues": {state: sum(queue.state == state for queue in queues) for state in QueueState},
-        }
 
     def teardown(self) -> None:
         if not hasattr(self, "frontier"):
