@@ -161,9 +161,16 @@ def test_a_tunnel_that_the_proxy_refuses() -> None:
     assert SECRET not in repr(answer) and "bWU6" not in repr(answer)
 
 
-def test_private_addresses_are_refused_behind_a_proxy_too() -> None:
-    sent, answer = through("http://169.254.169.254/latest/meta-data/")
+@pytest.mark.parametrize("host", ["169.254.169.254", "localhost", "localhost.", "me@a.localhost:6379"])
+def test_private_addresses_are_refused_behind_a_proxy_too(host: str) -> None:
+    sent, answer = through(f"http://{host}/latest/meta-data/")
     assert (sent, answer.status) == ([], PRIVATE_ADDRESS)
+
+
+@pytest.mark.parametrize("host", ["localhost.example", "notlocalhost", "localhost:x@www.example.test"])
+def test_names_that_look_like_localhost_are_none(host: str) -> None:
+    sent, answer = through(f"http://{host}/")
+    assert len(sent) == 1 and answer.status != PRIVATE_ADDRESS
 
 
 @pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "proxy:3128", "http://", "https://proxy", "${TEST_SECRET}"])

@@ -105,7 +105,7 @@ class Fetcher:
         """Return the answer to a URL whose host is written as a private address; None if it may be fetched."""
         try:
             if self._allowed is not None:
-                check_literal(href, self._allowed)
+                check_literal(href, self._allowed, proxied=self._proxy is not None)
         except PrivateAddressError as error:
             return Answer(status=PRIVATE_ADDRESS, reason=_words(error))
         return None
@@ -147,7 +147,7 @@ class Fetcher:
     async def _send(self, uri: CrawlUri, answer: Answer) -> Response:
         """Send the request, wait for the header and note what it says."""
         if self._allowed is not None:
-            check_literal(uri.url, self._allowed)
+            check_literal(uri.url, self._allowed, proxied=self._proxy is not None)
         url = yarl.URL(uri.url, encoded=True)
         options: dict[str, Any] = {"allow_redirects": False}
         headers, told = uri.headers, _NOTHING
