@@ -13,6 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import note
@@ -108,16 +110,23 @@ def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) ->
                 href = uris.parse(item.uri.url)
                 if args.seeds:
                     _make_seed(item.uri, href)
-                if not lists.is_bare(item.uri):
-                    checked(Command("schedule", {"uris": [lists.fields(item.uri)]}, "", ""))
+                _check(item.uri)
             except InvalidUrl as error:
                 done.refuse(Bad(item.place, error.reason, f"no http or https URL ({error})"))
-            except (ValueError, FrontierError) as error:
+            except (ValueError, OverflowError, FrontierError) as error:
                 done.refuse(Bad(item.place, "json", str(error)))
             else:
                 item.uri.force = item.uri.force or args.force
                 done.left.update(item.left)
                 yield item._replace(seen=item.seen or args.seen)
+
+
+def _check(uri: CrawlUri) -> None:
+    """Raise ValueError, OverflowError or FrontierError for what no mailbox would take."""
+    if uri.meta is None:
+        msgspec.msgpack.encode(uri)  # text is text, and numbers have 64 bits
+    else:
+        checked(Command("schedule", {"uris": [lists.fields(uri)]}, "", ""))
 
 
 def _hand_over(

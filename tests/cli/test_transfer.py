@@ -239,10 +239,14 @@ def test_what_was_fetched_elsewhere_is_marked_as_seen(job: Path, tmp_path: Path,
 
 def test_bad_records_without_end_are_told_a_few_times_and_counted(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     listed = tmp_path / "urls.txt"
-    listed.write_text("mailto:a@b.c\n" * 1000 + "{\n" + '{"url": "http://a.test/", "meta": [18446744073709551616]}\n')
+    large = [
+        '{"url": "http://a.test/", "meta": [18446744073709551616]}',
+        f'{{"url": "http://a.test/", "cost": {1 << 70}}}',
+    ]
+    listed.write_text("\n".join(["mailto:a@b.c"] * 1000 + ["{", *large]))
     answer = cli("import", stopped, listed)
-    assert answer.out == "added 0, duplicate 0, full 0, invalid 1,002 (json 2, scheme 1,000)\n"
-    assert len(answer.err.splitlines()) == 23
+    assert answer.out == "added 0, duplicate 0, full 0, invalid 1,003 (json 3, scheme 1,000)\n"
+    assert len(answer.err.splitlines()) == 24
     assert f"{listed}: scheme: 980 more of these" in answer.err
 
 
