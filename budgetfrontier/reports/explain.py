@@ -232,8 +232,8 @@ class _Explainer:
         if found["seen"]:
             answer.add(
                 "done",
-                "It was scheduled and is no longer pending: it succeeded, failed, was disregarded (robots.txt, scope) "
-                "or deleted, or waits under a queue key that was forced on it. The crawl log knows.",
+                "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, which "
+                "the crawl log knows, was imported as seen, or waits under a queue key that was forced on it.",
                 verdict=Verdict.NEVER,
                 command=self._command("import", "--force", url),
             )

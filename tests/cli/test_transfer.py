@@ -235,6 +235,7 @@ def test_what_was_fetched_elsewhere_is_marked_as_seen(job: Path, tmp_path: Path,
     assert pending(job, "new.test") == []
     assert cli("import", job, listed).out.startswith("added 0, duplicate 3")
     assert cli("import", job, "--seen", "--force", listed).code == 2
+    assert "was imported as seen" in cli("explain", job, "http://new.test/1").out
 
 
 def test_bad_records_without_end_are_told_a_few_times_and_counted(stopped: Path, tmp_path: Path, cli: Cli) -> None:
