@@ -232,7 +232,7 @@ class _Explainer:
         if found["seen"]:
             answer.add(
                 "done",
-                "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, which "
+                "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, as "
                 "the crawl log knows, was imported as seen, or waits under a queue key that was forced on it.",
                 verdict=Verdict.NEVER,
                 command=self._command("import", "--force", url),
