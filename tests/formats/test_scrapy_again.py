@@ -1,0 +1,41 @@
+"""A crawl of Scrapy's own scheduler goes on with the frontier's, in the same JOBDIR, by the same spider."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+
+from budgetfrontier.cli import main
+from tests.scrapy.crawler import drain, scheduler
+
+
+class Sample(Spider):  # type: ignore[misc]
+    """The spider of tests/data/make_jobdirs.py."""
+
+    name = "sample"
+
+    def parse_item(self, response: Any, n: int) -> None: ...
+
+
+@pytest.mark.parametrize("queue", ["1.8.3/PickleFifoDiskQueue", "2.19.0/PickleLifoDiskQueue"])
+def test_requests_of_a_jobdir_come_back_with_their_callbacks(peers: Path, tmp_path: Path, queue: str) -> None:
+    job = tmp_path / "job"
+    shutil.copytree(peers / "scrapy" / queue, job)
+    with scheduler(job, spider=Sample):
+        pass  # it makes the frontier
+    assert main(["import", str(job), str(job)]) == 0
+    with scheduler(job, spider=Sample) as resumed:
+        requests = drain(resumed)
+        spider = resumed.crawler.spider
+    found = {request.url: request for request in requests}
+    assert sorted(found) == [f"http://a.test/{n}" for n in (1, 2, 3)] + ["http://b.test/1", "http://b.test/form"]
+    item = found["http://b.test/1"]
+    assert (item.callback, item.cb_kwargs, item.priority) == (spider.parse_item, {"n": 1}, -10)
+    assert item.headers["Cookie"] == b"s=1"
+    assert found["http://a.test/2"].meta["tags"] == ["x", 1] and found["http://a.test/2"].meta["depth"] == 2
+    form = found["http://b.test/form"]
+    assert (form.method, form.body, form.flags, form.dont_filter) == ("POST", b"q=x", ["f"], True)
