@@ -37,6 +37,8 @@ _REFUSALS = {
     Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
 }
 
+_PARTIAL = frozenset({"timeTrunc", "connTrunc", "badEncoding", "midFetchAbort"})
+
 
 class Visit(msgspec.Struct):
     """What one visit brings back.
@@ -165,7 +167,8 @@ async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[
 def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
     """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
 
-    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known.
+    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known; of what came only in part, the whole
+    is asked for again.
     """
     meta: dict[str, Any] = dict(uri.meta) if isinstance(uri.meta, dict) else {}
     headers = dict(uri.headers or {})
@@ -175,7 +178,7 @@ def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
             meta["digest"] = f"sha1:{base64.b32encode(digest).decode()}"
         for condition, validator in (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified")):
             headers.pop(condition, None)
-            if value := answer.headers.get(validator):
+            if (value := answer.headers.get(validator)) and _PARTIAL.isdisjoint(answer.notes):
                 headers[condition] = value
     return msgspec.structs.replace(
         uri, force=True, not_before=due, headers=headers or None, meta=meta or None, directive=Directive.NORMAL

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
@@ -88,6 +89,15 @@ def test_a_revisit_asks_by_what_the_answer_said() -> None:
     assert (same.headers, same.meta, same.not_before) == (again.headers, again.meta, 6.0)
     gone = revisit(again, Answer(status=404), due=7.0)
     assert gone.headers == {"X": "y"} and gone.meta == {"seed": HOME}
+
+
+@pytest.mark.parametrize(
+    ("note", "kept"), [("connTrunc", False), ("timeTrunc", False), ("midFetchAbort", False), ("lenTrunc", True)]
+)
+def test_a_page_that_came_only_in_part_is_asked_for_as_a_whole(note: str, kept: bool) -> None:
+    answer = Answer(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x", notes=[note])
+    again = revisit(CrawlUri(HOME, headers={"If-None-Match": '"0"'}), answer, due=5.0)
+    assert again.headers == ({"If-None-Match": '"1"'} if kept else None)
 
 
 def test_a_last_line_of_statistics_is_written_however_short_the_run(tmp_path: Path) -> None:
