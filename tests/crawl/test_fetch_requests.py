@@ -133,7 +133,8 @@ def test_a_uri_cannot_inject_headers(headers: dict[str, str]) -> None:
 
 def through(url: str, answer: bytes = PAGE, **settings: Any) -> tuple[list[bytes], Answer]:
     """Fetch a URL through a proxy that answers everything with `answer`; returns what it was asked."""
-    with RawServer({url: answer, "www.example.test:443": answer}) as server:
+    asked = url.replace("localhost:x@", "")  # a proxy is not told who is meant to log in
+    with RawServer({asked: answer, "www.example.test:443": answer}) as server:
 
         async def run() -> Answer:
             chosen = FetchSettings(proxy=f"http://me:${{TEST_SECRET}}@127.0.0.1:{server.port}", **settings)
@@ -170,7 +171,7 @@ def test_private_addresses_are_refused_behind_a_proxy_too(host: str) -> None:
 @pytest.mark.parametrize("host", ["localhost.example", "notlocalhost", "localhost:x@www.example.test"])
 def test_names_that_look_like_localhost_are_none(host: str) -> None:
     sent, answer = through(f"http://{host}/")
-    assert len(sent) == 1 and answer.status != PRIVATE_ADDRESS
+    assert len(sent) == 1 and answer.status == 200
 
 
 @pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "proxy:3128", "http://", "https://proxy", "${TEST_SECRET}"])
