@@ -1,9 +1,10 @@
 """How fast a whole crawl is: `python -m benchmarks.crawl` (or `make crawl-bench`) measures, and writes a table to
 `results/crawl-*`.
 
-Ours and Scrapy crawl the same 200 hosts, one after the other in each round, each in a process of its own on one core;
-the server, which is several times faster than either, has another core and counts what is asked for. Politeness is off
-and the concurrency is equal. Then ours alone crawls ten times as many pages, to see whether its memory grows.
+Ours, Scrapy, and Scrapy on our frontier crawl the same 200 hosts, one after the other in each round, each in a process
+of its own on one core; the server, which is several times faster than any, has another core and counts what is asked
+for. Politeness is off and the concurrency is equal. Then ours alone crawls ten times as many pages, to see whether its
+memory grows.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ PARTS = ("race", "memory")
 WATCH_EVERY = 0.2  # seconds
 
 OURS = ("ours", "ours, WARC")
-SCRAPY = ("scrapy in memory", "scrapy JOBDIR")
+JOB = "a folder of its own"
+SCRAPY: dict[str, tuple[str, ...]] = {  # what else is given to `crawl_scrapy`
+    "scrapy in memory": (),
+    "scrapy JOBDIR": (JOB,),
+    "scrapy, budgetfrontier": (JOB, "budgetfrontier.scrapy.Scheduler"),
+}
 PACKAGES = ("aiohttp", "warcio", "scrapy", "twisted", "lxml")
 
 Watch = Callable[[int], None]
@@ -57,8 +63,9 @@ def command(name: str, room: Path, server: Server) -> list[str]:
     seeds = room / "seeds"
     seeds.write_text("\n".join(server.seeds))
     if name in SCRAPY:
-        jobdir = [str(room / "job")] if name == "scrapy JOBDIR" else []
-        return [sys.executable, "-m", "benchmarks.crawl_scrapy", str(seeds), str(CONCURRENCY), str(PER_HOST), *jobdir]
+        more = [str(room / "job") if given == JOB else given for given in SCRAPY[name]]
+        arguments = [str(seeds), str(CONCURRENCY), str(PER_HOST), *more]
+        return [sys.executable, "-m", "benchmarks.crawl_scrapy", *arguments]
     politeness = {"delay_factor": 0, "min_delay": 0, "max_delay": 0, "per_queue_concurrency": PER_HOST}
     settings = {
         "seeds": [{"file": str(seeds)}],
@@ -200,6 +207,15 @@ ROWS = (
     Row("the same by processor time", ratio("ours, WARC", "scrapy in memory", "per_cpu_second"), "x"),
     Row("pages a second / Scrapy, JOBDIR", ratio("ours", "scrapy JOBDIR"), "x"),
     Row("with WARC / Scrapy, JOBDIR", ratio("ours, WARC", "scrapy JOBDIR"), "x"),
+    Row(
+        "Scrapy on budgetfrontier / Scrapy in memory",
+        ratio("scrapy, budgetfrontier", "scrapy in memory"),
+        "x",
+        at_least=0.95,
+    ),
+    Row("the same by processor time", ratio("scrapy, budgetfrontier", "scrapy in memory", "per_cpu_second"), "x"),
+    Row("Scrapy on budgetfrontier / Scrapy, JOBDIR", ratio("scrapy, budgetfrontier", "scrapy JOBDIR"), "x", at_least=1),
+    Row("the same by processor time", ratio("scrapy, budgetfrontier", "scrapy JOBDIR", "per_cpu_second"), "x"),
     Row(f"anonymous memory, {MANY:,} pages: the most", of("memory", "most"), "MiB"),
     Row("the second half of them over the first", of("memory", "grown"), "MiB", at_most=5),
 )
@@ -209,6 +225,7 @@ TITLES = {
     "ours, WARC": "budgetfrontier, WARC",
     "scrapy in memory": "Scrapy, in memory",
     "scrapy JOBDIR": "Scrapy, JOBDIR",
+    "scrapy, budgetfrontier": "Scrapy on budgetfrontier",
     "server": "the server alone",
 }
 COLUMNS = {
@@ -278,7 +295,7 @@ def main() -> None:
     options = parser.parse_args()
     if machine.file_system(options.folder) in ON_MEMORY:
         parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
-    peers = () if options.no_peers or not find_spec("scrapy") else SCRAPY
+    peers = [] if options.no_peers or not find_spec("scrapy") else [*SCRAPY]
     about = machine.describe(options.folder, options.core)
     about |= {package: machine.version(package) for package in PACKAGES}
     if options.scale != 1:

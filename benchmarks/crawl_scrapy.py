@@ -1,8 +1,8 @@
-"""Scrapy on the web of the race: `python -m benchmarks.crawl_scrapy SEEDS CONCURRENCY PER_HOST [JOBDIR]`.
+"""Scrapy on the web of the race: `python -m benchmarks.crawl_scrapy SEEDS CONCURRENCY PER_HOST [JOBDIR [SCHEDULER]]`.
 
-SEEDS is a file of URLs. It is set up as its documentation recommends for broad crawls
-(https://docs.scrapy.org/en/latest/topics/broad-crawls.html), extracts links with its LinkExtractor, and keeps nothing:
-no items, no pipelines. Names are in its DNS cache from the beginning.
+SEEDS is a file of URLs, SCHEDULER the class to use instead of Scrapy's own. All else is as its documentation recommends
+for broad crawls (https://docs.scrapy.org/en/latest/topics/broad-crawls.html). Links are extracted with its
+LinkExtractor, and nothing is kept: no items, no pipelines. Names are in its DNS cache from the beginning.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-def settings(concurrency: int, per_host: int, jobdir: str | None) -> dict[str, Any]:
+def settings(
+    concurrency: int, per_host: int, jobdir: str | None = None, scheduler: str = "scrapy.core.scheduler.Scheduler"
+) -> dict[str, Any]:
     """What differs from Scrapy's defaults."""
     return {
+        "SCHEDULER": scheduler,
         "CONCURRENT_REQUESTS": concurrency,
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_host,
         "DOWNLOAD_DELAY": 0,
@@ -56,7 +59,7 @@ def main() -> None:
             for link in self.links.extract_links(response):
                 yield Request(link.url)
 
-    process = CrawlerProcess(settings(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] if sys.argv[4:] else None))
+    process = CrawlerProcess(settings(int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))
     process.crawl(Everything)
     dnscache.limit = len(urls)
     dnscache.update({urlsplit(url).hostname: "127.0.0.1" for url in urls})
