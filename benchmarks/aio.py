@@ -174,11 +174,13 @@ def run(folder: Path, *, rounds: int, count: int, seconds: float, known: int) ->
     late = found.pop("lateness")
     lines = ["| add + get + done | a second | a processor second |", "| --- | ---: | ---: |"]
     lines += [f"| {name} | {f['per_second']:,.0f} | {f['per_cpu_second']:,.0f} |" for name, f in found.items()]
-    return "\n".join(lines) + (
-        f"\n\nAt {late['added']:,.0f} added and {late['done']:,.0f} done a second, {known:,} queued before: the loop "
-        f"was late by {late['longest'] * 1e3:.1f} ms at the most (99 %: {late['p99'] * 1e3:.1f} ms; with nothing to do: "
-        f"{late['idle'] * 1e3:.1f} ms), the longest commit took {late['commit'] * 1e3:.1f} ms."
-    )
+    longest, p99, idle, commit = (f"{late[name] * 1e3:.1f} ms" for name in ("longest", "p99", "idle", "commit"))
+    lines += [
+        "",
+        f"At {late['added']:,.0f} added and {late['done']:,.0f} done a second, {known:,} queued before: the loop was "
+        f"late by {longest} at the most (99 %: {p99}; with nothing to do: {idle}), the longest commit took {commit}.",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
