@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, InvalidUrl, StorageFull
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, StorageFull
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.scrapy import options
+from budgetfrontier.scrapy.budgets import Budgets
+from budgetfrontier.scrapy.closing import Closing
 from budgetfrontier.scrapy.flights import Flight, Flights, slot_of
 from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Places, address, crawl_uri, settle_slot
 from budgetfrontier.scrapy.requests import START, Lost, Requests
+from budgetfrontier.scrapy.telling import Size, Watch, tell_beginning, tell_end
 from budgetfrontier.scrapy.timing import Alarm
-from budgetfrontier.settings.policies import assignment
 
 FOR_EVER = 1e9  # seconds: Scrapy has time-outs of its own, and a process that died gives its leases back
 MOST_LOST = 100  # dead letters made by one call
@@ -53,6 +54,7 @@ class Scheduler:
         else:
             self.df = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
         self._over = True  # until it is open
+        self._closing = Closing(crawler)
         self._warned: set[str] = set()
 
     @classmethod
@@ -76,18 +78,18 @@ class Scheduler:
         self._folder = folder
         self._flights = Flights(self.crawler)
         self.frontier = frontier = Frontier.open(
-            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[_Watch(self.stats)]
+            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[Watch(self.stats)]
         )
         self._requests = Requests(spider, key=key, durable=bool(folder))
         self._places = Places(
             start_apart=options.start_apart(self.crawler.settings), lifo=settings.frontier.order == "lifo"
         )
-        self._assign = assignment(settings.frontier, None)
-        self._budgets: dict[str, int] = {}
+        self._who = f"spider {spider.name}"
+        self._budgets = Budgets(frontier, who=self._who)
         self._met: set[str] = set()
         self._over = False
         self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
-        self._tell_beginning()
+        tell_beginning(frontier, folder, spider, waiting=len(self) if self._going_on else None)
         self._interval = max(settings.frontier.commit_interval, SHORTEST_TICK)
         self._wake = Alarm(self._schedule)
         self._clock = Alarm(self._tick)
@@ -100,31 +102,15 @@ class Scheduler:
         if hasattr(self, "_clock"):
             self._clock.stop()
             self._wake.stop()
+        if not self._over and slot_of(self.crawler) is not None:
+            self._land()
         if not self._over:
             self._over = True
             try:
-                if slot_of(self.crawler) is not None:
-                    self._land()
-                self._tell_end()
+                tell_end(self.frontier, self._folder, self.spider, self.stats)
             finally:
                 self.frontier.close()
         return self.df.close(reason)
-
-    def _tell_beginning(self) -> None:
-        state, extra = self.frontier.state, {"spider": self.spider}
-        if self._going_on:
-            log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": len(self)}, extra=extra)
-        if state is CrawlState.PAUSED and self._going_on:
-            log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", self._folder, extra=extra)
-        if self._folder and Path(self._folder, "requests.queue", "active.json").exists():
-            log.warning("%s/requests.queue is of Scrapy's own scheduler, and is not read", self._folder, extra=extra)
-
-    def _tell_end(self) -> None:
-        retired = self.frontier.summary().queues.get(QueueState.RETIRED, 0)
-        if retired:
-            self.stats.set_value("budgetfrontier/retired", retired)
-            more = f"; `budgetfrontier report {self._folder}` lists them" if self._folder else ""
-            log.info("Queues over their budgets: %d%s", retired, more, extra={"spider": self.spider})
 
     # -- requests in
 
@@ -160,7 +146,7 @@ class Scheduler:
         try:
             uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
             if BUDGET in request.meta:
-                self._set_budget(uri, request.meta[BUDGET])
+                self._budgets.set(uri, request.meta[BUDGET])
             admission = self._admit(uri, fresh=fresh, force=not fresh and not (asked and self._own))
         finally:
             if admission is not Admission.ADDED:
@@ -186,7 +172,7 @@ class Scheduler:
             uri.force = True
             admission = self.frontier.schedule(uri)
         if admission is Admission.ADDED and self._paused_at_finish():  # it was empty for a moment
-            self.frontier.resume(reason="there is more to crawl", who=f"spider {self.spider.name}")
+            self.frontier.resume(reason="there is more to crawl", who=self._who)
         return admission
 
     def _meet(self, url: str) -> None:
@@ -214,19 +200,6 @@ class Scheduler:
     def _refuse(self, request: Any, why: str) -> None:
         self.stats.inc_value("budgetfrontier/refused")
         log.warning("Not scheduled: %s: %s", request, why, extra={"spider": self.spider})
-
-    def _set_budget(self, uri: CrawlUri, budget: object) -> None:
-        """Give the queue of a URI the total budget that its request asks for."""
-        if type(budget) is not int or budget < -1:
-            raise TypeError(f"{BUDGET} is a whole number, not {budget!r}")
-        queue = uri.queue or self._assign(uri)
-        if self._budgets.get(queue) == budget:
-            return
-        record = self.frontier.queue(queue)
-        if record is None or record.total_budget != budget:
-            who = f"spider {self.spider.name}"
-            self.frontier.adjust(match=f"queue:{queue}", queue_total_budget=budget, reason="request.meta", who=who)
-        self._budgets[queue] = budget
 
     # -- requests out
 
@@ -258,6 +231,8 @@ class Scheduler:
             ready = self.frontier.next_ready_in()
         if ready is not None:
             self._wake_in(ready)
+        elif self.frontier.state is CrawlState.TERMINATED:
+            self._closing.ask("terminated")
         return None
 
     def _take_off(self, lease: Lease) -> Any:
@@ -282,12 +257,16 @@ class Scheduler:
     def _land(self) -> None:
         """Finish the leases of the requests that have ended."""
         for request, flight in self._flights.landed():
-            self._finish(request, flight)
+            try:
+                self._finish(request, flight)
+            except Exception as e:  # the others have ended, too
+                self._failed(e, f"Cannot finish {request}")
 
     def _finish(self, request: Any, flight: Flight) -> None:
         outcome = flight.outcome()
         latency = request.meta.get("download_latency") if flight.status and flight.reached else None
-        self.frontier.finish(flight.lease, outcome, fetch_seconds=latency)
+        seconds = latency if isinstance(latency, float) and latency >= 0 else None
+        self.frontier.finish(flight.lease, outcome, fetch_seconds=seconds)
         self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
 
     # -- how much there is
@@ -324,14 +303,14 @@ class Scheduler:
         return record is not None and record.state is QueueState.RETIRED
 
     @property
-    def mqs(self) -> _Size:
+    def mqs(self) -> Size:
         """The requests in memory, for Scrapy's telnet console: all of them without a JOBDIR."""
-        return _Size(self._requests.held if self._folder else len(self))
+        return Size(self._requests.held if self._folder else len(self))
 
     @property
-    def dqs(self) -> _Size | None:
+    def dqs(self) -> Size | None:
         """The requests on disk, for Scrapy's telnet console; None without a JOBDIR."""
-        return _Size(max(len(self) - self._requests.held, 0)) if self._folder else None
+        return Size(max(len(self) - self._requests.held, 0)) if self._folder else None
 
     # -- time
 
@@ -351,9 +330,8 @@ class Scheduler:
         try:
             self._land()
             self.frontier.commit()
-            if self.frontier.state is CrawlState.TERMINATED:
-                self._stop("terminated")
-            elif self.frontier.next_ready_in() == 0.0:
+            ready = self.frontier.next_ready_in()
+            if ready == 0.0 or self.frontier.state is CrawlState.TERMINATED:
                 self._schedule()
         except Exception as e:
             self._failed(e, "Cannot commit")
@@ -364,46 +342,20 @@ class Scheduler:
 
     def _failed(self, error: Exception, what: str) -> None:
         """Log an error. One that has closed the frontier, such as a full disk, closes the spider, once."""
+        if self._over:
+            return
         extra = {"spider": self.spider}
-        try:
-            closed = self.frontier.state is None
-        except FrontierClosed:
-            closed = True
-        if not closed:
+        if not self._is_closed():
             log.error("%s: %s", what, error, exc_info=error, extra=extra)
             return
         full = isinstance(error, StorageFull)
         log.error("%s: %s", what, error, exc_info=None if full else error, extra=extra)
         self._over = True
-        self._stop("disk_full" if full else "frontier_error")
+        self._closing.ask("disk_full" if full else "frontier_error")
 
-    def _stop(self, reason: str) -> None:
-        """Close the spider for a reason."""
-        engine = self.crawler.engine
-        if hasattr(engine, "close_spider_async"):
-            deferred_from_coro(engine.close_spider_async(reason=reason))
-        else:  # Scrapy 2.13
-            engine.close_spider(self.spider, reason)
-
-
-class _Watch:
-    """Counts what the frontier does by itself."""
-
-    def __init__(self, stats: Any) -> None:
-        self._stats = stats
-
-    def on_retire(self, frontier: Frontier, queue: QueueRecord) -> None:
-        log.info("The queue %s is over its budget, with %d requests left", queue.queue, queue.queued)
-
-    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
-        self._stats.inc_value("budgetfrontier/dead_letters")
-
-
-class _Size:
-    """Something of which only the length is asked."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
+    def _is_closed(self) -> bool:
+        try:
+            self.frontier.summary()
+        except FrontierError as e:
+            return isinstance(e, FrontierClosed)  # or a call from another thread
+        return False

@@ -16,6 +16,8 @@ except ImportError:  # Scrapy 2.13
         return reactor.callLater(delay, function)
 
 
+__all__ = ["Alarm", "call_later"]
+
 LONGEST = 3600.0  # seconds; nothing is lost by looking once an hour
 
 

@@ -232,6 +232,23 @@ def test_a_full_disk_ends_a_crawl(tmp_path: Path) -> None:
         assert frontier.summary().queued > 0
 
 
+TERMINATED = (
+    FULL.replace("fail_commit(self.crawler.engine._slot.scheduler.frontier)", "self.end()")
+    + """
+    def end(self):
+        self.crawler.engine._slot.scheduler.frontier.terminate()
+"""
+)
+
+
+def test_a_crawl_that_is_terminated_says_so(tmp_path: Path) -> None:
+    with Site(mesh("a", 400)) as site:
+        result = crawl(site, tmp_path, TERMINATED)
+    assert result.reason == "terminated", result.log
+    assert "Traceback" not in result.log
+    assert result.stats["budgetfrontier/finished/success"] == result.stats["scheduler/dequeued"] < 400
+
+
 OTHER = """
 class Mine(Links):
     name = "other"

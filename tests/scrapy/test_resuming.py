@@ -6,6 +6,7 @@ import datetime
 import json
 import pickle
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -355,6 +356,13 @@ def test_a_frontier_that_broke_closes_the_spider(call: str, tmp_path: Path) -> N
     assert not getattr(s, call)(*([page()] if call == "enqueue_request" else []))
     assert engine.closed == ["frontier_error"]
     s.close("frontier_error")
+
+
+def test_a_call_from_another_thread_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler() as s, ThreadPoolExecutor(1) as elsewhere:
+        assert not elsewhere.submit(s.enqueue_request, page("a")).result()
+        assert s.enqueue_request(page("b"))
+    assert "belongs to the thread" in caplog.text
 
 
 def test_another_scrapy_is_refused_loudly(tmp_path: Path) -> None:

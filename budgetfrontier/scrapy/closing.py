@@ -1,0 +1,35 @@
+"""Closing the spider from within the scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scrapy.utils.defer import deferred_from_coro
+
+from budgetfrontier.scrapy.flights import slot_of
+from budgetfrontier.scrapy.timing import call_later
+
+
+class Closing:
+    """Closes the spider of a crawler once, for the first reason given; never in the middle of what the engine does."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+        self._reason: str | None = None
+
+    def ask(self, reason: str) -> None:
+        """Close it as soon as the engine has time."""
+        if self._reason is not None:
+            return
+        self._reason = reason
+        if slot_of(self._crawler) is None:
+            self._close()
+        else:
+            call_later(0.0, self._close)
+
+    def _close(self) -> None:
+        engine = self._crawler.engine
+        if hasattr(engine, "close_spider_async"):
+            deferred_from_coro(engine.close_spider_async(reason=self._reason))
+        else:  # Scrapy 2.13
+            engine.close_spider(self._crawler.spider, self._reason)

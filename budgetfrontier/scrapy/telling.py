@@ -1,0 +1,58 @@
+"""What users see of the frontier besides Scrapy's own words: log lines, stats, sizes."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.model import CrawlState, DeadLetter, QueueRecord, QueueState
+
+log = logging.getLogger(__name__)
+
+
+def tell_beginning(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
+    """Log what is found in a JOBDIR; `waiting` is how many requests wait in a crawl that goes on, None in a new one."""
+    extra = {"spider": spider}
+    if waiting is not None:
+        log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting}, extra=extra)
+        if frontier.state is CrawlState.PAUSED:
+            log.warning("The frontier is paused; `budgetfrontier resume %s` goes on", folder, extra=extra)
+    if folder and Path(folder, "requests.queue", "active.json").exists():
+        log.warning(
+            "%s/requests.queue is of Scrapy's own scheduler, and is not read; `budgetfrontier import %s %s` does that",
+            *(folder,) * 3,
+            extra=extra,
+        )
+
+
+def tell_end(frontier: Frontier, folder: str | None, spider: Any, stats: Any) -> None:
+    """Log and count what was left in queues over their budgets."""
+    if retired := frontier.summary().queues.get(QueueState.RETIRED, 0):
+        stats.set_value("budgetfrontier/retired", retired)
+        more = f"; `budgetfrontier report {folder}` lists them" if folder else ""
+        log.info("Queues over their budgets: %d%s", retired, more, extra={"spider": spider})
+
+
+class Watch:
+    """A hook: tells what the frontier does by itself."""
+
+    def __init__(self, stats: Any) -> None:
+        self._stats = stats
+
+    def on_retire(self, frontier: Frontier, queue: QueueRecord) -> None:
+        log.info("The queue %s is over its budget; requests left in it: %d", queue.queue, queue.queued)
+
+    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+        self._stats.inc_value("budgetfrontier/dead_letters")
+
+
+class Size:
+    """Something of which only the length is asked."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
