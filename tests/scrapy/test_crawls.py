@@ -38,7 +38,7 @@ class Mine(Links):
     def failed(self, failure): ...
 
 class Odd:
-    def process_request(self, request):
+    def process_request(self, request, spider=None):
         if request.url.endswith("cached"):
             return scrapy.http.HtmlResponse(request.url, body=b"", request=request)
         if request.url.endswith("replaced"):
