@@ -16,6 +16,7 @@ from budgetfrontier.errors import FrontierClosed, LeaseExpired
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
 
 BATCH = 500  # messages, and leases, between two looks at what else there is to do
+SHORTEST = 0.05  # seconds between two commits of its own: a frontier that commits at each call needs none
 
 log = logging.getLogger("budgetfrontier.aio")
 
@@ -76,7 +77,7 @@ class Owner:
         error: BaseException | None = None
         try:
             with self._open() as self._frontier:
-                self._interval = self._frontier.settings.frontier.commit_interval
+                self._interval = max(self._frontier.settings.frontier.commit_interval, SHORTEST)
                 self._tick = time.monotonic() + self._interval
                 while self._running:
                     self._serve()
