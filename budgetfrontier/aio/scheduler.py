@@ -89,7 +89,12 @@ class Scheduler:
         self._end = asyncio.Event()
         self._thread = Thread(target=self._owner.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
         self._thread.start()
-        await self._ask(self._owner.want, 0)
+        try:
+            await self._ask(self._owner.want, 0)
+        except BaseException:
+            self._tell(self._owner.stop, None)
+            self._thread.join()  # as in `close`
+            raise
         return self
 
     # -- in

@@ -166,6 +166,16 @@ async def test_a_cancelled_owner_leaves_a_closed_frontier(when: str, tmp_path: P
 
 
 @in_loop
+async def test_who_is_cancelled_while_opening_leaves_a_closed_frontier(tmp_path: Path) -> None:
+    opening = asyncio.create_task(Scheduler(tmp_path).open())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    Frontier.open(tmp_path).close()
+
+
+@in_loop
 async def test_errors_of_the_block_are_told_and_not_waited_for() -> None:
     with pytest.raises(ZeroDivisionError):
         async with Scheduler(":memory:", grace=LONG) as scheduler:
