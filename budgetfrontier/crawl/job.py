@@ -80,10 +80,12 @@ class Job:
         self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
         self._stop = Stop.NONE
         self._failures = 0
-        self._looked = self._reported = self._counted = time.monotonic()
+        self._looked = self._reported = self._counted = self._renewed = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
         self._patience = settings.fetch.timeout or NO_TIMEOUT
+        # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
+        self._ttl = max(settings.frontier.lease_ttl, 3 * self._patience)
 
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
@@ -240,7 +242,7 @@ class Job:
         free = self._free()
         due = time.monotonic() - self._looked >= self._interval
         if free and (due or self._frontier.next_ready_in() == 0):
-            for lease in self._frontier.lease(free, ttl=self._ttl()):
+            for lease in self._frontier.lease(free, ttl=self._ttl):
                 self._start(lease)
             free = self._free()
         elif due:
@@ -253,9 +255,11 @@ class Job:
     def _free(self) -> int:
         return 0 if self._stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
 
-    def _ttl(self) -> float:
-        # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
-        return max(self._settings.frontier.lease_ttl, 3 * self._patience)
+    def _renew(self) -> None:
+        """Keep the leases of visits that take long: one to a page with a million links does."""
+        for lease, _ in self._visits.values():
+            with contextlib.suppress(LeaseExpired):
+                self._frontier.renew(lease, self._ttl)
 
     async def _wait(self, free: int) -> None:
         """Sleep until a visit ends, something may be leased, or it is time to look around."""
@@ -282,6 +286,9 @@ class Job:
         if 0 < self._settings.output.statistics <= now - self._counted:
             self._counted = now
             self._write_statistics()
+        if now - self._renewed >= self._ttl / 4:
+            self._renewed = now
+            self._renew()
         every = self._settings.reports.every
         if 0 < every <= now - self._reported and (self._reporting is None or self._reporting.done()):
             self._reported = now

@@ -396,6 +396,32 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
     assert looks < 100
 
 
+def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slowly(url: str, *_: object, **__: object) -> links.Page:
+        def found() -> Iterator[tuple[str, str]]:
+            for number in range(20_000 if url == HOME else 0):
+                if number % 500 == 0:
+                    time.sleep(0.05)
+                yield f"http://a.test/{number}", "L"
+
+        return links.Page(found())
+
+    monkeypatch.setattr(links, "discover", slowly)
+    with Site({"a.test/": "a page with many links"}) as site:
+        settings = site.settings(
+            HOME,
+            fetch={"timeout": 0.2, "robots": "ignore"},
+            frontier={"lease_ttl": 0.5, "commit_interval": 0.05},
+            limits={"max_uris": 1},
+        )
+        code, _ = run(settings, tmp_path)
+    assert code == 0 and site.hits["a.test/"] == 1 and "expired" not in caplog.text
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().succeeded == 1
+
+
 def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: dict[str, set[int]] = {}
 
