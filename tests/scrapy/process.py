@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 from tests.crawl.site import Site
 
 RUNNER = """
-import json, sys
+import json, sys, warnings
 import scrapy
 from scrapy import Request, Spider, signals
 from scrapy.crawler import CrawlerProcess
+from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.resolver import dnscache
+
+warnings.simplefilter("error", ScrapyDeprecationWarning)
 
 PORT, SETTINGS, RESULT = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 for name in "abcdef":
@@ -90,8 +93,7 @@ def started(site: Site, folder: Path, spider: str, **settings: Any) -> Iterator[
     (folder / "result.json").unlink(missing_ok=True)
     (folder / "spider.py").write_text(RUNNER % spider)
     port = site.address.rpartition(":")[2]
-    command = [sys.executable, "-W", "error::DeprecationWarning:budgetfrontier", str(folder / "spider.py")]
-    command += [port, json.dumps(settings), str(folder / "result.json")]
+    command = [sys.executable, str(folder / "spider.py"), port, json.dumps(settings), str(folder / "result.json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

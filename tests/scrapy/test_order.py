@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.core.scheduler import Scheduler as TheirScheduler
 from scrapy.dupefilters import RFPDupeFilter
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.squeues import LifoMemoryQueue
 
 from budgetfrontier import QueueState
 from budgetfrontier.scrapy import Scheduler
-from tests.scrapy.crawler import drain, page, paths, scheduler, start, stats
+from tests.scrapy.crawler import drain, make, page, paths, scheduler, start, stats
 
 FIFO: dict[str, Any] = {
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
@@ -211,6 +215,51 @@ def test_a_queue_over_its_budget_is_not_pending() -> None:
         assert not s.has_pending_requests() and len(s) == 0
         assert s.frontier.queue("example.org").state is QueueState.RETIRED
     assert stats(s)["budgetfrontier/retired"] == 1
+
+
+def test_what_is_out_of_a_retired_queue_is_not_taken_off_the_others() -> None:
+    with scheduler() as s:
+        for url in ("https://a.example/1", "https://a.example/2", "https://b.example/1"):
+            s.enqueue_request(Request(url))
+        assert s.next_request().url.startswith("https://a.example/")
+        assert len(s) == 2
+        s.frontier.retire("a.example")
+        assert len(s) == 1
+
+
+def test_a_queue_that_rests_is_pending() -> None:
+    rest = {"politeness": {"min_delay": "1h", "max_delay": "1h", "per_queue_concurrency": 1}}
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": rest}) as s:
+        s.enqueue_request(page("a"))
+        s.enqueue_request(page("b"))
+        s._flights._out[s.next_request()].reached = True
+        assert s.next_request() is None
+        assert s.has_pending_requests() and len(s) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_host_is_crawled_in_the_very_order_of_scrapy(seed: int) -> None:
+    random = Random(seed)
+    crawler = make().crawler
+    theirs = TheirScheduler(
+        RFPDupeFilter(),
+        mqclass=LifoMemoryQueue,
+        pqclass=ScrapyPriorityQueue,
+        stats=crawler.stats,
+        crawler=crawler,
+    )
+    theirs.open(crawler.spider)
+    with scheduler() as ours:
+        for number in range(300):
+            if random.random() < 0.6:
+                made = random.choice((page, start))
+                url, options = str(random.randrange(150)), {"priority": random.randint(-2, 2)}
+                options["dont_filter"] = random.random() < 0.5
+                both = [s.enqueue_request(made(url, **options)) for s in (ours, theirs)]
+            else:
+                both = [request and request.url for request in (ours.next_request(), theirs.next_request())]
+            assert both[0] == both[1], number
+        assert [request.url for request in drain(ours)] == [request.url for request in drain(theirs)]
 
 
 def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture) -> None:
