@@ -356,7 +356,8 @@ class Job:
         if visit.outcome is Outcome.SUCCESS and not is_robots(lease.uri):
             after = self._frontier.settings_for(lease).revisit_after
             if after > 0:
-                discovered = [*discovered, revisit(lease.uri, answer, due=time.time() + after)]
+                begun = lease.expires - self._ttl  # by the frontier's clock, which nobody sets back
+                discovered = [*discovered, revisit(lease.uri, answer, due=begun + after)]
         try:
             self._frontier.finish(
                 lease,

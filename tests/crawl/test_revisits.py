@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -56,6 +57,15 @@ def test_pages_are_asked_for_again_and_only_for_what_has_changed(tmp_path: Path)
         with path.open("rb") as file:
             profiles.update(record.rec_headers.get_header("WARC-Profile") for record in ArchiveIterator(file))
     assert profiles["http://netpreserve.org/warc/1.1/revisit/server-not-modified"] == len(tags) - 1
+
+
+def test_a_clock_that_is_set_back_makes_no_revisit_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 86400)  # the frontier's own clock goes on, as it would
+    with Changing() as site:
+        settings = site.settings(HOME, frontier={"revisit": {"after": 3600}}, limits={"max_uris": 9, "max_time": 1})
+        run(settings, tmp_path)
+    assert [path for path, _ in site.asked] == ["/", "/page"]
 
 
 def test_what_is_only_a_seed_stays_in_scope_when_it_comes_again(tmp_path: Path) -> None:
