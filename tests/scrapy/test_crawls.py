@@ -97,6 +97,37 @@ def test_every_way_that_a_request_can_end(tmp_path: Path) -> None:
         assert frontier.summary().queued == 0
 
 
+SAME = """
+class Mine(Links):
+    custom_settings = {"DEPTH_LIMIT": 3, "DEPTH_STATS_VERBOSE": True, "CONCURRENT_REQUESTS": 3}
+    seeds = ("a/0", "b/0", "a/missing", "a/away", "a/ill")
+"""
+SAME_STATS = (
+    "scheduler/",
+    "dupefilter/",
+    "retry/",
+    "request_depth",
+    "response_received_count",
+    "downloader/response_s",
+)
+
+
+def test_a_spider_fetches_what_it_does_with_scrapys_own_scheduler(tmp_path: Path) -> None:
+    def away() -> web.StreamResponse:
+        return web.Response(status=301, headers={"Location": f"http://d.test:{site.address.rpartition(':')[2]}/0"})
+
+    seen = []
+    for own in ({}, {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}):
+        (folder := tmp_path / str(len(own))).mkdir()
+        with Site({**mesh("abd", 12), "a.test/ill": text("", status=503)}) as site:
+            site.pages["a.test/away"] = away
+            result = crawl(site, folder, SAME, JOBDIR=str(folder / "job"), **own)
+            stats = {key: value for key, value in result.stats.items() if key.startswith(SAME_STATS)}
+            seen.append((result.reason, site.hits, stats))
+    assert seen[0] == seen[1]
+    assert seen[0][1]["a.test/ill"] == 2 and seen[0][2]["request_depth_max"] == 3
+
+
 MESH = """
 class Mine(Links):
     custom_settings = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0}
