@@ -282,6 +282,35 @@ def test_idle_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(connections) == 6, "those to a and b are used again, those to c and d are not"
 
 
+def test_idle_connections_to_one_host_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descriptors, "_IDLE", 2)
+    connections: set[asyncio.BaseTransport] = set()
+    here: list[asyncio.Future[None]] = []
+
+    async def together(request: web.BaseRequest) -> web.StreamResponse:
+        """Answer when four ask at a time."""
+        assert request.transport is not None
+        connections.add(request.transport)
+        here.append(asyncio.get_running_loop().create_future())
+        if len(here) == 4:
+            for one in here:
+                one.set_result(None)
+            here.clear()
+        else:
+            await here[-1]
+        return web.Response(body=b"page")
+
+    async def run(address: str) -> None:
+        async with Fetcher(FetchSettings(resolve={"*.test": address}, concurrency=4)) as session:
+            for _ in range(3):
+                answers = await asyncio.gather(*(session.get(CrawlUri("http://a.test/")) for _ in range(4)))
+                assert [answer.status for answer in answers] == [200] * 4
+
+    with Loopback(together) as server:
+        asyncio.run(run(server.address))
+    assert len(connections) == 4 + 2 + 2, "of four, two are kept"
+
+
 def test_cancellation_goes_through() -> None:
     async def run(address: str) -> None:
         task = asyncio.current_task()

@@ -31,12 +31,14 @@ class Connector(aiohttp.TCPConnector):
 
     def __init__(self, *, max_header: int, max_idle: int, **options: Any) -> None:
         super().__init__(**options)
-        self._max_idle = max_idle
+        self._max_idle, self._idle = max_idle, 0
         self._factory = partial(_Handler, self._loop, max_header)  # type: ignore[assignment]
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        full = len(self._conns) >= self._max_idle and key not in self._conns
-        super()._release(key, protocol, should_close=should_close or full)
+        self._idle += 1  # at the most: those that were used again, or lost, are taken off only when it matters
+        if self._idle > self._max_idle:
+            self._idle = sum(map(len, self._conns.values())) + 1
+        super()._release(key, protocol, should_close=should_close or self._idle > self._max_idle)
 
 
 class Response(aiohttp.ClientResponse):
