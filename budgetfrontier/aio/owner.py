@@ -25,6 +25,8 @@ Waiting = asyncio.Future[Any]
 Message = tuple[Callable[[Any], object], Any, Waiting | None]
 """A method of the Owner, its argument, and who waits for the answer."""
 
+Adding = tuple[str | CrawlUri, Waiting]
+
 _LATER = object()  # no answer yet
 
 
@@ -37,8 +39,9 @@ class Failure(NamedTuple):
 class Owner:
     """One frontier and the thread it belongs to. The loop's thread uses `inbox` and, after the end, `totals` only.
 
-    Messages are applied in the order in which they were put. Leases are taken only for those who wait for one, never
-    ahead of time. `deliver(answers, leases)` and `end(error)` are called in the loop's thread.
+    Messages are applied in the order in which they were put, but for what is added: that comes last, all at once.
+    Leases are taken only for those who wait for one, never ahead of time. `deliver(answers, leases)` and `end(error)`
+    are called in the loop's thread.
     """
 
     def __init__(
@@ -64,7 +67,8 @@ class Owner:
         self._leases: list[Lease] = []
         self._wanted = 0
         """URIs that somebody waits for; below zero while those who gave up and those who were served cross."""
-        self._parked: deque[tuple[str | CrawlUri, Waiting]] = deque()
+        self._adding: list[Adding] = []
+        self._parked: deque[Adding] = deque()
         self._joining: list[Waiting] = []
         self._ready: float | None = None
         """When to look again for what is wanted, in seconds."""
@@ -108,6 +112,8 @@ class Owner:
                     log.exception("a message to the frontier failed; the crawl goes on")
             if asking is not None and answer is not _LATER:
                 self._answers.append((asking, answer))
+        if self._adding:
+            self._admit()
         self._batch = []
         self._hand_out()
         while self._parked and self._unpark():
@@ -145,6 +151,20 @@ class Owner:
                 self._running = False
             self._answers, self._leases = [], []
 
+    def _admit(self) -> None:
+        """Admit what is to be added, all at once; what finds no room waits, if it is to."""
+        adding, self._adding = self._adding, []
+        uris = [uri for uri, _ in adding]
+        if self._maxsize:
+            admissions = [Admission.FULL if self._is_full() else self._frontier.schedule(uri) for uri in uris]
+        else:
+            admissions = self._frontier.schedule_each(uris)
+        for (uri, future), admission in zip(adding, admissions, strict=True):
+            if admission is Admission.FULL and self._wait and self._open_for_all:
+                self._parked.append((uri, future))
+            else:
+                self._answers.append((future, admission))
+
     def _hand_out(self) -> None:
         """Lease what is wanted as far as it is there; else know when to look again."""
         self._ready = None
@@ -181,18 +201,13 @@ class Owner:
         total = self._frontier.summary()
         return total.queued - total.in_process >= self._maxsize
 
-    def _admit(self, uri: str | CrawlUri) -> Admission:
-        return Admission.FULL if self._is_full() else self._frontier.schedule(uri)
-
     # -- messages
 
     def add(self, uri: str | CrawlUri) -> object:
-        """Admit a URI; while there is no room for it, it waits, if it is to."""
-        admission = self._admit(uri)
-        if admission is Admission.FULL and self._wait and self._open_for_all and self._asking is not None:
-            self._parked.append((uri, self._asking))
-            return _LATER
-        return admission
+        """Admit a URI, with all that is added in this round."""
+        if self._asking is not None:
+            self._adding.append((uri, self._asking))
+        return _LATER
 
     def add_many(self, uris: list[str | CrawlUri]) -> Tally:
         """Admit a batch; what finds no room is counted and dropped."""

@@ -144,6 +144,22 @@ class Frontier:
                 self._session.leave(len(part))
         return tally
 
+    def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
+        """Admit a batch, in order: what became of each. By the hundred, it costs about twice what `schedule_many` does.
+
+        Never raises for what it is given. O(answer) memory: an endless iterable goes to `schedule_many`.
+        """
+        self._session.enter()
+        admissions: list[Admission] = []
+        for part in _parts(self._session.given(uris)):
+            try:
+                admissions += self._intake.take_each(part, self._session.now())
+                self._session.settle()
+            except BaseException as e:
+                self._session.abandon(e)
+            self._session.leave(len(part))
+        return admissions
+
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier.engine.candidates import Candidates, Plain, Special, found_at, renamed
+from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at, renamed
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
@@ -35,9 +35,8 @@ class Intake:
         if not batch:
             return
         duplicates = tally.duplicate
-        frontier = self._kernel.force.frontier
-        if frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial:
-            for given in batch:  # each URI may change what the next one meets
+        if self._one_by_one():
+            for given in batch:
                 self._take([given], tally, now, via)
         else:
             self._take(batch, tally, now, via)
@@ -76,13 +75,49 @@ class Intake:
             return Admission.DUPLICATE
         return Admission.FULL if tally.full else Admission.INVALID
 
+    def take_each(self, batch: list[Any], now: float) -> list[Admission]:
+        """Admit a batch, in order: what became of each."""
+        if self._one_by_one():
+            return [self.take_one(given, now) for given in batch]
+        tally, found = Tally(), Batch({}, [], [])
+        keys: list[Any] = []
+        for number, given in enumerate(batch):
+            candidates, forced, invalid = self._candidates.read([given], tally, None, self._dedup.recent)
+            key = next(iter(candidates), None)
+            if forced:
+                found.forced.append(number)
+                found.candidates[number] = candidates[key]
+                keys.append(number)
+            elif key is None or key in found.candidates:
+                found.invalid.extend(invalid)
+                keys.append(Admission.INVALID if invalid else Admission.DUPLICATE)
+            else:
+                found.candidates[key] = candidates[key]
+                keys.append(key)
+        self._admit(found, batch, tally, now, None)
+        self._kernel.counters.duplicates += tally.duplicate
+        new = found.candidates
+        return [
+            key if type(key) is Admission else Admission.ADDED if key in new else Admission.DUPLICATE for key in keys
+        ]
+
+    def _one_by_one(self) -> bool:
+        """Whether each URI may change what the next one meets."""
+        frontier = self._kernel.force.frontier
+        return bool(frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial)
+
     def _take(self, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
-        candidates, forced, invalid = found = self._candidates.read(batch, tally, via, self._dedup.recent)
+        candidates, forced, _ = found = self._candidates.read(batch, tally, via, self._dedup.recent)
         if candidates and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
             known = not forced and self._dedup.is_seen(next(iter(candidates)))
             tally.duplicate += known
             tally.full += not known
             return
+        self._admit(found, batch, tally, now, via)
+
+    def _admit(self, found: Batch, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
+        """Admit what is new of a batch, and count it; the candidates are those then."""
+        candidates, _, invalid = found
         self._dedup.drop_seen(found)
         tally.added += len(candidates)
         tally.duplicate += len(batch) - len(invalid) - len(candidates)
