@@ -55,7 +55,7 @@ class Scheduler:
             self.df = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
         self._over = True  # until it is open
         self._closing = Closing(crawler)
-        self._warned: set[str] = set()
+        self._warned = False
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Scheduler:
@@ -185,8 +185,8 @@ class Scheduler:
         if why:
             where = "memory"
             self.stats.inc_value("scheduler/unserializable")
-            if "unserializable" not in self._warned:
-                self._warned.add("unserializable")
+            if not self._warned:
+                self._warned = True
                 log.warning(
                     "Unable to serialize request: %s - reason: %s - it stays in memory, and is lost when the process "
                     "ends - no more unserializable requests will be logged (stats being collected)",

@@ -65,17 +65,20 @@ def profiles() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
+def profile(name: str, base: Settings | None = None) -> Settings:
+    """Return `base` (the defaults) changed by a profile, `config/NAME.yaml`; SettingsError if there is none of it."""
+    reader = Reader()
+    settings = reader.settings(_profile(name).data, base or Settings())
+    reader.check()
+    return settings
+
+
 @cache
-def profile(name: str) -> Settings:
-    """Return the settings of a profile, `config/NAME.yaml`; SettingsError if there is none of this name."""
+def _profile(name: str) -> Document:
     if name not in profiles():
         hint = nearest(name, profiles())
         raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')
-    reader = Reader()
-    document = Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes())
-    settings = reader.settings(document.data, Settings())
-    reader.check()
-    return settings
+    return Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes())
 
 
 class Document:

@@ -97,7 +97,7 @@ class Reader:
             data = dict(data)
             name = data.pop("profile")
             try:
-                base = profile(TEXT.read(name))
+                base = profile(TEXT.read(name), base)
             except SettingsError as error:
                 self._add(("profile",), *error.problems)
             except ValueError:

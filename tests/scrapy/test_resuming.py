@@ -292,6 +292,13 @@ def test_defaults_are_scrapys_habits() -> None:
         assert s.frontier.settings.frontier.politeness.per_queue_concurrency == 30
 
 
+def test_a_profile_leaves_scrapys_habits_alone() -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"profile": "budgeted-rotation"}) as s:
+        frontier = s.frontier.settings.frontier
+    assert frontier.hold_queues and frontier.order == "lifo"
+    assert frontier.politeness.min_delay == 0 and not frontier.canonicalization.strip_www
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
