@@ -171,7 +171,8 @@ class Job:
         tally = frontier.schedule_many(self._scheduled_seeds())
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
-            say(f"{tally.invalid} seeds are no http or https URLs ({reasons})")
+            what = "is no http or https URL" if tally.invalid == 1 else "are no http or https URLs"
+            say(f"{counted(tally.invalid, 'seed')} {what} ({reasons})")
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")
             return False

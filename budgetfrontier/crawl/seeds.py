@@ -19,7 +19,7 @@ def seed_urls(seed: Seed) -> Iterator[str]:
     if seed.url:
         yield seed.url
         return
-    with Path(seed.file or "").open(encoding="utf-8", errors="replace") as file:
+    with Path(seed.file or "").open(encoding="utf-8-sig", errors="replace") as file:
         for line in file:
             if url := uncommented(line):
                 yield url

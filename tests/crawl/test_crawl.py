@@ -277,6 +277,15 @@ def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
     assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
 
 
+def test_a_seed_file_from_windows(tmp_path: Path) -> None:
+    (tmp_path / "seeds.txt").write_bytes(b"\xef\xbb\xbfhttp://a.test/1\r\nhttp://a.test/2 \r\nmailto:a\r\n")
+    with Site(SMALL) as site:
+        settings = site.settings({"file": str(tmp_path / "seeds.txt")}, fetch={"robots": "ignore"})  # type: ignore[arg-type]
+        code, said = run(settings, tmp_path / "job")
+    assert code == 0 and "1 seed is no http or https URL (1 scheme)" in said
+    assert {"a.test/1", "a.test/2"} <= set(site.hits)
+
+
 @pytest.mark.parametrize(
     ("agent", "warning"),
     [
