@@ -77,12 +77,26 @@ class Intake:
 
     def take_each(self, batch: list[Any], now: float) -> list[Admission]:
         """Admit a batch, in order: what became of each."""
-        if self._one_by_one():
+        if len(batch) < 2 or self._one_by_one():
             return [self.take_one(given, now) for given in batch]
-        tally, found = Tally(), Batch({}, [], [])
+        tally = Tally()
+        found = self._candidates.read(batch, tally, None, self._dedup.recent)
+        keys: list[Any] = list(found.candidates)
+        if len(keys) < len(batch):  # some are not even candidates: which?
+            found, keys = self._read_each(batch)
+        self._admit(found, batch, tally, now, None)
+        self._kernel.counters.duplicates += tally.duplicate
+        new = found.candidates
+        return [
+            key if type(key) is Admission else Admission.ADDED if key in new else Admission.DUPLICATE for key in keys
+        ]
+
+    def _read_each(self, batch: list[Any]) -> tuple[Batch, list[Any]]:
+        """Read a batch one by one: all that may be new, and for each its key, or what became of it already."""
+        found = Batch({}, [], [])
         keys: list[Any] = []
         for number, given in enumerate(batch):
-            candidates, forced, invalid = self._candidates.read([given], tally, None, self._dedup.recent)
+            candidates, forced, invalid = self._candidates.read([given], Tally(), None, self._dedup.recent)
             key = next(iter(candidates), None)
             if forced:
                 found.forced.append(number)
@@ -94,12 +108,7 @@ class Intake:
             else:
                 found.candidates[key] = candidates[key]
                 keys.append(key)
-        self._admit(found, batch, tally, now, None)
-        self._kernel.counters.duplicates += tally.duplicate
-        new = found.candidates
-        return [
-            key if type(key) is Admission else Admission.ADDED if key in new else Admission.DUPLICATE for key in keys
-        ]
+        return found, keys
 
     def _one_by_one(self) -> bool:
         """Whether each URI may change what the next one meets."""

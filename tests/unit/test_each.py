@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri
@@ -14,6 +14,7 @@ from tests.support import memory, pages
 BATCHES = st.lists(st.lists(st.one_of(urls(), crawl_uris(), st.sampled_from(["", "no url", "ftp://a.test/"]))))
 
 
+@settings(max_examples=40)
 @given(BATCHES, st.sampled_from([{}, {"max_queued": 9}, {"max_queue_size": 3}]))
 def test_each_is_one_after_another(batches: list[list[Any]], limits: dict[str, Any]) -> None:
     with memory(**limits) as together, memory(**limits) as alone:
