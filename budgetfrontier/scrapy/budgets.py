@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.scrapy.intake import BUDGET, Refused
 from budgetfrontier.settings.policies import assignment
 
 
@@ -16,9 +17,9 @@ class Budgets:
         self._set: dict[str, int] = {}
 
     def set(self, uri: CrawlUri, budget: object) -> None:
-        """Give the queue of a URI this total budget. Raises TypeError if it is no whole number from -1 on."""
+        """Give the queue of a URI this total budget. Raises Refused if it is no whole number from -1 on."""
         if type(budget) is not int or budget < -1:
-            raise TypeError(f"budgetfrontier_budget is a whole number, not {budget!r}")
+            raise Refused(f"{BUDGET} is a whole number, not {budget!r}")
         queue = uri.queue or self._assign(uri)
         if self._set.get(queue) == budget:
             return

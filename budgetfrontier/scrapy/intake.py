@@ -23,6 +23,10 @@ _STEP = 4096  # places of the frontier's order between two of Scrapy's prioritie
 _SLOT = "download_slot"
 
 
+class Refused(ValueError):
+    """What a request says in its meta cannot be; the message says why."""
+
+
 def address(url: str) -> tuple[str, str | None]:
     """Return the URL under which the frontier keeps a request, and its queue if the URL does not tell.
 
@@ -96,9 +100,11 @@ class Places:
         return self._start_apart and bool(request.meta.get("is_start_request"))
 
 
-def crawl_uri(request: Any, url: str, *, queue: str | None, payload: bytes, method: str, priority: int) -> CrawlUri:
-    """The URI of a request, without `force`. Raises TypeError for a cost that is no whole number."""
+def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: str, priority: int) -> CrawlUri:
+    """The URI of a request, without `force`. Raises Refused for what a spider may not say of it."""
     cost = request.meta.get(COST)
     if cost is not None and (type(cost) is not int or cost < 0):
-        raise TypeError(f"{COST} is a whole number, not {cost!r}")
+        raise Refused(f"{COST} is a whole number, not {cost!r}")
+    if queue is not None and type(queue) is not str:
+        raise Refused(f"{QUEUE} is text, not {queue!r}")
     return CrawlUri(url, method=method, body=request.body, payload=payload, queue=queue, priority=priority, cost=cost)

@@ -22,7 +22,7 @@ from budgetfrontier.scrapy import options
 from budgetfrontier.scrapy.budgets import Budgets
 from budgetfrontier.scrapy.closing import Closing
 from budgetfrontier.scrapy.flights import Flight, Flights, slot_of
-from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Places, address, crawl_uri, settle_slot
+from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Places, Refused, address, crawl_uri, settle_slot
 from budgetfrontier.scrapy.requests import START, Lost, Requests
 from budgetfrontier.scrapy.telling import Size, Watch, tell_beginning, tell_end
 from budgetfrontier.scrapy.timing import Alarm
@@ -120,7 +120,7 @@ class Scheduler:
             return False
         try:
             return self._enqueue(request)
-        except InvalidUrl as e:
+        except (InvalidUrl, Refused) as e:
             self._refuse(request, str(e))
         except Exception as e:
             self._failed(e, f"Cannot enqueue {request}")

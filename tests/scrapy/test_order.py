@@ -276,6 +276,7 @@ def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture
         assert s.frontier.queue("example.org").total_budget == 50
         assert s.frontier.queue("mine").enqueued == 1
     assert "budgetfrontier_cost is a whole number, not '7'" in caplog.text
+    assert stats(s)["budgetfrontier/refused"] == 3 and "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(
