@@ -173,20 +173,20 @@ class Owner:
             if self._ready != 0.0:  # not to be asked in vain: an empty answer waits for a commit
                 return
             leases = self._frontier.lease(min(self._wanted, BATCH), ttl=self._ttl)
-            self._leases += leases
-            self._wanted -= len(leases)
             if not leases:  # thousands of queues change: messages first
                 return
+            self._leases += leases
+            self._wanted -= len(leases)
+            self._ready = None
 
     def _unpark(self) -> int:
         """Add again what found no room, in order; return how many found it now. One full queue holds up no other."""
         found = 0
+        self._parked = deque(each for each in self._parked if not each[1].done())  # but for those who gave up
         for _ in range(len(self._parked)):
             if self._is_full():
                 break
             uri, future = self._parked.popleft()
-            if future.done():  # gave up
-                continue
             admission = self._frontier.schedule(uri)
             if admission is Admission.FULL:
                 self._parked.append((uri, future))

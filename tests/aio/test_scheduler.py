@@ -315,6 +315,19 @@ async def test_a_full_queue_makes_who_adds_wait() -> None:
 
 
 @in_loop
+async def test_those_who_give_up_on_a_full_queue_are_forgotten() -> None:
+    async with Scheduler(":memory:", maxsize=1) as scheduler:
+        await scheduler.add(page(0))
+        for number in range(1, 50):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(scheduler.add(page(number)), 0.0005)
+        await scheduler.qsize()
+        assert len(scheduler._owner._parked) <= 1
+        assert await drain(scheduler, 1) == [page(0)]
+        await scheduler.join()
+
+
+@in_loop
 async def test_a_full_queue_may_drop_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with Scheduler(":memory:", maxsize=1, when_full="drop") as scheduler:
         await scheduler.add(page(1))
