@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench plots faults sites oldest clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench faces-bench plots faults sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
+	@echo "make faces-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
 	@echo "make sites        crawl documentation from Debian packages beside wget --mirror"
@@ -70,6 +71,9 @@ growth: $(VENV)/.stamp-bench
 
 crawl-bench: $(VENV)/.stamp-crawl $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.crawl $(ARGS)
+
+faces-bench: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.faces $(ARGS)
 
 plots: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.publish $(ARGS)

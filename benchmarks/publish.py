@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import crawl, growth, machine, plots, table
+from benchmarks import crawl, faces, growth, machine, plots, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
@@ -63,6 +63,16 @@ def of_crawl(record: dict[str, Any]) -> dict[str, str]:
         "crawl race": crawl.overview(record["rounds"]),
         "crawl memory": crawl.along(record["points"]),
         "crawl targets": table.markdown(crawl.targets(record)),
+    }
+
+
+def of_faces(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of `make faces-bench`."""
+    return {
+        "faces origin": origin(record),
+        "faces scrapy": faces.of_scrapy(record["rounds"]),
+        "faces asyncio": faces.of_asyncio(record["rounds"]),
+        "faces targets": table.markdown(table.results(faces.ROWS, record["rounds"])),
     }
 
 
@@ -136,6 +146,9 @@ def main() -> None:
     record = newest(options.results, "crawl-*.json")
     if record is not None:
         tables |= of_crawl(record)
+    record = newest(options.results, "faces-*.json")
+    if record is not None:
+        tables |= of_faces(record)
     record = newest(options.results, "[0-9]*.json")
     if record is not None:
         tables |= of_bench(record)

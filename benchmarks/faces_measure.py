@@ -1,0 +1,265 @@
+"""One measurement of `faces` in one process: `python -m benchmarks.faces_measure NAME FOLDER SCALE` prints JSON.
+
+FOLDER is where it makes its own folder, which it removes. SCALE is 1 for the workload of the table. Each fails unless
+all of its work was done. The caller has pinned the process to one core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks import aio
+from benchmarks.crawl import memory_of
+from benchmarks.timing import MIB, Stopwatch
+from budgetfrontier import Frontier
+from budgetfrontier.aio import Scheduler
+from budgetfrontier.leasing import LeaseQueue
+
+HOSTS, EACH = 200, 100  # pages of a host
+NAVIGATION, OWN, OTHERS = 10, 30, 10  # links of a page
+SEED = 1
+
+LINKS = 80_000
+PENDING = 1_000_000  # requests
+REQUESTS = 100_000  # of asyncio, and leases
+FILES = 3_000  # requests of qcrawl's queue on disk: a file each
+SECONDS = 4.0  # that the loop is watched
+
+OURS, THEIRS = "budgetfrontier.scrapy.Scheduler", "scrapy.core.scheduler.Scheduler"
+
+
+def links(count: int) -> Iterator[str]:
+    """The links of page after page, the hosts in turn: navigation, other pages of the host, and of other hosts."""
+    draw = random.Random(SEED).randrange
+    for page in range(count // (NAVIGATION + OWN + OTHERS)):
+        host = page % HOSTS
+        yield from (url(host, number) for number in range(NAVIGATION))
+        yield from (url(host, draw(EACH)) for _ in range(OWN))
+        yield from (url(draw(HOSTS), draw(EACH)) for _ in range(OTHERS))
+
+
+def url(host: int, number: int) -> str:
+    """The address of a page."""
+    return f"https://www.host-{host}.test/section-{number % 50}/page-{number}.html"
+
+
+class Spidered:
+    """A scheduler of a spider without an engine: Scrapy's or ours, with a JOBDIR or without, all else as by default.
+
+    Scrapy's default priority queue asks the downloader for slots, and is given one that is idle. Ours learns by signals
+    how a request has ended, and is told so at once.
+    """
+
+    def __init__(self, path: str, jobdir: Path | None) -> None:
+        from scrapy import Spider
+        from scrapy.crawler import Crawler
+        from scrapy.utils.httpobj import urlparse_cached
+        from scrapy.utils.misc import load_object
+
+        crawler = Crawler(Spider, {"JOBDIR": str(jobdir) if jobdir else None, "TWISTED_REACTOR_ENABLED": False})
+        crawler._apply_settings()
+        crawler.spider = Spider.from_crawler(crawler, name="benchmark")
+        idle = SimpleNamespace(get_slot_key=lambda request: urlparse_cached(request).hostname, slots={})
+        crawler.engine = SimpleNamespace(downloader=idle)
+        self.scheduler: Any = load_object(path).from_crawler(crawler)
+        self.scheduler.open(crawler.spider)
+
+    def enqueue(self, urls: Iterator[str]) -> int:
+        """Make the requests, as a callback and Scrapy's middleware do, and enqueue them; how many were admitted."""
+        from scrapy import Request
+
+        enqueue = self.scheduler.enqueue_request
+        return sum(enqueue(Request(one, meta={"depth": 1})) for one in urls)
+
+    def drain(self) -> int:
+        """Take requests until there is none, each fetched at once; return how many."""
+        following = self.scheduler.next_request
+        flights = getattr(self.scheduler, "_flights", None)
+        response, taken = SimpleNamespace(status=200), 0
+        while request := following():
+            taken += 1
+            if flights is not None:
+                flights._reached(request)
+                flights._received(response, request)
+        return taken
+
+    def commit(self) -> None:
+        """Let all be on disk, with ours. Scrapy's never syncs."""
+        if frontier := getattr(self.scheduler, "frontier", None):
+            frontier.commit()
+
+
+def scheduling(path: str, room: Path | None, scale: float) -> dict[str, float]:
+    """Links enqueued per second, most of them known; then requests taken per second. Commits are within the time."""
+    found = list(links(int(LINKS * scale)))
+    spidered = Spidered(path, room)
+    watch = Stopwatch()
+    admitted = spidered.enqueue(iter(found))
+    spidered.commit()
+    figures = watch.rates(len(found))
+    check(admitted, len(set(found)))
+    watch = Stopwatch()
+    taken = spidered.drain()
+    spidered.commit()
+    figures |= {f"taken_{name}": rate for name, rate in watch.rates(taken).items()}
+    check(taken, admitted)
+    check(len(spidered.scheduler), 0)
+    spidered.scheduler.close("finished")
+    return figures
+
+
+def pending(path: str, room: Path | None, scale: float) -> dict[str, float]:
+    """MiB of memory with so many requests pending: of the process, and of files that it has mapped besides."""
+    count = int(PENDING * scale)
+    spidered = Spidered(path, room)
+    check(spidered.enqueue(url(number % HOSTS, number // HOSTS) for number in range(count)), count)
+    spidered.commit()
+    check(len(spidered.scheduler), count)
+    memory = memory_of(os.getpid())
+    spidered.scheduler.close("finished")
+    return {"memory": memory["RssAnon"] / MIB, "mapped": memory["RssFile"] / MIB}
+
+
+class Qcrawl:
+    """qcrawl's Scheduler, whose `task_done` takes no request."""
+
+    def __init__(self, room: Path | None) -> None:
+        from qcrawl.core.queues import DiskQueue, MemoryPriorityQueue
+        from qcrawl.core.scheduler import Scheduler as Theirs
+        from qcrawl.utils.fingerprint import RequestFingerprinter
+
+        self.theirs: Any = Theirs(DiskQueue(room) if room else MemoryPriorityQueue(), RequestFingerprinter())
+        self.add, self.get, self.join = self.theirs.add, self.theirs.get, self.theirs.join
+
+    def task_done(self, _: object) -> None:
+        self.theirs.task_done()
+
+
+async def plain(scale: float) -> dict[str, float]:
+    """Requests per second of asyncio's own queue with a set."""
+    peer, count = aio.Peer(), int(REQUESTS * scale)
+    figures = await aio.singly(peer, count)
+    check(len(peer._seen), count)
+    return figures
+
+
+async def qcrawl(scale: float) -> dict[str, float]:
+    """Requests per second of qcrawl's scheduler in memory."""
+    peer: Any = Qcrawl(None)
+    count = int(REQUESTS * scale)
+    figures = await aio.singly(peer, count)
+    await check_qcrawl(peer, count)
+    return figures
+
+
+async def qcrawl_on_disk(room: Path, scale: float) -> dict[str, float]:
+    """The same on disk, first all added and then all taken.
+
+    A request that is being written while a consumer begins to wait would never reach one (qcrawl 0.4.0).
+    """
+    peer = Qcrawl(room)
+    count = int(FILES * scale)
+
+    async def consume() -> None:
+        while await peer.theirs.qsize():
+            await peer.get()
+            peer.task_done(None)
+
+    watch = Stopwatch()
+    for one in aio.urls(count):
+        await peer.add(one)
+    await consume()
+    figures = watch.rates(count)
+    await check_qcrawl(peer, count)
+    return figures
+
+
+async def check_qcrawl(peer: Qcrawl, count: int) -> None:
+    """End the process unless all requests were added and done."""
+    stats = await peer.theirs.stats()
+    check((stats["seen"], stats["queued"], stats["pending"]), (count, 0, 0))
+
+
+async def durable(load: Callable[..., Any], room: Path, scale: float) -> dict[str, float]:
+    """Requests per second of ours, the last commit included."""
+    count = int(REQUESTS * scale)
+    async with Scheduler(room) as scheduler:
+        figures: dict[str, float] = await load(scheduler, count)
+        total = await scheduler.call(Frontier.summary)
+        check((total.seen, total.succeeded, total.queued), (count, count, 0))
+    return figures
+
+
+async def lateness(room: Path, scale: float) -> dict[str, float]:
+    """How late the loop is, in ms, while requests come and go at a steady rate."""
+    known, seconds = int(aio.KNOWN * scale), max(SECONDS * scale, 1.0)
+    async with Scheduler(room, grace=0) as scheduler:
+        figures = await aio.lateness(scheduler, seconds, known)
+        if (await scheduler.stats())["seen"] < known + 0.9 * aio.RATE * seconds:
+            sys.exit("the loop did not add at the rate it was to be watched at")
+    return {name: value * (1 if name in ("added", "done") else 1000) for name, value in figures.items()}
+
+
+def leasing(path: str | Path, scale: float) -> dict[str, float]:
+    """URIs leased and acknowledged per second, one after the other; on disk when the clock stops."""
+    count = int(REQUESTS * scale)
+    with LeaseQueue.open(path) as queue:
+        queue.frontier.schedule_many(aio.urls(count))
+        queue.flush()
+        acknowledged, watch = 0, Stopwatch()
+        while lease := queue.lease_request():
+            acknowledged += queue.ack_lease(lease)
+        queue.flush()
+        figures = watch.rates(acknowledged)
+        check((acknowledged, len(queue)), (count, 0))
+    return figures
+
+
+def check(found: object, right: object) -> None:
+    """End the process unless all of the work was done."""
+    if found != right:
+        sys.exit(f"{found} where {right} was to be done")
+
+
+MEASUREMENTS: dict[str, Callable[[Path, float], dict[str, float]]] = {
+    "ours JOBDIR": lambda room, scale: scheduling(OURS, room, scale),
+    "ours in memory": lambda room, scale: scheduling(OURS, None, scale),
+    "scrapy in memory": lambda room, scale: scheduling(THEIRS, None, scale),
+    "scrapy JOBDIR": lambda room, scale: scheduling(THEIRS, room, scale),
+    "asyncio": lambda room, scale: asyncio.run(plain(scale)),
+    "aio add": lambda room, scale: asyncio.run(durable(aio.singly, room, scale)),
+    "aio add_many": lambda room, scale: asyncio.run(durable(aio.together, room, scale)),
+    "qcrawl in memory": lambda room, scale: asyncio.run(qcrawl(scale)),
+    "qcrawl on disk": lambda room, scale: asyncio.run(qcrawl_on_disk(room, scale)),
+    "aio lateness": lambda room, scale: asyncio.run(lateness(room, scale)),
+    "leases": leasing,
+    "leases in memory": lambda room, scale: leasing(":memory:", scale),
+    "pending ours JOBDIR": lambda room, scale: pending(OURS, room, scale),
+    "pending ours in memory": lambda room, scale: pending(OURS, None, scale),
+    "pending scrapy in memory": lambda room, scale: pending(THEIRS, None, scale),
+}
+
+
+def main() -> None:
+    """Measure what the command line names, in a folder that is removed afterwards."""
+    name, folder, scale = sys.argv[1:]
+    parent = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        figures = MEASUREMENTS[name](parent / "room", float(scale))
+    finally:
+        shutil.rmtree(parent, ignore_errors=True)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
