@@ -227,6 +227,8 @@ class Job:
             free = self._lease()
             if not self._visits and self._is_over():
                 return
+            if self._stop is not Stop.NONE and self._robots:
+                self._robots.stop_waiting()
             await self._wait(free)
             done, self._done = self._done, []
             for task in done:

@@ -61,6 +61,7 @@ class Verdict(Enum):
     ALLOWED = "allowed"
     DISALLOWED = "disallowed"
     LATER = "later"  # its robots.txt did not answer yet
+    STOPPED = "stopped"  # nor will it in this run
     UNREACHABLE = "unreachable"  # its robots.txt could not be had: all is disallowed
 
 
@@ -129,6 +130,7 @@ class Robots:
         self._sites: OrderedDict[str, _Site] = OrderedDict()  # the one met last at the end
         self._size = 0
         self._awaited: OrderedDict[str, _Awaited] = OrderedDict()
+        self._stopped = False
         self._thread = asyncio.Lock()
 
     def prerequisite(self, lease: Lease) -> CrawlUri | None:
@@ -191,11 +193,19 @@ class Robots:
         site.given_up = self._now() + self._lifetime
         site.settled.set()
 
+    def stop_waiting(self) -> None:
+        """Let go of the pages that wait for a robots.txt: the crawl is ending, and asks for none any more."""
+        if not self._stopped:
+            self._stopped = True
+            for site in self._awaited.values():
+                site.settled.set()
+
     async def verdict(self, url: str, *, patience: float) -> Verdict:
         """Tell whether a URL may be fetched; waits at most `patience` seconds for a robots.txt that is on its way."""
         key = site_of(url)
         waiting = self._waiting(key)
-        if waiting is not None and not waiting.failing and waiting.given_up is None and self._known(key) is None:
+        wait = waiting is not None and not waiting.failing and waiting.given_up is None and not self._stopped
+        if waiting is not None and wait and self._known(key) is None:
             try:
                 await asyncio.wait_for(waiting.settled.wait(), patience)
             except TimeoutError:
@@ -204,7 +214,9 @@ class Robots:
         if site is not None:
             return Verdict.ALLOWED if await self._allows(site, url) else Verdict.DISALLOWED
         waiting = self._waiting(key)
-        return Verdict.LATER if waiting is None or waiting.given_up is None else Verdict.UNREACHABLE
+        if waiting is not None and waiting.given_up is not None:
+            return Verdict.UNREACHABLE
+        return Verdict.STOPPED if self._stopped else Verdict.LATER
 
     def delay(self, url: str) -> float | None:
         """Return the crawl-delay asked for, in seconds."""

@@ -34,6 +34,7 @@ _ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 _REFUSALS = {
     Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
     Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
+    Verdict.STOPPED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "stopped before robots.txt came"),
     Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
 }
 

@@ -20,6 +20,7 @@ from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.job import Job
 from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.engine.steering import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
@@ -118,6 +119,20 @@ def test_pages_that_an_unreachable_robots_txt_kept_out_come_back_with_a_replay(
     assert site.hits == {"a.test/robots.txt": 1, "a.test/1": 1, "a.test/2": 1}
     with reopened(tmp_path) as opened:
         assert (opened.state, opened.summary().dead) == (CrawlState.FINISHED, 0)
+
+
+def test_a_crawl_that_ends_waits_for_no_robots_txt_that_it_does_not_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if another page had asked for it, and somebody had deleted it from its queue.
+    monkeypatch.setattr(Robots, "prerequisite", lambda robots, lease: robots.expect(lease.uri.url))
+    with Site(SMALL) as site:
+        settings = site.settings(HOME, fetch={"timeout": 20}, limits={"max_time": 0.2})
+        code, _ = run(settings, tmp_path)
+    assert code == 0 and not site.hits
+    with reopened(tmp_path) as frontier:
+        summary = frontier.summary()
+        assert (summary.queued, summary.retried, summary.expenditure) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("limit", ["max_queue_size", "max_queued"])
