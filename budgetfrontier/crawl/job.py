@@ -331,7 +331,8 @@ class Job:
         task.add_done_callback(self._came_back)
 
     def _came_back(self, task: asyncio.Task[Visit]) -> None:
-        self._done.append(task)
+        failed = not task.cancelled() and task.exception() is not None
+        self._done.insert(0 if failed else len(self._done), task)  # first what may have closed the frontier
         self._wake.set()
 
     def _settle(self, task: asyncio.Task[Visit]) -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.job import Job
 from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
+from budgetfrontier.model import Lease, Outcome
 from tests.crawl.site import Page, Site, linking, reopened, run, text
 
 HOME = "http://a.test/"
@@ -56,3 +59,18 @@ def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
         "http://a.test/",
         "http://a.test/1",
     ]
+
+
+def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def visit(visitor: Visitor, lease: Lease) -> Visit:
+        if lease.uri.url.endswith("/2"):
+            visitor._schedule.__self__._session.abandon(StorageFull())  # type: ignore[attr-defined]
+        return Visit(lease.uri, Answer(status=200), Outcome.SUCCESS)
+
+    monkeypatch.setattr(Visitor, "visit", visit)
+    with Site(SMALL) as site:
+        settings = site.settings(HOME, "http://b.test/2", fetch={"robots": "ignore"})
+        with pytest.raises(StorageFull):  # not what the other visit, which ends before it, meets: a closed frontier
+            run(settings, tmp_path)
