@@ -32,7 +32,7 @@ from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
-from budgetfrontier.crawl.visit import Visit, Visitor, revisit
+from budgetfrontier.crawl.visit import Visit, Visitor, comes_again, revisit
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, InvalidUrl, LeaseExpired
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome
@@ -357,7 +357,7 @@ class Job:
         for uri, other in visit.before:
             write(_of(lease, uri), other, Outcome.SUCCESS, slot=slot)
         write(_of(lease, visit.uri), answer, visit.outcome, slot=slot, noindex=visit.noindex)
-        if visit.outcome is Outcome.SUCCESS and not is_robots(lease.uri):
+        if comes_again(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after
             if after > 0:
                 begun = lease.expires - self._ttl  # by the frontier's clock, which nobody sets back

@@ -30,6 +30,8 @@ _AT_ONCE = 500  # links of one page that are in memory
 _LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fetches should not wait for it
 _ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 
+_REVISIT = "revisit"  # in the meta of a URI that was fetched before
+
 # What a robots verdict that forbids the fetch makes of it.
 _REFUSALS = {
     Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
@@ -165,15 +167,24 @@ async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[
     return await aside(lambda: list(islice(found, _AT_ONCE)))
 
 
+def comes_again(uri: CrawlUri, visit: Visit) -> bool:
+    """Tell whether a page is one to revisit: it was fetched, or it is a revisit that failed or robots.txt forbade."""
+    if visit.outcome is Outcome.SUCCESS:
+        return not is_robots(uri)
+    revisited = isinstance(uri.meta, dict) and _REVISIT in uri.meta
+    return revisited and (visit.outcome is Outcome.FAILURE or visit.answer.status == ROBOTS_PRECLUDED)
+
+
 def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
     """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
 
-    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known; of what came only in part, the whole
-    is asked for again.
+    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known, and so does all when nothing
+    answered; of what came only in part, the whole is asked for again.
     """
-    meta: dict[str, Any] = dict(uri.meta) if isinstance(uri.meta, dict) else {}
+    meta: dict[str, Any] = {**uri.meta} if isinstance(uri.meta, dict) else {}
+    meta[_REVISIT] = True
     headers = dict(uri.headers or {})
-    if answer.status != 304:
+    if answer.status > 0 and answer.status != 304:
         meta.pop("digest", None)
         if digest := answer.digest():
             meta["digest"] = f"sha1:{base64.b32encode(digest).decode()}"

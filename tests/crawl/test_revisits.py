@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
-from budgetfrontier import CrawlUri, Frontier
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.visit import revisit
+from budgetfrontier import CrawlUri, Frontier, Outcome
+from budgetfrontier.crawl.fetch.answer import BROKEN, OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
+from budgetfrontier.crawl.visit import Visit, comes_again, revisit
 from tests.crawl.site import Site, linking, reopened, run
 
 HOME, PAGE = "http://a.test/", "http://a.test/page"
@@ -98,7 +98,7 @@ def test_a_revisit_asks_by_what_the_answer_said() -> None:
     same = revisit(again, Answer(status=304), due=6.0)
     assert (same.headers, same.meta, same.not_before) == (again.headers, again.meta, 6.0)
     gone = revisit(again, Answer(status=404), due=7.0)
-    assert gone.headers == {"X": "y"} and gone.meta == {"seed": HOME}
+    assert gone.headers == {"X": "y"} and gone.meta == {"seed": HOME, "revisit": True}
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,24 @@ def test_a_last_line_of_statistics_is_written_however_short_the_run(tmp_path: Pa
         run(site.settings(HOME), tmp_path)
     lines = (tmp_path / "logs/progress-statistics.log").read_text().splitlines()
     assert lines[-1][:2] == "20" and " 3 " in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "first", "later"),
+    [
+        (200, Outcome.SUCCESS, True, True),
+        (404, Outcome.SUCCESS, True, True),
+        (BROKEN, Outcome.FAILURE, False, True),
+        (ROBOTS_PRECLUDED, Outcome.DISREGARDED, False, True),
+        (OUT_OF_SCOPE, Outcome.DISREGARDED, False, False),
+        (ROBOTS_UNREACHABLE, Outcome.DEAD, False, False),  # a dead letter, to be replayed
+    ],
+)
+def test_a_bad_day_takes_no_page_out_of_the_revisits(status: int, outcome: Outcome, first: bool, later: bool) -> None:
+    answer = Answer(status=status)
+    new = CrawlUri(PAGE)
+    known = revisit(new, Answer(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x"), due=1.0)
+    assert comes_again(new, Visit(new, answer, outcome)) is first
+    assert comes_again(known, Visit(known, answer, outcome)) is later
+    if status < 0:
+        assert revisit(known, answer, due=2.0).headers == known.headers
