@@ -12,7 +12,6 @@ import contextlib
 import logging
 import shlex
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import Progress, backlog
+from budgetfrontier.crawl.reporting import write_reports
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
@@ -295,7 +295,8 @@ class Job:
         every = self._settings.reports.every
         if 0 < every <= now - self._reported and (self._reporting is None or self._reporting.done()):
             self._reported = now
-            self._reporting = asyncio.create_task(self._report())
+            reports = write_reports(self._folder / "frontier", self._folder / "reports")
+            self._reporting = asyncio.create_task(reports)
 
     def _write_statistics(self) -> None:
         progress = self._progress
@@ -380,30 +381,7 @@ class Job:
         self._limits.count(len(answer.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
         self._failures += answer.status < 0 and visit.outcome is not Outcome.DISREGARDED
 
-    # Reports and the end
-
-    async def _report(self) -> None:
-        """Write the reports, as of the last commit, in a process of its own: many queues would hold up this one."""
-        module, frontier, folder = files.__name__, self._folder / "frontier", self._folder / "reports"
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module, frontier, folder),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for this process to handle
-            )
-        except OSError as e:
-            log.warning("the reports were not written: %s", e)
-            return
-        try:
-            _, errors = await process.communicate()
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            log.warning("the reports were not written: %s", errors.decode(errors="replace").strip().rpartition("\n")[2])
+    # The end
 
     def _conclude(self, report: Report, overview: Overview) -> None:
         """Say how the crawl stands, and what would go on with it."""

@@ -1,0 +1,35 @@
+"""Reports of a running crawl, written by a process of their own: many queues would hold up this one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+from budgetfrontier.reports import files
+
+log = logging.getLogger(__name__)
+
+
+async def write_reports(frontier: Path, folder: Path) -> None:
+    """Write the reports on a frontier, as of its last commit, into a folder. What goes wrong is logged."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", files.__name__, frontier, folder),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for this process to handle
+        )
+    except OSError as e:
+        log.warning("the reports were not written: %s", e)
+        return
+    try:
+        _, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        log.warning("the reports were not written: %s", errors.decode(errors="replace").strip().rpartition("\n")[2])
