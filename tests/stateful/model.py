@@ -218,6 +218,23 @@ class Model:
             self.settle()
         return tally
 
+    def mark_seen(self, *specs: dict[str, Any], charge: bool) -> Counter[str]:
+        tally: Counter[str] = Counter()
+        for spec in specs:
+            url = spec["url"]
+            if url in self.seen:
+                tally["DUPLICATE"] += 1
+                continue
+            self.seen.add(url)
+            tally["ADDED"] += 1
+            if charge:
+                key = spec["queue"] or url.split("/")[2]
+                queue = self.queues.setdefault(key, Queue(key, len(self.queues)))
+                queue.spent += 1 if spec["cost"] is None else spec["cost"]
+                queue.charges += 1
+        self.settle()
+        return tally
+
     def lease(self, number: int, ttl: float) -> list[int]:
         self.expire()
         given: list[int] = []

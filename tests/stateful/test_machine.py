@@ -148,6 +148,19 @@ class FrontierMachine(RuleBasedStateMachine):
         assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
         assert (tally.invalid, tally.full) == (0, 0)
 
+    @rule(specs=st.lists(uris, max_size=8))
+    def schedule_each(self, specs: list[dict[str, Any]]) -> None:
+        specs = [self.dated(spec) for spec in specs]
+        expected = [Admission(next(iter(self.model.schedule(spec, within=True)))) for spec in specs]
+        self.model.settle()
+        assert self.frontier.schedule_each(map(crawl_uri, specs)) == expected
+
+    @rule(specs=st.lists(uris, max_size=3), charge=booleans)
+    def mark_seen(self, specs: list[dict[str, Any]], charge: bool) -> None:
+        expected = self.model.mark_seen(*specs, charge=charge)
+        tally = self.frontier.mark_seen(map(crawl_uri, specs), charge=charge)
+        assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
+
     @rule(number=st.sampled_from((1, 1, 2, 3, 8)), ttl=st.sampled_from((15.0, 300.0, 2000.0)))
     def lease(self, number: int, ttl: float) -> None:
         expected = self.model.lease(number, ttl)
