@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
+
+from budgetfrontier.crawl.demo.loopback import LoopThread
 
 Host = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
@@ -19,19 +20,16 @@ NOTHING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class HostileWeb:
-    """Serves `hosts` by name; `hits` counts what was asked of whom, `sent` the bytes written. Use with `with`."""
+    """Serves `hosts` by name; `hits` counts what was asked of whom. Use with `with`."""
 
     def __init__(self, hosts: dict[str, Host]) -> None:
         self.hosts = hosts
         self.hits: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = LoopThread()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        self._server = self._thread.run(asyncio.start_server(self._serve, "127.0.0.1", 0))
         self.port = self._server.sockets[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         return self
@@ -39,25 +37,10 @@ class HostileWeb:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _start(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", 0)
-
-    async def _stop(self) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._thread.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             path = head.split(" ", 2)[1]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+from budgetfrontier.crawl.demo.loopback import LoopThread
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri
@@ -30,8 +31,7 @@ class RawServer:
 
     def __init__(self, answers: dict[str, bytes | tuple[bytes, ...] | Speak]) -> None:
         self._answers = answers
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="raw", daemon=True)
+        self._thread = LoopThread()
         self._tasks: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self.requests: list[bytes] = []
@@ -40,9 +40,7 @@ class RawServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._accept, "127.0.0.1", 0), self._loop
-        ).result()
+        self._server = self._thread.run(asyncio.start_server(self._accept, "127.0.0.1", 0))
         self.port = self._server.sockets[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         return self
@@ -50,10 +48,8 @@ class RawServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.run(self._stop())
+        self._thread.stop()
 
     def fetch(self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any) -> list[Answer]:
         """Fetch paths, one after the other, with these settings."""

@@ -1,16 +1,40 @@
-"""An aiohttp server on a free loopback port, in a thread of its own: for the demo, and for tests of crawls."""
+"""Servers on a free loopback port, in a thread of their own: for the demo, and for tests of crawls."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="loopback", daemon=True)
+
+    def start(self) -> None:
+        """Start it."""
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there, and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """Cancel what still runs, and end."""
+        self.run(_cancel_others())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class Loopback:
@@ -18,21 +42,18 @@ class Loopback:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="loopback", daemon=True)
+        self._thread = LoopThread()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.address = f"127.0.0.1:{asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()}"
+        self.address = f"127.0.0.1:{self._thread.run(self._start())}"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.run(self._runner.cleanup())
+        self._thread.stop()
 
     async def _start(self) -> int:
         server = web.Server(self._handler, access_log=None)
@@ -43,9 +64,9 @@ class Loopback:
         port: int = self._runner.addresses[0][1]
         return port
 
-    async def _stop(self) -> None:
-        await self._runner.cleanup()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:  # answers that nobody waits for any more
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+
+async def _cancel_others() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
