@@ -11,10 +11,12 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+
+import pytest
 
 from tests.crash.figures import Figures, Unavailable
 from tests.crash.harms import STRACE, AtCall, Harmless, die
@@ -61,7 +63,8 @@ class Disk:
             _run("mount", "-o", "loop,errors=remount-ro", str(self.image), str(self.folder))
 
     def unmount(self) -> None:
-        subprocess.run(["umount", str(self.folder)], check=True, capture_output=True)
+        lazily = ["-l"] if self.image is None else []  # an error that is kept may keep a file open; nothing is lost
+        subprocess.run(["umount", *lazily, str(self.folder)], check=True, capture_output=True)
 
     def restart(self) -> None:
         """Bring back the one that could only be read, or had no power."""
@@ -107,6 +110,17 @@ def disk(folder: Path, kind: str, *, size: int = 8 << 20) -> Iterator[Disk]:
         yield made
     finally:
         made.unmount()
+
+
+@contextmanager
+def disk_or_skip(folder: Path, *, size: int) -> Iterator[Disk]:
+    """A disk in memory, for a test that is skipped where there can be none."""
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(disk(folder, "tmpfs", size=size))
+        except Unavailable as reason:
+            pytest.skip(str(reason))
+        yield made
 
 
 # -- harms

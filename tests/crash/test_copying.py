@@ -28,6 +28,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store import copying, environment
 from budgetfrontier.store.environment import open_lmdb
+from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import look
 from tests.support import crawl, make_settings, pages
@@ -459,13 +460,8 @@ def test_a_closed_reader_backs_up_nothing(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk, and not in every container")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with disk_or_skip(tmp_path, size=4 << 20) as disk:
+        yield disk.folder
 
 
 @pytest.mark.parametrize("free", [0, 4096, 65_536])

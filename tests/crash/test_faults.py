@@ -31,8 +31,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store.environment import LOOK_AT_READERS, READERS, open_lmdb
 from tests.crash import processes
-from tests.crash.disks import Disk, disk
-from tests.crash.figures import Unavailable
+from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.harms import die
 from tests.support import crawl, make_settings, memory, on_disk, pages
 
@@ -82,11 +81,8 @@ def looked_at(path: Path) -> str:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Disk]:
     """A disk of 4 MiB."""
-    try:
-        with disk(tmp_path, "tmpfs", size=4 << 20) as made:
-            yield made
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    with disk_or_skip(tmp_path, size=4 << 20) as disk:
+        yield disk
 
 
 def test_a_disk_that_fills_up_costs_what_was_not_committed(small_disk: Disk) -> None:

@@ -40,6 +40,7 @@ from budgetfrontier.store.environment import UNFINISHED, open_lmdb
 from budgetfrontier.store.records import LeaseRow, decode_counters, decode_queue, encode
 from budgetfrontier.store.repair import Repaired, repair
 from budgetfrontier.store.salvage import Salvage
+from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
 from tests.support import START, make_settings, on_disk, pages
@@ -643,13 +644,8 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk, and not in every container")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with disk_or_skip(tmp_path, size=2 << 20) as disk:
+        yield disk.folder
 
 
 @pytest.mark.parametrize("room", [8, 20, 30])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from budgetfrontier.crawl.memory import KEPT, Memory, Original, StoredRobots
 from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.store.copying import MEMORY, compact
 from budgetfrontier.store.repair import repair
+from tests.crash.disks import disk_or_skip
 
 SITE = "https://example.org:8443"
 RULES = StoredRobots(200, 86400.0, b"User-agent: *\nDisallow: /private\n")
@@ -207,13 +207,8 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 2 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk, and not in every container")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with disk_or_skip(tmp_path, size=2 << 20) as disk:
+        yield disk.folder
 
 
 def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) -> None:
