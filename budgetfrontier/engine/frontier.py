@@ -213,8 +213,8 @@ class Frontier:
         `fetch_seconds` and robots' `crawl_delay` decide how long the queue is left alone; `delay` (seconds) is what a
         RETRY waits for instead of `retry.delay`, and with other outcomes a wait of at least that long. `discovered`
         are URIs found on the way: scheduled before the charge, with this one as their via, but for a revisit (this URI
-        with `force`). `reason` is kept with a
-        dead letter. Raises LeaseExpired, having changed nothing, for a lease that has ended.
+        with `force`). `reason` is kept with a dead letter. Raises LeaseExpired, having changed nothing, for a lease
+        that has ended.
         """
         session, kernel = self._session, self._kernel
         if get_ident() != session.owner:
