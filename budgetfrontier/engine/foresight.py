@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from budgetfrontier.engine import queue as rules
 from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.settings.matching import Match, parse_match
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store import keys, snapshot
 from budgetfrontier.store.records import decode_future, expand, short_url
 from budgetfrontier.store.snapshot import Tables
@@ -33,15 +31,7 @@ def values(txn: keys.Txn, db: Tables, override: Override, before: Effective, aft
 
 
 def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
-    flat = {
-        **msgspec.structs.asdict(settings),
-        "retire_when": "reached" if settings.reached else "exceeded",
-        "order": "lifo" if settings.lifo else "fifo",
-        "retry.delay": settings.retry_delay,
-        "retry.scope": "uri" if settings.retry_uri else "queue",
-        "revisit.after": settings.revisit_after,
-    }
-    return {name: flat[name] if name in flat else flat[name.rpartition(".")[2]] for name in override.set}
+    return {name: value_in(settings, name) for name in override.set}
 
 
 def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:

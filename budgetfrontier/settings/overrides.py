@@ -12,7 +12,7 @@ from budgetfrontier.settings.matching import Match, parse_match, subject_of
 from budgetfrontier.settings.reading import Reader, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 
-__all__ = ["Effective", "Match", "Override", "QueueSettings", "parse_match", "validate_override"]
+__all__ = ["Effective", "Match", "Override", "QueueSettings", "parse_match", "validate_override", "value_in"]
 
 _CACHED = 16_384  # entries, a few MiB: what is forgotten is computed again
 
@@ -42,21 +42,30 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A retry sets only the URI aside, not its queue."""
 
 
-_RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "retire_when": ("reached", "reached".__eq__),
-    "order": ("lifo", "lifo".__eq__),
-    "retry.delay": ("retry_delay", float),
-    "retry.scope": ("retry_uri", "uri".__eq__),
-    "revisit.after": ("revisit_after", float),
+# The field of a setting whose last name is not its own: what becomes of the value there, and of that to show it.
+_RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "retire_when": ("reached", "reached".__eq__, ("exceeded", "reached").__getitem__),
+    "order": ("lifo", "lifo".__eq__, ("fifo", "lifo").__getitem__),
+    "retry.delay": ("retry_delay", float, float),
+    "retry.scope": ("retry_uri", "uri".__eq__, ("queue", "uri").__getitem__),
+    "revisit.after": ("revisit_after", float, float),
 }
 
 
 def _flat(name: str, value: Any) -> tuple[str, Any]:
     """Return the field of QueueSettings that a setting decides, and its value there."""
     if name in _RENAMED:
-        field, convert = _RENAMED[name]
+        field, convert, _ = _RENAMED[name]
         return field, convert(value)
     return name.rpartition(".")[2], value
+
+
+def value_in(settings: QueueSettings, name: str) -> Any:
+    """Return the value of a setting, by its dotted name, as it is written."""
+    if name in _RENAMED:
+        field, _, show = _RENAMED[name]
+        return show(getattr(settings, field))
+    return getattr(settings, name.rpartition(".")[2])
 
 
 def _value(settings: Any, name: str) -> Any:

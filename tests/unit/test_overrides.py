@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import overrides as module
-from budgetfrontier.settings.overrides import Effective, Override, parse_match, validate_override
+from budgetfrontier.settings.overrides import Effective, Override, parse_match, validate_override, value_in
 from budgetfrontier.settings.reading import per_uri
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.schema import FrontierSettings, all_settings
 
 
 def effective(*rules: tuple[str, dict[str, Any]]) -> Effective:
@@ -206,3 +206,9 @@ def test_validate_override_reports_all_problems_at_once() -> None:
 def test_a_setting_given_twice_is_a_problem() -> None:
     with pytest.raises(SettingsError, match="a second time"):
         validate_override("*", {"politeness": {"min_delay": 1}, "politeness.min_delay": 2})
+
+
+def test_every_setting_is_shown_as_it_is_written() -> None:
+    shown = {row.name.removeprefix("frontier."): row.default for row in all_settings() if row.overridable}
+    base = Effective(FrontierSettings()).base
+    assert {name: value_in(base, name) for name in shown} == shown
