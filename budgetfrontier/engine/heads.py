@@ -1,8 +1,9 @@
 """What goes out next: the first URI of a queue that is not out.
 
 It is one seek, to the front of the queue, if nothing of it is out. If thousands are, those need not be walked over:
-everything up to the last that went out is out or gone, until something is put before it or given back. What is behind
-it may be out as well, where another has overtaken it.
+everything before the last that went out is out or gone, until something is put there or given back. What is behind it
+may be out as well, where another has overtaken it. Whether a record is out only the leases say: one that went out last,
+was set aside and came back has its old key, and waits again.
 
 Reading several at a time was tried: records that wait as Python objects cost more than the seeks that they save.
 """
@@ -25,7 +26,7 @@ class Heads:
         self._env = env
         self._out = leases.keys
         self.last: dict[int, bytes] = {}
-        """Of queues that may have more than one URI out: the key of the last that went out."""
+        """Of queues that may have more than one URI out: the key of the last that went out. Nothing waits before it."""
 
     def next(self, queue_id: int) -> Record | None:
         """The first record of a queue that is not out; None if all are."""
@@ -35,7 +36,7 @@ class Heads:
             record = cursor.item()
             if record[0][:4] != prefix:
                 return None
-            if record[0] != last and record[0] not in self._out:
+            if record[0] not in self._out:
                 return record
             found = cursor.next()
         return None

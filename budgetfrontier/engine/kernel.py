@@ -16,6 +16,7 @@ from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import Rotation
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
@@ -241,9 +242,12 @@ class Kernel:
                 rotation.move(queue, RETIRED)
                 turns += 1
                 continue
-            if queue.out and not rules.may_lease(queue, concurrency, settings.reached):
-                rotation.move(queue, IN_PROCESS)
-                continue
+            if queue.out:
+                if not rules.may_lease(queue, concurrency, settings.reached):
+                    rotation.move(queue, IN_PROCESS)
+                    continue
+                if key in leases.keys:
+                    raise self._contradiction(queue)
             ring.popleft()
             directive, inverted, cost, _ = unpack_place(key, 4)
             uri.cost = cost
@@ -274,6 +278,13 @@ class Kernel:
                 counters.in_process += 1
             leased.append(lease)
         return leased
+
+    def _contradiction(self, queue: QueueRecord) -> CorruptFrontier:
+        """No URI may go out twice, whatever the totals say."""
+        return CorruptFrontier(
+            f"{self.env.path} does not add up (queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are "
+            "out, and no other was found); restore a backup, or see `verify`"
+        )
 
     def wake_due(self, now: float) -> None:
         """Snoozed queues that are due join the ring's back, by (wake time, queue id): some hundreds in one call."""

@@ -90,7 +90,9 @@ fetch:
 output: {{warc: true, links: jsonl}}
 """
         # A page whose links lead home, from a host that is nobody's seed.
-        web.hosts["strange.test"] = says(page(*STRANGE, f"http://127.0.0.1:{web.port}/", f"http://localhost:{web.port}/"))
+        web.hosts["strange.test"] = says(
+            page(*STRANGE, f"http://127.0.0.1:{web.port}/", f"http://localhost:{web.port}/")
+        )
         (folder / "crawl.yaml").write_text(config, encoding="utf-8", errors="surrogateescape")
         command = [sys.executable, "-c", MEASURED, "crawl", "crawl.yaml", "--job", "job"]
         ended = subprocess.run(
