@@ -225,13 +225,14 @@ class Candidates:
         return known
 
     def _learn(self, given: str) -> Authority | None:
-        """The authority of a plain URL that was not met before; None unless its URL is as the parser writes it."""
+        """The authority of a plain URL that was not met before.
+
+        None unless its URL is as the parser writes it, and its queue has a key: `prepare` says then what is wrong.
+        """
         try:
-            if uris.parse(given) != given:
-                return None
+            return self._meet(given[: given.index("/", 8)], given) if uris.parse(given) == given else None
         except InvalidUrl:
             return None
-        return self._meet(given[: given.index("/", 8)], given)
 
     def _form(self, url: str) -> str:
         form: object = self._canonical(url)
