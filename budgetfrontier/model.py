@@ -1,65 +1,30 @@
-"""The words of the frontier as types: URIs, leases, queues, and the states they can be in.
+"""The records of the frontier as types: URIs, leases, queues, tallies. Names are Heritrix's.
 
-Names are Heritrix's. Nothing here does any work, and nothing here is imported late: this is the bottom of the house.
+Nothing here does any work. What `vocabulary` defines can be imported from here, too.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
 from typing import Any, Self
 
 import msgspec
 
+from budgetfrontier.vocabulary import ROW_FIELDS, Admission, CrawlState, Directive, Outcome, QueueState
 
-class QueueState(StrEnum):
-    """Where a queue stands. READY, IN_PROCESS and SNOOZED queues are *active*."""
-
-    READY = "READY"  # in the ring; may hand out its next URI now
-    IN_PROCESS = "IN_PROCESS"  # leases are out, and nothing more may go out
-    SNOOZED = "SNOOZED"  # waits for its wake time
-    INACTIVE = "INACTIVE"  # holds URIs, waits in the FIFO of its precedence
-    RETIRED = "RETIRED"  # over budget, or retired by the operator; keeps its URIs
-    EXHAUSTED = "EXHAUSTED"  # holds no URI
-
-
-class CrawlState(StrEnum):
-    """Where the crawl stands."""
-
-    NEW = "NEW"  # nothing was ever admitted
-    RUNNING = "RUNNING"
-    PAUSING = "PAUSING"  # paused, with leases still out
-    PAUSED = "PAUSED"
-    FINISHED = "FINISHED"  # nothing queued, leased or scheduled for later
-    TERMINATED = "TERMINATED"  # for good
-
-
-class Admission(StrEnum):
-    """What became of a URI that was given to `schedule`."""
-
-    ADDED = "ADDED"
-    DUPLICATE = "DUPLICATE"
-    INVALID = "INVALID"
-    FULL = "FULL"
-
-
-class Outcome(StrEnum):
-    """How an attempt ended; it decides what is charged and whether the URI stays."""
-
-    SUCCESS = "SUCCESS"  # any answer that the fetcher accepts: removed, its cost
-    FAILURE = "FAILURE"  # given up: removed, its cost and the error penalty
-    RETRY = "RETRY"  # keeps its place, its cost; once too often: DEAD
-    DEFERRED = "DEFERRED"  # not really tried: keeps its place, free
-    DISREGARDED = "DISREGARDED"  # robots, scope: removed, free
-    DEAD = "DEAD"  # to the dead letters, its cost
-
-
-class Directive(IntEnum):
-    """Heritrix's scheduling directives: the first part of the order within a queue."""
-
-    HIGHEST = 0  # prerequisites
-    HIGH = 1
-    MEDIUM = 2  # seeds
-    NORMAL = 3
+__all__ = [
+    "ROW_FIELDS",
+    "Admission",
+    "CrawlState",
+    "CrawlUri",
+    "DeadLetter",
+    "Directive",
+    "Lease",
+    "Outcome",
+    "QueueRecord",
+    "QueueState",
+    "Summary",
+    "Tally",
+]
 
 
 class _Address(msgspec.Struct, array_like=True, gc=False):
@@ -155,26 +120,6 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     def average_cost(self) -> float:
         """Charged cost / number of charges, without penalties; 0.0 before the first charge."""
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
-
-
-ROW_FIELDS = (
-    "queue",
-    "state",
-    "precedence",
-    "queued",
-    "enqueued",
-    "balance",
-    "balance_replenish_amount",
-    "total_budget",
-    "expenditure",
-    "last_cost",
-    "average_cost",
-    "wake_time",
-    "errors",
-    "last_enqueued",
-    "last_leased",
-)
-"""The columns of a queue row in every report, in order."""
 
 
 class Tally:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError, NotAFrontier
-from budgetfrontier.model import QueueState
+from budgetfrontier.vocabulary import QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord

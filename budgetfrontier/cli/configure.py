@@ -91,30 +91,36 @@ def init(args: argparse.Namespace) -> None:
 
 
 def _load_crawler(settings: Settings) -> None:
-    """Read what only a crawl needs: SURT files, environment variables and sinks."""
+    """Read what only a crawl needs: SURT files, environment variables and sinks. Import only what they need."""
     from budgetfrontier.crawl.scope import Scope
 
     Scope(settings.scope)
     try:
-        from budgetfrontier.crawl.fetch.requests import Requests, proxy_of
-        from budgetfrontier.crawl.outputs.sinks import Sinks
+        if settings.fetch.requests or settings.fetch.proxy:
+            from budgetfrontier.crawl.fetch.requests import Requests, proxy_of
+
+            Requests(settings.fetch.requests)
+            proxy_of(settings.fetch.proxy)
+        if settings.output.sinks:
+            from budgetfrontier.crawl.outputs.sinks import Sinks
+
+            Sinks(settings.output.sinks)
     except ModuleNotFoundError:  # without the extra `crawl`
         return
-    Requests(settings.fetch.requests)
-    proxy_of(settings.fetch.proxy)
-    Sinks(settings.output.sinks)
 
 
 def check_config(args: argparse.Namespace) -> None:
     """Read a configuration with all that it names: policies, hooks and seed files."""
     from budgetfrontier import uris
-    from budgetfrontier.engine.opening import load_hooks
     from budgetfrontier.errors import InvalidUrl
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.advice import advice
 
     settings = Settings.from_yaml(args.file)
-    load_hooks(settings.hooks)
+    if settings.hooks:
+        from budgetfrontier.engine.opening import load_hooks
+
+        load_hooks(settings.hooks)
     _load_crawler(settings)
     for url in (seed.url for seed in settings.seeds if seed.url is not None):
         try:

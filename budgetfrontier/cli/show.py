@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
-from budgetfrontier.model import ROW_FIELDS, CrawlState
+from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord

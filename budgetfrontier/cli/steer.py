@@ -12,7 +12,7 @@ from typing import Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
-from budgetfrontier.model import CrawlState
+from budgetfrontier.vocabulary import CrawlState
 
 QUEUE_COMMANDS = {
     "retire": (

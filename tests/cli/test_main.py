@@ -8,13 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 
 from budgetfrontier import Frontier, Settings, errors
-from budgetfrontier.cli import build_parser
+from budgetfrontier.cli import GROUPS, build_parser
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from budgetfrontier.settings.advice import advice
 from tests.cli.conftest import Cli
@@ -62,12 +63,41 @@ def test_help_tells_how_a_crawl_that_is_interrupted_exits(cli: Cli, command: str
     assert "130 interrupted (`crawl`: 0, stopped at once: 1; `demo`: 1)" in " ".join(cli("--help").out.split())
 
 
-def test_help_loads_nothing_heavy() -> None:
-    script = (
-        "import sys; from budgetfrontier.cli import build_parser; build_parser().format_help();"
-        "print(sorted({'lmdb', 'yaml', 'can_ada', 'tldextract', 'aiohttp', 'rich'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"
+def loaded_by(*arguments: str, folder: Path | None = None) -> set[str]:
+    """The modules that a process of its own has loaded after one command."""
+    script = "import sys; from budgetfrontier.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    command = [sys.executable, "-c", script, *arguments]
+    return set(subprocess.run(command, capture_output=True, check=True, cwd=folder).stdout.decode().split())
+
+
+DEPENDENCIES = {"lmdb", "msgspec", "sortedcontainers", "yaml", "can_ada", "tldextract", "xxhash", "aiohttp", "rich"}
+
+
+def test_help_loads_no_dependency() -> None:
+    assert not DEPENDENCIES & loaded_by("--help")
+    assert not DEPENDENCIES & loaded_by("crawl", "--help")
+
+
+def test_a_command_that_only_looks_loads_neither_the_engine_nor_what_reads_configurations(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule("https://example.org/")
+    heavy = {"budgetfrontier.engine.kernel", "yaml", "tldextract", "aiohttp", "rich"}
+    for command in (("report", "job"), ("queues", "job"), ("audit", "job"), ("dead-letters", "job")):
+        loaded = loaded_by(*command, folder=tmp_path)
+        assert "budgetfrontier.store.reader" in loaded, command
+        assert not heavy & loaded, command
+
+
+def test_a_command_loads_its_own_group_only() -> None:
+    loaded = loaded_by("report", "--help")
+    assert {name for name in GROUPS if f"budgetfrontier.cli.{name}" in loaded} == {"show"}
+
+
+def test_each_group_adds_the_commands_that_it_is_listed_with() -> None:
+    for group, listed in GROUPS.items():
+        commands = argparse.ArgumentParser().add_subparsers()
+        import_module(f"budgetfrontier.cli.{group}").register(commands)
+        assert tuple(commands.choices) == listed
 
 
 def test_version(cli: Cli) -> None:
