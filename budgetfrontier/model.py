@@ -74,6 +74,8 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     queue_id: int = 0
     key: bytes = b""
     """The key of its pending record; this and `queue_id` are the engine's own."""
+    landed: bool = False
+    """Its download is over: it no longer counts towards `per_queue_concurrency`."""
 
 
 class QueueRecord(msgspec.Struct, array_like=True, gc=False):
@@ -115,6 +117,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """A wake time that an operator or a delay given by name asked for: never clipped."""
     revision: int = 0
     """Revision of the settings that its budgets were taken from."""
+    landed: int = 0
+    """Leases that are out, but no longer count towards `per_queue_concurrency`."""
 
     @property
     def average_cost(self) -> float:

@@ -214,7 +214,7 @@ class Frontier:
         RETRY waits for instead of `retry.delay`, and with other outcomes a wait of at least that long. `discovered`
         are URIs found on the way: scheduled before the charge, with this one as their via, but for a revisit (this URI
         with `force`). `reason` is kept with a dead letter. Raises LeaseExpired, having changed nothing, for a lease
-        that has ended.
+        that has ended. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any more.
         """
         session, kernel = self._session, self._kernel
         if get_ident() != session.owner:
@@ -225,9 +225,7 @@ class Frontier:
             if fetch_seconds is not None:
                 fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
             if crawl_delay is not None:
-                crawl_delay = float(crawl_delay)
-                if isnan(crawl_delay):
-                    raise ValueError("crawl_delay is a number of seconds")
+                crawl_delay = _crawl_delay(crawl_delay)
             if delay is not None:
                 delay = _seconds(delay, "delay")
             if reason.__class__ is not str:
@@ -245,14 +243,12 @@ class Frontier:
             force = kernel.force
             settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
             charged = outcome is _SUCCESS or outcome in CHARGED
-            wait = force.rest(settings, fetch_seconds, crawl_delay) if charged else 0.0
+            wait = force.rest(settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
             retry_delay = 0.0
             if outcome is _RETRY or delay:
                 wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
             if wait > 0.0:
-                queue = kernel.queues.get(mine.queue_id)
-                if now + wait > queue.wake_time:
-                    kernel.rotation.set_wake(queue, now + wait)
+                self._rest(mine, wait, now)
             if found:
                 self._intake.take(found, Tally(), now, mine.uri)
             kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
@@ -263,6 +259,30 @@ class Frontier:
         if self._hooks.on_finish:
             self._hooks.finished(mine, outcome)
         session.leave(1 + len(found))
+
+    def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
+        """Say that the download of a lease is over, while its outcome is not known: callbacks and pipelines take time.
+
+        Its queue rests from now on, as `finish` would have it; then the next URI may go out, for a lease that has
+        landed no longer counts towards `per_queue_concurrency`. Its cost stays reserved, and it is out until it is
+        finished or expires; at that finish only a retry, or a `delay`, lengthens the rest. To land once more changes
+        nothing. Raises LeaseExpired for a lease that has ended. O(1).
+        """
+        session, kernel = self._session, self._kernel
+        session.enter()
+        fetch_seconds = None if fetch_seconds is None else _seconds(fetch_seconds, "fetch_seconds")
+        crawl_delay = None if crawl_delay is None else _crawl_delay(crawl_delay)
+        now = session.now()
+        mine = self._still_out(lease, now)
+        try:
+            if not mine.landed:
+                settings = kernel.force.for_uri(mine.uri.url, mine.queue)
+                self._rest(mine, kernel.force.rest(settings, fetch_seconds, crawl_delay), now)
+                kernel.landed(mine, settings, now)
+            lease.landed = True
+        except BaseException as e:
+            session.abandon(e)
+        session.leave(1)
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
@@ -519,6 +539,12 @@ class Frontier:
             )
         return mine
 
+    def _rest(self, lease: Lease, seconds: float, now: float) -> None:
+        """Let the queue of a lease rest so long, or as long as it does already."""
+        queue = self._kernel.queues.get(lease.queue_id)
+        if seconds > 0.0 and now + seconds > queue.wake_time:
+            self._kernel.rotation.set_wake(queue, now + seconds)
+
     def _wait(
         self, lease: Lease, outcome: Outcome, settings: QueueSettings, wait: float, delay: float | None, now: float
     ) -> tuple[float, float]:
@@ -561,6 +587,13 @@ def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[
     if isinstance(letters, DeadLetter | int):
         letters = [letters]
     return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
+
+
+def _crawl_delay(value: float) -> float:
+    value = float(value)
+    if isnan(value):
+        raise ValueError("crawl_delay is a number of seconds")
+    return value
 
 
 def _seconds(value: float, name: str) -> float:

@@ -268,9 +268,9 @@ class Kernel:
             queue.reserved += cost
             queue.last_leased = uri.url
             dirty.add(queue_id)
-            if concurrency > 1:
+            if concurrency > 1 or queue.landed:
                 self.heads.went_out(queue_id, key)
-            if queue.out < concurrency and rules.may_lease(queue, concurrency, settings.reached):
+            if queue.out - queue.landed < concurrency and rules.may_lease(queue, concurrency, settings.reached):
                 ring.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
             else:
@@ -307,6 +307,19 @@ class Kernel:
 
     # -- the end of an attempt
 
+    def landed(self, lease: Lease, settings: QueueSettings, now: float) -> None:
+        """The download of a lease is over, and the wake time set: another URI of its queue may go out."""
+        queue = self.queues.get(lease.queue_id)
+        self.refresh(queue)
+        self.leases.landed(lease)
+        queue.landed += 1
+        self.queues.dirty.add(queue.id)
+        after = rules.after_landing(queue, settings, now)
+        if after is not queue.state:
+            if after is SNOOZED:
+                self._clip(queue, now)
+            self.rotation.move(queue, after)
+
     def finish(
         self,
         lease: Lease,
@@ -326,6 +339,8 @@ class Kernel:
         leases.keys.discard(key)
         queue.out -= 1
         queue.reserved -= cost
+        if lease.landed:
+            queue.landed -= 1
         penalty = 0
         if outcome is _SUCCESS:
             counters.succeeded += 1
@@ -404,6 +419,7 @@ class Kernel:
         self.leases.remove(lease)
         queue.out -= 1
         queue.reserved -= lease.cost
+        queue.landed -= lease.landed
         self.queues.dirty.add(queue.id)
         after = rules.after_lease_lost(queue, now)
         if after is not queue.state or (after is READY and front):

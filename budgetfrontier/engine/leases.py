@@ -73,8 +73,14 @@ class Leases:
         if lease.id in self._written:
             self._write(lease)
 
+    def landed(self, lease: Lease) -> None:
+        """Its download is over."""
+        lease.landed = True
+        if lease.id in self._written:
+            self._write(lease)
+
     def _write(self, lease: Lease) -> None:
-        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires))
+        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires, lease.landed))
         self._env.txn.put(keys.u64.pack(lease.id), row, db=self._env.db[keys.LEASES])
 
     def flush(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,8 +90,10 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
         value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
         assert value is not None, row
         leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue).queue, value))
+    landed = Counter(lease.queue_id for lease in leases if lease.landed)
     for lease in leases:
         kernel.leases.keep(lease)
+        kernel.queues.get(lease.queue_id).landed = landed[lease.queue_id]  # an older version did not count them
     if not keep_leases:
         for lease in leases:
             kernel.count_delivery(lease, now)

@@ -37,13 +37,14 @@ def must_retire(queue: QueueRecord, reached: bool) -> bool:
 def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
     """Whether one more URI may go out, when some may be out already.
 
-    What is out reserves its cost: once it has used up the balance or the total budget, nothing more goes out.
+    What is out reserves its cost: once it has used up the balance or the total budget, nothing more goes out. What has
+    landed is out as well, but no longer one of those at a time.
     """
     out = queue.out
     if not out:
         return queue.queued > 0
     return (
-        out < concurrency
+        out - queue.landed < concurrency
         and queue.queued > out
         and queue.balance > queue.reserved
         and not over_total(queue.expenditure + queue.reserved, queue.total_budget, reached)
@@ -93,6 +94,11 @@ def after_finish(queue: QueueRecord, settings: QueueSettings, now: float, best_w
     if queue.wake_time > now:
         return SNOOZED
     return after_turn(queue, settings, now) if queue.out else READY
+
+
+def after_landing(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
+    """Where a queue goes when a download is over whose outcome is not known: on, or to its rest, if it was active."""
+    return after_turn(queue, settings, now) if queue.state in (READY, IN_PROCESS) else queue.state
 
 
 def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:

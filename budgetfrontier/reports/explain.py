@@ -285,9 +285,11 @@ class _Explainer:
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
                 left = f", the last of them for {duration(max(expires) - self._now)} at the most" if expires else ""
+                landed = f" ({queue.landed} landed)" if queue.landed else ""
                 answer.add(
                     "in-process",
-                    f"{name} is IN_PROCESS: URIs out: {queue.out}{left}; no more may go out until one is finished.",
+                    f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{left}; no more may go out until one is "
+                    "finished.",
                     verdict=Verdict.LATER,
                 )
             case QueueState.SNOOZED:

@@ -160,18 +160,19 @@ class _Checker:
     def _check_leases(self) -> None:
         out: Counter[int] = Counter()
         reserved: Counter[int] = Counter()
+        landed: Counter[int] = Counter()
         for key, value in self._items(keys.LEASES):
             lease = decode_lease(value)
             if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
                 self._say(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
             out[lease.queue] += 1
             reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
+            landed[lease.queue] += lease.landed
         for queue in self._queues.values():
-            if (queue.out, queue.reserved) != (out[queue.id], reserved[queue.id]):
-                self._say(
-                    f"queue {queue.queue}: {queue.out} leases reserving {queue.reserved}, the table says "
-                    f"{out[queue.id]} and {reserved[queue.id]}"
-                )
+            told = queue.out, queue.reserved, queue.landed
+            found = out[queue.id], reserved[queue.id], landed[queue.id]
+            if told != found:
+                self._say(f"queue {queue.queue}: leases, what they reserve, landed: {told}, the table says {found}")
         if sum(out.values()) != self._counters.leases:
             self._say(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
 

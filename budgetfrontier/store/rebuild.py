@@ -254,6 +254,7 @@ class Rebuild:
                 leased.add(row.key)
                 self._found.out[row.queue] += 1
                 self._found.reserved[row.queue] += cost
+                self._found.landed[row.queue] += row.landed
                 self._found.last_lease = max(self._found.last_lease, number)
 
     def _copy_future(self) -> None:

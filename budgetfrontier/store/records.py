@@ -67,6 +67,7 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
     queue: int
     key: bytes
     expires: float
+    landed: bool = False
 
 
 class FutureRow(msgspec.Struct, array_like=True, gc=False):
@@ -269,7 +270,7 @@ def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lea
     attempts, deliveries = tries(value)
     uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0
-    return Lease(lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key)
+    return Lease(lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key, row.landed)
 
 
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:

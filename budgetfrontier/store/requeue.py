@@ -41,6 +41,7 @@ class Found:
     future: Counter[int] = field(default_factory=Counter)
     out: Counter[int] = field(default_factory=Counter)
     reserved: Counter[int] = field(default_factory=Counter)
+    landed: Counter[int] = field(default_factory=Counter)
     ordinal: int = 0
     last_lease: int = 0
     last_audit: int = 0
@@ -112,6 +113,7 @@ class Requeue:
         queue.id = number
         queue.queued, queue.future = self._found.queued[number], self._found.future[number]
         queue.out, queue.reserved = self._found.out[number], self._found.reserved[number]
+        queue.landed = self._found.landed[number]
         mend(queue, self._now)
 
     def _find_places(self) -> dict[int, QueueRecord]:
@@ -252,8 +254,8 @@ _PLACES = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, and which of the totals numbers the last of it."""
 
 _TOLD = (
-    "id", "state", "queued", "out", "reserved", "future", "precedence", "expenditure", "penalties", "charges", "errors",
-    "wake_time", "block", "position",
+    "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "charges",
+    "errors", "wake_time", "block", "position",
 )  # fmt: skip
 _COUNTED = (
     "queued", "expenditure", "future", "future_retired", "queues", "ready", "in_process", "snoozed", "inactive",

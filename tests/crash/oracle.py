@@ -54,8 +54,11 @@ def _compared(frontier: Frontier, path: Path, model: Ledger) -> Iterator[tuple[s
         yield "dead letters", [letter.uri.url for letter in reader.dead_letters()], [uri.url for uri in model.dead]
         yield (
             "leases",
-            [(lease.uri.url, lease.delivery, lease.expires) for lease in reader.leases()],
-            [(lease.uri.url, lease.delivery, lease.expires) for _, lease in sorted(model.leases.items())],
+            [(lease.uri.url, lease.delivery, lease.expires, lease.landed) for lease in reader.leases()],
+            [
+                (lease.uri.url, lease.delivery, lease.expires, lease.uri.landed)
+                for _, lease in sorted(model.leases.items())
+            ],
         )
 
 
@@ -63,6 +66,7 @@ def _queue(record: QueueRecord, queue: Queue, now: float) -> Iterator[tuple[str,
     yield "state", str(record.state), queue.state
     yield "queued", record.queued, len(queue.uris)
     yield "out", record.out, len(queue.out)
+    yield "landed", record.landed, len([uri for uri in queue.out if uri.landed])
     yield "expenditure", record.expenditure, queue.spent
     yield "penalties", record.penalties, queue.penalties
     yield "charges", record.charges, queue.charges

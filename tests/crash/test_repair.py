@@ -200,7 +200,7 @@ FOLLOWING: dict[str, Change] = {
     "a wake time": lambda damage: damage.put(keys.SNOOZED, keys.timed.pack(5.0, 1), b""),
     "a row of queue_ids": lambda damage: damage.put(keys.QUEUE_IDS, b"nobody.test", keys.u32.pack(1)),
     "sentinels": no_sentinels,
-    "counts": wrong_queue("wide.test", queued=77, out=0, reserved=5, future=3),
+    "counts": wrong_queue("wide.test", queued=77, out=0, reserved=5, future=3, landed=9),
     "its id": wrong_queue("wide.test", id=999),
     "in process": wrong_queue("ready.test", out=1),
     "totals": wrong_totals(
@@ -402,6 +402,18 @@ def test_two_records_of_one_queue_become_one(path: Path) -> None:
 
 
 # -- what a frontier knows of itself
+
+
+def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
+    with Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True) as frontier, Reader(path) as reader:
+        lease = next(iter(reader.leases()))
+        frontier.landed(lease)
+    with damaging(path) as damage:
+        damage.change_queue(lease.queue, landed=0)
+    done = assert_repaired(path)
+    assert f"queue {lease.queue}: landed 0 is 1" in done.told
+    with Reader(path) as reader:
+        assert [other.id for other in reader.leases() if other.landed] == [lease.id]
 
 
 def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_operator(path: Path) -> None:

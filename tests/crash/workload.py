@@ -25,6 +25,7 @@ WEIGHTS = {
     "schedule_many": 4,
     "lease": 14,
     "finish": 26,
+    "landed": 5,
     "renew": 1,
     "adjust": 3,
     "retire": 1,
@@ -168,6 +169,8 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
                 "retire_queue": chance.random() < 0.04,
             }
             return chance.choice(out), outcome, options, _batch(chance, model.now, chance.choice((0, 0, 1, 4)))
+        case "landed" if out:
+            return chance.choice(out), chance.choice((None, 0.8, 10.0)), chance.choice((None, None, 45.0))
         case "renew" if out:
             return chance.choice(out), chance.choice((15.0, 300.0))
         case "adjust":
@@ -272,7 +275,7 @@ class Worker:
                 return tally.added, tally.duplicate
             case "lease":
                 return frontier.lease(args[0], ttl=args[1])
-            case "finish" | "renew":
+            case "finish" | "landed" | "renew":
                 return self._end(op, args)
             case "adjust":
                 frontier.adjust(match=args[0], reason="campaign", **args[1])
@@ -293,6 +296,8 @@ class Worker:
         try:
             if op == "renew":
                 self._frontier.renew(lease, args[1])
+            elif op == "landed":
+                self._frontier.landed(lease, fetch_seconds=args[1], crawl_delay=args[2])
             else:
                 _, outcome, options, found = args
                 self._frontier.finish(lease, Outcome(outcome), discovered=list(map(crawl_uri, found)), **options)

@@ -24,6 +24,7 @@ class Uri:
     retries: int = 0
     deliveries: int = 0
     out: bool = False
+    landed: bool = False
 
     @property
     def host(self) -> str:
@@ -115,7 +116,7 @@ class Model:
         out = queue.out
         reserved = sum(uri.cost for uri in out)
         return not out or (
-            len(out) < self.options["per_queue_concurrency"]
+            len([uri for uri in out if not uri.landed]) < self.options["per_queue_concurrency"]
             and len(out) < len(queue.uris)
             and reserved < queue.balance
             and not self.over(queue, reserved)
@@ -285,7 +286,7 @@ class Model:
     def give_back(self, number: int, *, counted: bool) -> None:
         lease = self.leases.pop(number)
         queue, uri = lease.queue, lease.uri
-        uri.out = False
+        uri.out = uri.landed = False
         uri.deliveries += counted
         if uri.deliveries >= self.options["max_deliveries"]:
             queue.uris.remove(uri)
@@ -304,14 +305,14 @@ class Model:
             uri.retries += 1
             outcome = "DEAD" if uri.retries > self.options["max_retries"] else "RETRY"
         retry_delay = self.options["retry_delay"] if options["delay"] is None else options["delay"]
-        pause = self.politeness(options["fetch_seconds"], options["crawl_delay"])
+        pause = 0.0 if uri.landed else self.politeness(options["fetch_seconds"], options["crawl_delay"])
         if outcome == "RETRY" and self.options["retry_scope"] == "queue":
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             queue.wake = max(queue.wake, self.now + pause)
         self.schedule(*discovered, within=True)
         del self.leases[number]
-        uri.out = False
+        uri.out = uri.landed = False
         self.charge(queue, uri, outcome, retry_delay)
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
@@ -355,6 +356,18 @@ class Model:
             self.move(queue, INACTIVE)
         elif queue.state != READY or queue.wake > self.now or not self.may_hand_out(queue):
             self.move(queue, SNOOZED if queue.wake > self.now else READY)  # one that is READY keeps its place
+
+    def landed(self, number: int, fetch_seconds: float | None, crawl_delay: float | None) -> bool:
+        """False: the lease has expired."""
+        self.expire()
+        if number in self.leases and not self.leases[number].uri.landed:
+            queue = self.leases[number].queue
+            self.leases[number].uri.landed = True
+            queue.wake = max(queue.wake, self.now + self.politeness(fetch_seconds, crawl_delay))
+            if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
+                self.move(queue, READY)
+        self.settle()
+        return number in self.leases
 
     def renew(self, number: int, ttl: float) -> bool:
         self.expire()

@@ -216,6 +216,17 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.frontier.finish(lease, Outcome(outcome), discovered=list(map(crawl_uri, discovered)), **options)
 
     @precondition(lambda self: self.model.leases)
+    @rule(which=st.integers(0, 99), options=ways_to_finish)
+    def landed(self, which: int, options: dict[str, Any]) -> None:
+        lease, number = self.pick(which)
+        told = {name: options[name] for name in ("fetch_seconds", "crawl_delay")}
+        if self.model.landed(number, **told):
+            self.frontier.landed(lease, **told)
+        else:
+            with pytest.raises(LeaseExpired):
+                self.frontier.landed(lease, **told)
+
+    @precondition(lambda self: self.model.leases)
     @rule(which=st.integers(0, 99), ttl=st.sampled_from((15.0, 300.0)))
     def renew(self, which: int, ttl: float) -> None:
         lease, number = self.pick(which)
@@ -323,6 +334,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 "state": str(record.state),
                 "queued": record.queued,
                 "out": record.out,
+                "landed": record.landed,
                 "expenditure": record.expenditure,
                 "charges": record.charges,
                 "average_cost": record.average_cost,
@@ -333,6 +345,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 "state": mine.state,
                 "queued": len(mine.uris),
                 "out": len(mine.out),
+                "landed": len([uri for uri in mine.out if uri.landed]),
                 "expenditure": mine.spent,
                 "charges": mine.charges,
                 "average_cost": (mine.spent - mine.penalties) / mine.charges if mine.charges else 0.0,
