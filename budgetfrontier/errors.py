@@ -57,6 +57,10 @@ class SettingsError(FrontierError):
         super().__init__("\n".join(self.problems) or None)
 
 
+class ScopeChanged(FrontierError):
+    """The scope has changed and would disregard much of what is queued; the crawl is paused, and nothing is lost."""
+
+
 class PolicyError(SettingsError):
     """A policy is unknown, or its options are not valid."""
 

@@ -1,8 +1,9 @@
 """The command line: `budgetfrontier COMMAND`. Data goes to stdout, messages to stderr.
 
-Exit codes: 0 ok, 1 error, 2 usage, 3 disk full, 4 invalid configuration, 5 frontier locked, 6 damage found; 130 after
-Ctrl-C and 141 when the reader of stdout went away, as a shell shows it for any program. A crawl that Ctrl-C
-stopped ends with 0, one that a second Ctrl-C stopped at once with 1; so does an interrupted `demo`.
+Exit codes: 0 ok, 1 error, 2 usage, 3 disk full, 4 invalid configuration, 5 frontier locked, 6 damage found, 7
+paused by a scope that has changed; 130 after Ctrl-C and 141 when the reader of stdout went away, as a shell shows it
+for any program. A crawl that Ctrl-C stopped ends with 0, one that a second Ctrl-C stopped at once with 1; so does an
+interrupted `demo`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ GROUPS = {
     "crawl": ("crawl", "demo"),
     "show": ("report", "queues", "queue", "explain", "audit"),
     "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "pause", "resume", "terminate"),
+    "revive": ("revive",),
     "transfer": ("import", "export", "dead-letters"),
     "maintain": ("compact", "backup"),
     "verify": ("verify",),

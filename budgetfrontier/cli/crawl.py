@@ -21,12 +21,16 @@ def register(commands: Commands) -> None:
         "run a crawl from a YAML file, or go on with it",
         more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
         "SIGTERM and SIGHUP are as Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
-        "one at once.",
+        "one at once. A scope that has changed and would disregard more than 100 of the URIs that wait, or 1 % of "
+        "them, pauses the crawl and exits with 7: `resume` agrees to it.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
     parser.add_argument(
         "--paused", action="store_true", help="fetch nothing until `budgetfrontier resume`: to look and adjust first"
+    )
+    parser.add_argument(
+        "--adopt", action="store_true", help="go on in a folder that holds a crawl of another name: it was renamed"
     )
     parser = add_command(
         commands,
@@ -51,7 +55,7 @@ def crawl(args: argparse.Namespace) -> int:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     folder = args.job or Path(folder_name(settings.crawl))
-    return job.crawl(settings, folder, paused=args.paused, command=shlex.join(again))
+    return job.crawl(settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again))
 
 
 def demo(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-OK, ERROR, USAGE, DISK_FULL, CONFIGURATION, LOCKED, DAMAGE = range(7)
+OK, ERROR, USAGE, DISK_FULL, CONFIGURATION, LOCKED, DAMAGE, SCOPE = range(8)
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -16,6 +16,7 @@ EXIT_CODES = {
     CONFIGURATION: "invalid configuration",
     LOCKED: "frontier locked",
     DAMAGE: "damage found",
+    SCOPE: "paused: the scope has changed and would disregard much of what is queued",
     INTERRUPTED: "interrupted (`crawl`: 0, stopped at once: 1; `demo`: 1)",
 }
 
@@ -30,6 +31,8 @@ def exit_code(error: Exception) -> int | None:
         return LOCKED
     if isinstance(error, errors.CorruptFrontier):
         return DAMAGE
+    if isinstance(error, errors.ScopeChanged):
+        return SCOPE
     if isinstance(error, errors.StorageFull):
         return DISK_FULL
     if isinstance(error, OSError):

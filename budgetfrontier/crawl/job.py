@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from budgetfrontier import uris
+from budgetfrontier.crawl.continuing import agree_on_scope, check_name, stored_settings
 from budgetfrontier.crawl.ending import Stop, ending
 from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
@@ -40,6 +41,7 @@ from budgetfrontier.reports import files
 from budgetfrontier.reports.figures import Overview, counted
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
+from budgetfrontier.settings.changes import changes
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
@@ -51,26 +53,36 @@ log = logging.getLogger(__name__)
 
 
 def crawl(
-    settings: Settings, folder: Path, *, progress: Progress | None = None, paused: bool = False, command: str = ""
+    settings: Settings,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    paused: bool = False,
+    adopt: bool = False,
+    command: str = "",
 ) -> int:
     """Run the crawl in a job folder, or go on with it, until it finishes, pauses at its finish, meets a limit or is
     interrupted; return the exit code, 1 if it was forced to stop or there is nothing to crawl.
 
     SIGINT, SIGTERM or SIGHUP once: finishes what is in flight; twice: stops now. Either way all that was finished is on
     disk.
-    `paused`: fetch nothing until `budgetfrontier resume`. `command` is how to run it again, as the end tells it.
-    Raises what `Frontier.open` raises, and StorageFull.
+    `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: go on with a crawl of another name. `command` is how
+    to run it again, as the end tells it. Raises what `Frontier.open` raises, StorageFull, SettingsError for a folder
+    that holds another crawl, and ScopeChanged once it is paused because its scope would disregard much of what is
+    queued.
     """
     with progress or Progress() as shown:
-        return Job(settings, folder, progress=shown, paused=paused, command=command).run()
+        return Job(settings, folder, progress=shown, paused=paused, adopt=adopt, command=command).run()
 
 
 class Job:
     """One run of a crawl."""
 
-    def __init__(self, settings: Settings, folder: Path, *, progress: Progress, paused: bool, command: str) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, *, progress: Progress, paused: bool, adopt: bool, command: str
+    ) -> None:
         self._settings, self._folder, self._progress = settings, folder, progress
-        self._paused, self._command = paused, command
+        self._paused, self._adopt, self._command = paused, adopt, command
         self._scope = Scope(settings.scope)
         self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in self._seeds()))
         self._sync: Callable[[], None] | None = None
@@ -89,8 +101,11 @@ class Job:
 
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         frontier, reports = self._folder / "frontier", self._folder / "reports"
+        self._stored = stored_settings(frontier)
+        if self._stored and not self._adopt:
+            check_name(self._stored, self._settings, self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
         with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
             with (
                 Memory(frontier / MEMORY) as self._memory,
@@ -168,6 +183,20 @@ class Job:
         """Schedule the seeds, resume what paused at its finish; tell whether there is anything to do."""
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
+        if self._stored:
+            for change in changes(self._stored, self._settings):
+                say(f"changed since the last run: {change}")
+        self._add_seeds()
+        agree_on_scope(
+            frontier,
+            self._folder / "frontier",
+            self._scope,
+            memory=self._memory,
+            settings=self._settings,
+            stored=self._stored,
+            command=self._command,
+            tell=say,
+        )
         tally = frontier.schedule_many(self._scheduled_seeds())
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
@@ -198,10 +227,13 @@ class Job:
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
 
-    def _scheduled_seeds(self) -> Iterator[CrawlUri]:
-        for url, seed in self._seeds():
+    def _add_seeds(self) -> None:
+        for url, _ in self._seeds():
             with contextlib.suppress(InvalidUrl):  # the frontier counts it with its reason
                 self._scope.add_seed(uris.parse(url))
+
+    def _scheduled_seeds(self) -> Iterator[CrawlUri]:
+        for url, seed in self._seeds():
             yield CrawlUri(
                 url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue
             )

@@ -1,8 +1,8 @@
 """What a crawl remembers beside its frontier: robots.txt files, which content its WARC files hold, what it has used.
 
 A small LMDB environment in a folder of its own, JOB/frontier/crawl. It is a cache: lost, robots.txt files are fetched
-again, content is written once more, and limits on time and bytes count anew. So a damaged one is moved aside, and the
-crawl goes on with an empty one.
+again, content is written once more, and limits on time and bytes count anew; which scope was agreed on is then told by
+the stored settings alone. So a damaged one is moved aside, and the crawl goes on with an empty one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SWEPT = 2  # records looked at for each one that is put: more than one, so that
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
 _used = struct.Struct(">dQ")  # seconds, bytes
-_CRAWL = b"crawl"  # the only key of the table `used`
+_CRAWL, _SCOPE = b"crawl", b"scope"  # the keys of the table `used`
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +129,14 @@ class Memory:
     def put_used(self, seconds: float, size: int) -> None:
         """Note what `used` returns."""
         self._put(_CRAWL, _used.pack(seconds, size), self._used)
+
+    def scope(self) -> bytes | None:
+        """Return what was given to `put_scope` last: the scope that all that is queued has been looked at with."""
+        return self._get(_SCOPE, self._used)
+
+    def put_scope(self, identity: bytes) -> None:
+        """Note the scope that has been agreed on."""
+        self._put(_SCOPE, identity, self._used)
 
     def commit(self) -> None:
         """Make everything that was put durable. Free if nothing was."""

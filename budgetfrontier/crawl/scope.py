@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier import plugins, uris
@@ -65,15 +65,20 @@ class Scope:
         self._rules = [(parse_rule(text), Verdict(accepted, words)) for accepted, words, text in reversed(ordered)]
         self._rules.append((Rule(lambda uri, _: redirected_seed(uri)), _REDIRECTED_SEED))
         kinds = {rule.of_seeds for rule, _ in self._rules if rule.of_seeds}
-        self._seed_keys = {kind: _key_of(kind) for kind in kinds}
+        self._key_of = {kind: _key_of(kind) for kind in kinds}
         self._known: dict[str, set[str]] = {kind: set() for kind in kinds}
         self._plans: dict[tuple[str, str | None], Plan] = {}
 
     def add_seed(self, href: str) -> None:
         """Widen the scope by a seed."""
-        for kind, key in self._seed_keys.items():
+        for kind, key in self._key_of.items():
             self._known[kind].add(key(CrawlUri(href)))
         self._plans.clear()
+
+    @property
+    def seed_keys(self) -> Mapping[str, Set[str]]:
+        """What the rules know of the seeds: "hosts" and "domains", if a rule asks for them."""
+        return self._known
 
     def objection(self, uri: CrawlUri) -> str | None:
         """Return why a URI (its url a normalized href) is out of scope, None if it is in.
@@ -125,7 +130,7 @@ class Scope:
 
     def _settled(self, rule: Rule, root: str, seed: str | None) -> bool | None:
         if rule.of_seeds:
-            key, known = self._seed_keys[rule.of_seeds], self._known[rule.of_seeds]
+            key, known = self._key_of[rule.of_seeds], self._known[rule.of_seeds]
             here = key(CrawlUri(root))
             return here in known or (seed is not None and here == key(CrawlUri(seed)))
         return rule.settle(root) if rule.settle else None

@@ -13,6 +13,7 @@ from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policies
+from budgetfrontier.settings.changes import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment, explain, is_damage
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
@@ -47,11 +48,12 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         _take_leases(kernel, now, keep_leases=keep_leases)
         if stored is not None and _differ(stored, in_force):
             kernel.change_settings(in_force, adjustments, now)
-            _audit_change(kernel, stored, in_force, now)
         else:
             kernel.put_in_force(in_force, adjustments)
         if in_force != stored:
             meta.write_settings(env.txn, db, in_force, adjustments)
+            if stored is not None:
+                _audit_change(kernel, stored, in_force, now)
         intake = Intake(kernel, _suffix_list(env, in_force))
         _check_canonicalizer(env, intake.canonicalizer_id)
         _clip_wake_times(kernel, now)
@@ -73,12 +75,10 @@ def _differ(stored: Settings, given: Settings) -> bool:
 
 
 def _audit_change(kernel: Kernel, stored: Settings, given: Settings, now: float) -> None:
-    before, after = (s.to_dict().get("frontier", {}) for s in (stored, given))
-    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    changed = list(changes(stored, given))
     effect = {
-        "before": {name: before.get(name) for name in changed},
-        "after": {name: after.get(name) for name in changed},
-        "overrides": len(given.overrides),
+        "before": {change.name: change.before for change in changed},
+        "after": {change.name: change.after for change in changed},
     }
     record(kernel, AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect))
 

@@ -261,7 +261,7 @@ def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path, cli: 
 
 def test_a_crawl_on_a_job_that_runs_is_locked(running: Path, tmp_path: Path, cli: Cli) -> None:
     config = tmp_path / "crawl.yaml"
-    config.write_text("seeds: ['http://a.test/']\n")
+    config.write_text("{crawl: resting, seeds: ['http://a.test/']}")
     answer = cli("crawl", config, "--job", running)
     assert answer.code == 5 and "in use by process" in answer.err
 

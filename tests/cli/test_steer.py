@@ -239,3 +239,24 @@ def test_the_reason_for_a_pause_has_a_default(stopped: Path, cli: Cli) -> None:
     cli("pause", stopped)
     with Reader(stopped / "frontier") as reader:
         assert reader.summary().pause_reason == "operator"
+
+
+def test_what_was_disregarded_is_revived_once(job: Path, cli: Cli) -> None:
+    logs = job / "logs"
+    logs.mkdir()
+    urls = [f"http://away.test/{number}" for number in range(3)]
+    lines = (
+        f"2026-11-22T00:00:0{number}.000Z -5000          - {url} L http://a.test/ - #000 - - - out_of_scope:_max_hops\n"
+        for number, url in enumerate([*urls, urls[0]])
+    )
+    (logs / "crawl.log").write_text("".join(lines))
+    assert cli("revive", job, "--status", "-5000", "--dry-run").out == "would revive 3 URIs\n"
+    assert cli("revive", job, "--status", "-5000", "--reason", "a mistake", "--who", "me").out == "revived 3 URIs\n"
+    entry = newest(job)
+    assert (entry.who, entry.reason, entry.effect["added"]) == ("me", "a mistake", 3)
+    assert look(job, "away.test").enqueued == 3
+    assert cli("revive", job, "--status", "-5000").out == "revived 0 URIs\n"
+    assert cli("revive", job, "--status", "-5000", "--since", "").out == "revived 3 URIs\n"
+    assert cli("revive", job, "--status", "-9998").out == "revived 0 URIs\n"
+    assert cli("revive", job, "--status", "200").code == 2
+    assert cli("revive", job, "--status", "-5000", "--log", logs / "none").code == 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from budgetfrontier.engine.steering import steer
+from budgetfrontier.errors import ScopeChanged
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.store.reader import Reader
 from tests.crawl.site import Page, Site, linking, run
@@ -64,7 +67,11 @@ def test_a_scope_that_changed_counts_for_what_is_queued(tmp_path: Path) -> None:
     with Site(pages) as site:
         run(site.settings(HOME, limits={"max_uris": 2}), tmp_path)  # robots.txt and the seed
         assert fetched(site) == {"a.test/"}
-        _, said = run(site.settings(HOME, scope={"reject": ["ext:zip"]}), tmp_path)
+        narrower = site.settings(HOME, scope={"reject": ["ext:zip"]})
+        with pytest.raises(ScopeChanged, match="1 of 2 URIs"):
+            run(narrower, tmp_path)
+        steer(tmp_path / "frontier", "resume", {})
+        _, said = run(narrower, tmp_path)
     assert fetched(site) == {"a.test/", "a.test/keep"}, said
     assert outcomes(tmp_path)[HOME + "drop.zip"][0] == "-5000"
     with Reader(tmp_path / "frontier") as reader:

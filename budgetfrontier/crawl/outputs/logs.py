@@ -68,6 +68,8 @@ def crawl_line(lease: Lease, answer: Answer, *, now: datetime, digest: str, slot
     uri = lease.uri
     notes = [f"{lease.attempt}t"] if lease.attempt > 1 else []
     notes += answer.notes + (["noindex"] if noindex else []) + ([answer.reason] if answer.reason else [])
+    if answer.seconds is None and isinstance(uri.meta, dict) and (seed := uri.meta.get("seed")):
+        notes.append(f"seed:{seed}")  # never asked for: `revive` may want it back, with what the scope knows of it
     fields = (
         stamp(now),
         f"{answer.status:5d}",

@@ -1,0 +1,117 @@
+"""`revive`: what a crawl has disregarded is scheduled again, from its crawl.log."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
+
+if TYPE_CHECKING:
+    from budgetfrontier.formats.crawl_log import Line
+    from budgetfrontier.store.records import AuditEntry
+
+STATUSES = (-5000, -5001, -9998)  # those of formats.crawl_log, which is imported late
+CHUNK = 1000
+
+
+def register(commands: Commands) -> None:
+    """Add the command of this group."""
+    parser = add_command(
+        commands,
+        "revive",
+        revive,
+        "schedule again what was disregarded, from crawl.log",
+        more="What crawl.log names last with the given status goes back to its queue, seen or not. Put right first "
+        "what kept it out, for it is looked at again when its turn comes. A second time, only what came into the log "
+        "since the first is revived; so the command goes on where it was interrupted.",
+    )
+    add_job(parser)
+    parser.add_argument(
+        "--status", type=int, choices=STATUSES, required=True,
+        help="-5000: out of scope; -5001: private address; -9998: forbidden by robots.txt",
+    )  # fmt: skip
+    parser.add_argument(
+        "--since", metavar="TIME", default=None,
+        help="only lines after this time, written as in the log; '' for all (default: after the last revival)",
+    )  # fmt: skip
+    parser.add_argument("--log", metavar="FILE", type=Path, help="the log (default: JOB/logs/crawl.log)")
+    parser.add_argument("--dry-run", action="store_true", help="only say how many there are")
+    add_who(parser)
+
+
+def revive(args: argparse.Namespace) -> None:
+    """Schedule what was disregarded, thousand by thousand; the audit entry of each says how far it came."""
+    from budgetfrontier.formats import crawl_log
+    from budgetfrontier.reports.figures import counted
+
+    log = args.log or args.job / "logs" / "crawl.log"
+    since = _last_revival(args) if args.since is None else args.since
+    lines = crawl_log.refused(log, args.status, since=since)
+    if args.dry_run:
+        print(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
+        note("dry run: nothing was changed")
+        return
+    tally = dict.fromkeys(("added", "full", "invalid"), 0)
+    for entry in _revived(args, _chunks(lines)):
+        for name in tally:
+            tally[name] += entry.effect[name]
+    left = ", ".join(f"{name} {tally[name]:,}" for name in ("full", "invalid") if tally[name])
+    print(f"revived {counted(tally['added'], 'URI')}" + (f", {left}" if left else ""))
+    if not any(tally.values()) and since and args.since is None:
+        note(f"only lines after {since} count, which was revived last; --since '' takes all")
+    if tally["added"]:
+        common.note_if_stopped(args)
+
+
+def _last_revival(args: argparse.Namespace) -> str:
+    """How far in the log the last revival of this status came; "" if there was none."""
+    from budgetfrontier.store import snapshot
+    from budgetfrontier.store.reader import Reader
+
+    with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
+        for entry in snapshot.newest(txn, db):
+            if entry.command == "schedule" and entry.args.get("revived") == args.status and not entry.error:
+                return str(entry.args.get("upto", ""))
+    return ""
+
+
+def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """By the thousand, and never between two lines of one time: what is after a time was not revived."""
+    chunk: list[Line] = []
+    for line in lines:
+        if len(chunk) >= CHUNK and line.time != chunk[-1].time:
+            yield chunk
+            chunk = []
+        chunk.append(line)
+    if chunk:
+        yield chunk
+
+
+def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator[AuditEntry]:
+    """Each chunk is one command, all or nothing: in the frontier itself, or through a running engine's mailbox."""
+    from budgetfrontier.engine.frontier import Frontier
+    from budgetfrontier.engine.mailbox import Command
+    from budgetfrontier.engine.steering import whoami
+    from budgetfrontier.errors import FrontierLocked
+
+    commands = (_arguments(args.status, chunk) for chunk in chunks)
+    who = args.who or whoami()
+    try:
+        frontier = Frontier.open(common.frontier_path(args.job), keep_leases=True)
+    except FrontierLocked:
+        for arguments in commands:
+            yield common.steer(args, "schedule", arguments)
+        return
+    with frontier:
+        for arguments in commands:
+            yield frontier.apply(Command("schedule", arguments, who, args.reason))
+
+
+def _arguments(status: int, chunk: list[Line]) -> dict[str, Any]:
+    from budgetfrontier.formats import lists
+
+    return {"uris": [lists.fields(line.uri) for line in chunk], "revived": status, "upto": chunk[-1].time}

@@ -1,0 +1,74 @@
+"""crawl.log, read back: the URIs that a crawl has disregarded or refused, to be scheduled again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from budgetfrontier.model import CrawlUri, Directive
+
+REVIVED = (-5000, -5001, -9998)
+"""The statuses of what was taken from its queue without a fetch: out of scope, private address, robots.txt."""
+
+_FIELDS = 12
+_SEED = ",seed:"
+
+
+class Line(NamedTuple):
+    """What a line of crawl.log knows of a URI: all that the frontier needs, but for what outputs.md says is lost."""
+
+    time: str
+    uri: CrawlUri
+
+
+def refused(path: Path, status: int, *, since: str = "") -> Iterator[Line]:
+    """Yield, in their order, the lines of URIs that ended with `status`, each URI once: those whose last line says so.
+
+    Lines up to the time `since` ("2026-11-20T22:00:01.005Z") do not count. Reads the log once, and then the lines that
+    count again; O(URIs with that status) memory, about 120 bytes each. Raises OSError.
+    """
+    wanted, floor = str(status).encode(), since.encode()
+    last: dict[int, int] = {}  # hash of the URL: where its last line begins
+    with path.open("rb") as file:
+        offset = 0
+        for line in file:
+            fields = line.split(None, 4)
+            if len(fields) == 5 and fields[0] > floor:
+                if fields[1] == wanted:
+                    url = hash(fields[3])
+                    last.pop(url, None)  # so that the order is that of the last lines
+                    last[url] = offset
+                elif last:
+                    last.pop(hash(fields[3]), None)
+            offset += len(line)
+        for offset in last.values():
+            file.seek(offset)
+            if found := _read(file.readline()):
+                yield found
+
+
+def _read(line: bytes) -> Line | None:
+    """What a line says; None for half a line, and for a robots.txt: whoever needs one asks anew."""
+    fields = line.decode("utf-8", "replace").split()
+    if len(fields) != _FIELDS or not line.endswith(b"\n"):
+        return None
+    time, _, _, url, hops, via, _, _, _, _, source, notes = fields
+    hops = hops.strip("-")
+    if hops.endswith("P"):
+        return None
+    seed = notes.rpartition(_SEED)[2] if _SEED in notes else None
+    uri = CrawlUri(
+        url,
+        via=_value(via),
+        hops=hops,
+        source=_value(source),
+        meta={"seed": seed} if seed else None,
+        force=True,
+        directive=Directive.NORMAL if hops else Directive.MEDIUM,
+    )
+    return Line(time, uri)
+
+
+def _value(field: str) -> str | None:
+    return None if field == "-" else field

@@ -1,0 +1,69 @@
+"""What has changed between two sets of settings, as an operator and the audit are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from budgetfrontier.settings.schema import About, Settings, fields
+
+MOST = 20
+"""Items of a list, such as the seeds, that are told."""
+
+_LONGEST_LINE = 300  # characters
+_SECRET = frozenset({"fetch.requests", "fetch.proxy"})  # may hold passwords
+_HIDDEN = "(not shown)"
+
+
+class Change(NamedTuple):
+    """One setting, by its dotted name, that was `before` and is `after`: plain data.
+
+    Of a long list there is only what the other one does not have, and of that no more than 20 items. What may hold
+    passwords is not shown.
+    """
+
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_line(self.before)} -> {_line(self.after)}"
+
+
+def changes(before: Settings, after: Settings) -> Iterator[Change]:
+    """Yield the settings that differ, in the order of the schema. O(settings, seeds among them)."""
+    return _changes("", before, after)
+
+
+def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[Change]:
+    for field, about in fields(type(before)).items():
+        name, old, new = prefix + field, getattr(before, field), getattr(after, field)
+        if old == new:
+            continue
+        if not isinstance(about, About):
+            yield from _changes(name + ".", old, new)
+        elif name in _SECRET:
+            yield Change(name, _HIDDEN, _HIDDEN)
+        else:
+            old, new = _plain(old), _plain(new)
+            yield Change(name, _told(old, new), _told(new, old))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _line(value: Any) -> str:
+    text = msgspec.json.encode(value).decode() if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "..."
+
+
+def _told(value: Any, other: Any) -> Any:
+    """A value without the bulk of a long list."""
+    if not isinstance(value, list) or len(value) <= MOST:
+        return value
+    known = set(map(msgspec.json.encode, other)) if isinstance(other, list) else set()
+    own = [item for item in value if msgspec.json.encode(item) not in known]
+    return [*own[:MOST], f"...and {len(value) - len(own[:MOST]):,} more"]

@@ -1,0 +1,61 @@
+"""crawl.log, read back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from budgetfrontier import CrawlUri, Directive, Lease
+from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.outputs.logs import crawl_line
+from budgetfrontier.formats.crawl_log import refused
+
+START = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def write(path: Path, *attempts: tuple[CrawlUri, int]) -> Path:
+    """A log with a line each second."""
+    lines = (
+        crawl_line(
+            Lease(number, "q", uri, 1, 0.0, 1),
+            Answer(status=status, reason="because", seconds=0.1 if status > 0 else None),
+            now=START + timedelta(seconds=number),
+            digest="",
+            slot=1,
+        )
+        for number, (uri, status) in enumerate(attempts)
+    )
+    path.write_text("".join(lines))
+    return path
+
+
+def urls(path: Path, status: int, since: str = "") -> list[str]:
+    return [line.uri.url for line in refused(path, status, since=since)]
+
+
+def test_the_last_line_of_a_uri_counts_once(tmp_path: Path) -> None:
+    a, b, c = (CrawlUri(f"http://a.test/{name}", hops="L", via="http://a.test/") for name in "abc")
+    log = write(tmp_path / "crawl.log", (a, -5000), (b, -5000), (a, -5000), (b, 200), (c, -9998), (c, 404))
+    assert urls(log, -5000) == [a.url] and urls(log, -9998) == []
+    assert urls(log, -5000, since="2026-11-22T00:00:02.000Z") == []
+    assert urls(log, -5000, since="2026-11-22T00:00:01.999Z") == [a.url]
+
+
+def test_what_the_frontier_needs_is_read_back(tmp_path: Path) -> None:
+    found = CrawlUri(
+        "http://a.test/?q=%20", hops="LR", via="http://a.test/,x", source="mine", meta={"seed": "http://s/,"}
+    )
+    seed, robots = CrawlUri("http://b.test/"), CrawlUri("http://b.test/robots.txt", hops="P")
+    log = write(tmp_path / "crawl.log", (found, -5000), (seed, -5000), (robots, -5000))
+    with log.open("a") as file:
+        file.write("2026-11-22T00:01:00.000Z -5000          - http://a.test/half L http://a")
+    first, second = (line.uri for line in refused(log, -5000))
+    assert (first.url, first.hops, first.via, first.source, first.meta) == (
+        (found.url, found.hops, found.via, found.source, found.meta)
+    )
+    assert (first.force, first.directive, second.hops, second.directive) == (
+        True,
+        Directive.NORMAL,
+        "",
+        Directive.MEDIUM,
+    )
