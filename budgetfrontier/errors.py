@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class FrontierError(Exception):
     """The frontier could not do what was asked."""
@@ -49,11 +51,13 @@ class NewerSchema(FrontierError):
 class SettingsError(FrontierError):
     """The settings are not valid.
 
-    `problems` holds one line for each, as `file:line:column: what is wrong`.
+    `problems` holds one line for each, as `file:line:column: what is wrong`; `warnings` likewise what is valid, but
+    probably not what was meant.
     """
 
-    def __init__(self, problems: str | list[str] | None = None) -> None:
+    def __init__(self, problems: str | list[str] | None = None, *, warnings: Sequence[str] = ()) -> None:
         self.problems: list[str] = [problems] if isinstance(problems, str) else list(problems or [])
+        self.warnings = list(warnings)
         super().__init__("\n".join(self.problems) or None)
 
 

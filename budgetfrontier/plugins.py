@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import PolicyError, SettingsError
 
 ENTRY_POINTS = "budgetfrontier.policies"
 """Group under which installed packages offer policies, each as "kind.name": "cost.mine" is the cost policy "mine"."""
@@ -122,13 +122,31 @@ def _options(target: Any) -> list[str]:
     return [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
 
 
-def _load(kind: str, place: str) -> Any:
-    """Import "module:name"; the name may have dots."""
+def load(place: str) -> Any:
+    """Import "module:name"; the name may have dots. Raises SettingsError, whatever the import raises."""
     module, _, name = place.partition(":")
     try:
         return operator.attrgetter(name.strip())(importlib.import_module(module.strip()))
     except (Exception, SystemExit) as error:  # importing runs somebody's code, which may do anything
-        raise PolicyError(f"{kind} policy {place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise SettingsError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def make(place: str) -> Any:
+    """Import "module:name"; a class is called without arguments. Raises SettingsError, whatever either raises."""
+    found = load(place)
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise SettingsError(f"{place} cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _load(kind: str, place: str) -> Any:
+    try:
+        return load(place)
+    except SettingsError as error:
+        raise PolicyError(f"{kind} policy {error}") from error.__cause__
 
 
 def _module(kind: str) -> Any:

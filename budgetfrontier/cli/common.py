@@ -17,6 +17,7 @@ from budgetfrontier.vocabulary import QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.settings import Settings
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
 
@@ -187,6 +188,27 @@ def note_if_stopped(args: argparse.Namespace) -> None:
     with Reader(frontier_path(args.job)) as reader:
         if reader.lock_pid() is None:
             note(f"no process runs this crawl; to go on: {start_command(str(args.job))}")
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of a YAML file. Warnings go to stderr, beside the problems of a file that has some."""
+    from budgetfrontier.errors import SettingsError
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.loader import load
+
+    try:
+        settings, warnings = load(path, Settings())
+    except SettingsError as error:
+        warn(error.warnings)
+        raise
+    warn(warnings)
+    return settings
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings for the person at the terminal."""
+    for warning in warnings:
+        note(f"warning: {warning}")
 
 
 def note(text: str) -> None:

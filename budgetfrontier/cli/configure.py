@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name, note
+from budgetfrontier.cli.common import Commands, add_command, folder_name, note, read_settings, warn
 
 if TYPE_CHECKING:
     from budgetfrontier.settings import Settings
@@ -109,28 +111,35 @@ def _load_crawler(settings: Settings) -> None:
         return
 
 
+def _bad_seeds(settings: Settings) -> Iterator[str]:
+    """Yield the lines of seed files that will be refused, as `file:line: what is wrong`; at most a hundred."""
+    from budgetfrontier.crawl.seeds import numbered
+    from budgetfrontier.settings.reading import MOST_PROBLEMS, seed_objection
+
+    lines = (
+        f"{seed.file}:{number}: {objection}"
+        for seed in settings.seeds
+        if seed.file
+        for number, url in numbered(Path(seed.file))
+        if (objection := seed_objection(url))
+    )
+    yield from islice(lines, MOST_PROBLEMS)
+
+
 def check_config(args: argparse.Namespace) -> None:
     """Read a configuration with all that it names: policies, hooks and seed files."""
-    from budgetfrontier import uris
-    from budgetfrontier.errors import InvalidUrl
-    from budgetfrontier.settings import Settings
     from budgetfrontier.settings.advice import advice
 
-    settings = Settings.from_yaml(args.file)
+    settings = read_settings(args.file)
     if settings.hooks:
         from budgetfrontier.engine.opening import load_hooks
 
         load_hooks(settings.hooks)
     _load_crawler(settings)
-    for url in (seed.url for seed in settings.seeds if seed.url is not None):
-        try:
-            uris.parse(url)
-        except InvalidUrl as error:
-            note(f"warning: the seed {url!a} will be refused: {error}")
+    warn(_bad_seeds(settings))
     if not settings.seeds:
-        note("warning: there are no seeds")
-    for warning in advice(settings):
-        note(f"warning: {warning}")
+        warn(["there are no seeds"])
+    warn(advice(settings))
     if args.print:
         import yaml
 

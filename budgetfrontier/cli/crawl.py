@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name
+from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings
 from budgetfrontier.errors import MissingExtra
 
 _EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
@@ -46,9 +46,7 @@ def register(commands: Commands) -> None:
 
 def crawl(args: argparse.Namespace) -> int:
     """Run or resume a crawl."""
-    from budgetfrontier.settings import Settings
-
-    settings = Settings.from_yaml(args.config)
+    settings = read_settings(args.config)
     try:
         from budgetfrontier.crawl import job
     except ModuleNotFoundError as error:

@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from budgetfrontier.cli import common
@@ -125,7 +126,9 @@ def adjust(args: argparse.Namespace) -> None:
         settings["balance_replenish_amount"] = args.replenish
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
-    override = validate_override(args.match, settings)  # before asking: what is wrong is our answer, not the engine's
+    warnings: list[str] = []  # before asking: what is wrong is our answer, not the engine's
+    override = validate_override(args.match, settings, folder=Path(), warnings=warnings)
+    common.warn(warnings)
     details: dict[str, Any] = {"match": override.match, "set": override.set}
     if args.dry_run:  # computed here: no engine is asked, and none is held up
         details["dry_run"] = True

@@ -19,10 +19,16 @@ def seed_urls(seed: Seed) -> Iterator[str]:
     if seed.url:
         yield seed.url
         return
-    with Path(seed.file or "").open(encoding="utf-8-sig", errors="replace") as file:
-        for line in file:
+    for _, url in numbered(Path(seed.file or "")):
+        yield url
+
+
+def numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the URLs of a file of seeds, each with the number of its line, from 1."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, 1):
             if url := uncommented(line):
-                yield url
+                yield number, url
 
 
 def uncommented(line: str) -> str:

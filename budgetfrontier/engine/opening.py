@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from budgetfrontier import plugins
 from budgetfrontier.engine.adjustments import record
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
@@ -139,14 +139,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
 
 def load_hooks(names: Sequence[str]) -> list[object]:
     """The hooks that settings name as `module:name`; a class is called without arguments. Raises SettingsError."""
-    hooks = []
-    for name in names:
-        module, _, attribute = name.partition(":")
-        try:
-            hook: Any = importlib.import_module(module)
-            for part in filter(None, attribute.split(".")):
-                hook = getattr(hook, part)
-            hooks.append(hook() if isinstance(hook, type) else hook)
-        except (ImportError, AttributeError) as e:
-            raise SettingsError(f"hooks: {name!r} cannot be loaded ({e}); write it as module:name") from e
-    return hooks
+    try:
+        return [plugins.make(name) for name in names]
+    except SettingsError as error:
+        raise SettingsError(f"hooks: {error}") from error.__cause__

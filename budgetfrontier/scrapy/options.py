@@ -69,7 +69,7 @@ def _on_top(given: object, base: Settings) -> Settings:
     if isinstance(given, Mapping):
         return read_settings(dict(given), base)
     if isinstance(given, str | os.PathLike):
-        return load(Path(given), base)
+        return load(Path(given), base)[0]
     raise SettingsError(f"BUDGETFRONTIER_SETTINGS is a dict or the path of a YAML file, not {type(given).__name__}")
 
 

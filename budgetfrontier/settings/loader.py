@@ -30,25 +30,32 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (word.title(), word.upper())}
 
 
-def load(path: Path, base: Settings) -> Settings:
-    """Return the settings of a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`."""
+def load(path: Path, base: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings of a YAML file, and warnings about values that are valid but probably not what was meant.
+
+    SettingsError lists every problem as `file:line:column: what is wrong`, and has the warnings, written likewise.
+    """
     try:
         with path.open("rb") as file:  # it may be a pipe, or have no end
             document = Document(file.read(_LARGEST + 1))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
-    settings, problems = base, document.problems
+    settings, reader = base, Reader(folder=path.parent)
     if document.whole:
-        reader = Reader(folder=path.parent)
         settings = reader.settings(document.data, base)
-        problems = problems + reader.problems
-    if problems:
-        lines = sorted((*document.position(problem), problem.message) for problem in problems)
-        if len(lines) > MOST_PROBLEMS + 1:
-            line, column, _ = lines[MOST_PROBLEMS]
-            lines[MOST_PROBLEMS:] = [(line, column, "there is more to mend from here on")]
-        raise SettingsError([f"{path}:{line}:{column}: {message}" for line, column, message in lines])
-    return settings
+    warnings = _lines(path, document, reader.warnings)
+    if problems := document.problems + reader.problems:
+        raise SettingsError(_lines(path, document, problems), warnings=warnings)
+    return settings, warnings
+
+
+def _lines(path: Path, document: Document, problems: list[Problem]) -> list[str]:
+    """Return problems or warnings as `file:line:column: what is wrong`, in the order of the file."""
+    lines = sorted((*document.position(problem), problem.message) for problem in problems)
+    if len(lines) > MOST_PROBLEMS + 1:
+        line, column, _ = lines[MOST_PROBLEMS]
+        lines[MOST_PROBLEMS:] = [(line, column, "there is more to mend from here on")]
+    return [f"{path}:{line}:{column}: {message}" for line, column, message in lines]
 
 
 def parse_value(text: str) -> Any:

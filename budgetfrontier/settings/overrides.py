@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -153,12 +154,16 @@ def _remember(cache: dict[Any, Any], key: Any, value: Any) -> None:
     cache[key] = value
 
 
-def validate_override(match: str, settings: Mapping[str, Any]) -> Override:
+def validate_override(
+    match: str, settings: Mapping[str, Any], *, folder: Path | None = None, warnings: list[str] | None = None
+) -> Override:
     """Return an override with its values read, `{"min_delay": "3s"}` in seconds; SettingsError lists every problem.
 
-    `settings` may nest, `{"politeness": {"min_delay": 1}}`, or be dotted, `{"politeness.min_delay": 1}`.
+    `settings` may nest, `{"politeness": {"min_delay": 1}}`, or be dotted, `{"politeness.min_delay": 1}`. With a
+    `folder` they are checked as in a YAML file there: a policy of one's own is imported. What is said of values that
+    are valid, but probably not what was meant, is appended to `warnings`.
     """
-    reader = Reader()
+    reader = Reader(folder=folder)
     problems: list[str] = []
     try:
         parse_match(match)
@@ -169,6 +174,8 @@ def validate_override(match: str, settings: Mapping[str, Any]) -> Override:
         reader.check()
     except SettingsError as error:
         problems = problems + error.problems
+    if warnings is not None:
+        warnings += [warning.message for warning in reader.warnings]
     if problems:
         raise SettingsError(problems)
     return override

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from budgetfrontier import plugins
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.schema import About, Override, RequestSettings, ScopeRule, Seed, Settings, fields
@@ -25,6 +27,7 @@ Place = tuple[str | int, ...]
 
 MOST_PROBLEMS = 100
 """Nobody reads more, and looking for what each unknown name may mean takes its time."""
+_DEFAULTS = schema.FrontierSettings()
 _LONGEST_NAME = 200  # characters, of anything that is looked for among names
 
 
@@ -59,12 +62,14 @@ def read_settings(data: Any, base: Settings) -> Settings:
 class Reader:
     """Reads data and collects problems; what is wrong is left at its default, so that the rest is read too.
 
-    With a `folder`, as for a YAML file, files are relative to it and must exist, and policies are imported.
+    With a `folder`, as for a YAML file, files are relative to it and must exist, seeds must be URLs, and policies,
+    hooks and sinks are imported. `warnings` are about values that are valid, but probably not what was meant.
     """
 
     def __init__(self, *, folder: Path | None = None) -> None:
         self.folder = folder
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self._readers: dict[str, Callable[[Any, Place], Any]] = {
             "addresses": self._addresses,
             "file": self._file,
@@ -137,11 +142,14 @@ class Reader:
                 return self._policy(about.kind.removeprefix("policy:"), value, place)
             return self._readers[about.kind](value, place)
         try:
-            return about.kind.read(value)
+            read = about.kind.read(value)
         except ValueError as error:
             hint = "; yes, no, on and off are texts here" if value in ("yes", "no", "on", "off") else ""
             self._add(place, f"expected {about.kind.text}, got {error}{hint if about.kind is FLAG else ''}")
             return default
+        if len(self.warnings) < MOST_PROBLEMS and (doubt := about.kind.doubt(value, read, default)):
+            self.warnings.append(Problem(place, doubt))
+        return read
 
     def overriding(self, data: Any) -> dict[str, Any]:
         """Return what an override sets by dotted names; `data` may nest, {"retry": {"delay": 5}}, or not."""
@@ -166,10 +174,13 @@ class Reader:
                 self._add_at_key(here, _not_per_uri(name))
                 continue
             else:
-                added = {name: self.value(about, value, here, None)}
+                added = {name: self.value(about, value, here, attrgetter(name)(_DEFAULTS))}
             for twice in found.keys() & added.keys():
                 self._add_at_key(here, f"this sets {twice} a second time")
             found |= added
+        least, most = found.get("politeness.min_delay"), found.get("politeness.max_delay")
+        if not prefix and least is not None and most is not None and least > most:
+            self._add(place, _longer(least, most))
         return found
 
     def _add(self, place: Place, *texts: str) -> None:
@@ -200,12 +211,17 @@ class Reader:
 
     def _seed(self, value: Any, place: Place) -> Seed | None:
         if isinstance(value, Mapping):
-            return self.section(Seed(), value, place)
-        try:
-            return Seed(url=TEXT.read(value))
-        except ValueError as error:
-            self._add(place, f"expected a URL, {{url, priority, source, queue}} or {{file}}, got {error}")
-            return None
+            seed = self.section(Seed(), value, place)
+            place = (*place, "url")
+        else:
+            try:
+                seed = Seed(url=TEXT.read(value))
+            except ValueError as error:
+                self._add(place, f"expected a URL, {{url, priority, source, queue}} or {{file}}, got {error}")
+                return None
+        if self.folder is not None and seed.url is not None and (objection := seed_objection(seed.url)):
+            self._add(place, objection)
+        return seed
 
     def _file(self, value: Any, place: Place) -> str | None:
         if value is None:
@@ -223,10 +239,15 @@ class Reader:
         return str(path)
 
     def _hook(self, value: Any, place: Place) -> str | None:
-        if isinstance(value, str) and re.fullmatch(schema.HOOK, value):
-            return value
-        self._add(place, f"expected module:name, got {show(value)}")
-        return None
+        if not isinstance(value, str) or not re.fullmatch(schema.HOOK, value):
+            self._add(place, f"expected module:name, got {show(value)}")
+            return None
+        if self.folder is not None:
+            try:
+                plugins.load(value)
+            except SettingsError as error:
+                self._add(place, *error.problems)
+        return value
 
     def _override(self, value: Any, place: Place) -> Override | None:
         if not isinstance(value, Mapping) or {snake(key) for key in value} != {"match", "set"}:
@@ -328,6 +349,23 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+def seed_objection(url: str) -> str | None:
+    """Return why a seed cannot be crawled, and what is probably meant; None if nothing speaks against it."""
+    from budgetfrontier import uris  # it loads the URL parser, which only files with seeds need
+
+    try:
+        uris.parse(url)
+    except InvalidUrl as error:
+        reason = str(error).rstrip(":")
+    else:
+        return None
+    if not re.match(r"[A-Za-z][\w+.-]*:(?![0-9])", url):  # what is before the colon of "localhost:80" is a host
+        with contextlib.suppress(InvalidUrl):
+            uris.parse(f"https://{url}")
+            return f'{show(url)} has no scheme; did you mean "https://{brief(url)}"?'
+    return f"{show(url)} cannot be crawled: {reason}"
+
+
 def policy_name(spec: Any) -> str | None:
     """Return the name in a policy's spec: "name", {"name": options} or {"policy": name, **options}; None if none."""
     if isinstance(spec, Mapping):
@@ -426,11 +464,15 @@ def _not_per_uri(name: str) -> str:
     return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'
 
 
+def _longer(min_delay: float, max_delay: float) -> str:
+    return f"min_delay ({min_delay:g} s) is longer than max_delay ({max_delay:g} s)"
+
+
 def _conflict(section: msgspec.Struct) -> str | None:
     """Return what is wrong with values that are each right alone."""
     match section:
         case schema.PolitenessSettings() if section.min_delay > section.max_delay:
-            return f"min_delay ({section.min_delay:g} s) is longer than max_delay ({section.max_delay:g} s)"
+            return _longer(section.min_delay, section.max_delay)
         case schema.CanonicalizationSettings() if section.ignore_params and section.keep_params:
             return "ignore_params and keep_params exclude each other; use one of them"
         case Seed() if (section.url is None) == (section.file is None):

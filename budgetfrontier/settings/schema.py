@@ -12,6 +12,7 @@ from budgetfrontier.settings.values import (
     DURATION,
     FLAG,
     NUMBER,
+    PERIOD,
     POSITIVE_DURATION,
     SIZE,
     TEXT,
@@ -116,7 +117,7 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
 class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a page that was fetched is fetched again."""
 
-    after: Annotated[float, About("fetch a page again this long after it was fetched; 0: never", DURATION, True)] = 0.0
+    after: Annotated[float, About("fetch a page again this long after it was fetched; 0: never", PERIOD, True)] = 0.0
 
 
 class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,7 +310,7 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_uris: Annotated[
         int, About("stop after this many URIs were finished, robots.txt among them; 0 for no limit", COUNT)
     ] = 0
-    max_time: Annotated[float, About("stop after running this long, pauses left out; 0 for no limit", DURATION)] = 0.0
+    max_time: Annotated[float, About("stop after running this long, pauses left out; 0 for no limit", PERIOD)] = 0.0
     max_bytes: Annotated[int, About("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
 
 
@@ -345,12 +346,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def from_yaml(cls, path: str | Path) -> Settings:
         """Read a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`.
 
-        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies are looked up, so that those
-        written `module:name` are imported.
+        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks are looked
+        up, so that those written `module:name` are imported.
         """
         from budgetfrontier.settings.loader import load
 
-        return load(Path(path), cls())
+        return load(Path(path), cls())[0]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Settings:

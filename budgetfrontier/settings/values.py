@@ -22,10 +22,15 @@ _PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
 class Kind(NamedTuple):
-    """What a setting may be: `text` finishes "expected ..."; `read` raises ValueError otherwise."""
+    """What a setting may be: `text` finishes "expected ..."; `read` raises ValueError otherwise.
+
+    `doubt` is given a value as it is written, as it was read, and the default. It returns why the value, though valid,
+    is probably not what was meant, or None.
+    """
 
     text: str
     read: Callable[[Any], Any]
+    doubt: Callable[[object, Any, Any], str | None] = lambda written, value, default: None
 
 
 def show(value: object) -> str:
@@ -70,6 +75,41 @@ def size(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
         raise ValueError(show(value))
     return int(value)
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it, in its two largest units.
+
+    >>> in_words(900_000)
+    '10d 10h'
+    """
+    words = []
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            words.append(f"{count:g}{unit}")
+    return " ".join(words[:2]) or f"{seconds:g}s"
+
+
+def _doubt_duration(written: object, seconds: float, default: float) -> str | None:
+    """Doubt more than a day, and a bare number that Heritrix would take for milliseconds."""
+    number = show(written).strip('"')
+    if not _is_bare(written):
+        return f"{number} is more than a day" if seconds > 86400 else None
+    if seconds > 86400 or seconds >= max(1000.0, 10 * default):
+        return f"{number} is {in_words(seconds)}; write {number}ms if milliseconds are meant, else {number}s"
+    return None
+
+
+def _doubt_size(written: object, size: int, default: int) -> str | None:
+    """Doubt a bare number below 1,000, where the default is not as small."""
+    if _is_bare(written) and 0 < size < 1000 and not 0 < default < 1000:
+        return f"{size} is {size} bytes; write {size}MB or {size}GB if those are meant, else {size}B"
+    return None
+
+
+def _is_bare(written: object) -> bool:
+    return not isinstance(written, str) or written.strip().replace(".", "", 1).isdigit()
 
 
 def _with_units(text: str, units: dict[str, float], bare: str) -> float:
@@ -176,8 +216,10 @@ def matching(kind: Kind, pattern: str, text: str) -> Kind:
 FLAG = Kind("true or false", _read_flag)
 NUMBER = Kind("a number of at least 0", _read_number)
 _DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
-DURATION = Kind(f"a duration {_DURATIONS}", duration)
-POSITIVE_DURATION = Kind(f"a duration above 0 {_DURATIONS}", _positive_duration)
-SIZE = Kind("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size)
+DURATION = Kind(f"a duration {_DURATIONS}", duration, _doubt_duration)
+POSITIVE_DURATION = Kind(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)
+PERIOD = Kind(DURATION.text, duration)
+"""A duration that may well be days, and that Heritrix takes in seconds, too."""
+SIZE = Kind("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size, _doubt_size)
 TEXT = Kind("text", _read_text)
 TEXTS = listed(TEXT, many="a list of texts")

@@ -234,11 +234,28 @@ def test_check_config_loads_the_hooks(tmp_path: Path, cli: Cli) -> None:
     assert answer.code == 4 and "no_such_module" in answer.err
 
 
-def test_check_config_warns_of_seeds_that_are_no_urls(tmp_path: Path, cli: Cli) -> None:
+def test_check_config_refuses_seeds_that_cannot_be_crawled(tmp_path: Path, cli: Cli) -> None:
     config = tmp_path / "crawl.yaml"
     config.write_text("seeds: ['gopher://a.test/']\n")
     answer = cli("check-config", config)
-    assert answer.code == 0 and "warning: the seed 'gopher://a.test/' will be refused: scheme" in answer.err
+    assert answer.code == 4 and f'{config}:1:9: seeds[0]: "gopher://a.test/" cannot be crawled: scheme' in answer.err
+
+
+def test_check_config_names_the_lines_of_seed_files_that_will_be_refused(tmp_path: Path, cli: Cli) -> None:
+    config, seeds = tmp_path / "crawl.yaml", tmp_path / "seeds.txt"
+    seeds.write_text("# mine\nhttps://a.test/\n\nexample.org\n")
+    config.write_text("seeds: [{file: seeds.txt}]\n")
+    answer = cli("check-config", config)
+    assert answer.code == 0
+    assert f'warning: {seeds}:4: "example.org" has no scheme; did you mean "https://example.org"?' in answer.err
+
+
+def test_check_config_shows_warnings_beside_errors(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("frontier: {politeness: {min_delay: 3000}, no_such: 1}\n")
+    answer = cli("check-config", config)
+    assert answer.code == 4 and f"{config}:1:43: " in answer.err
+    assert f"warning: {config}:1:36: frontier.politeness.min_delay: 3000 is 50m; write 3000ms" in answer.err
 
 
 def test_check_config_prints_the_settings_in_force(tmp_path: Path, cli: Cli) -> None:

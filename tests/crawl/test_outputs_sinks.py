@@ -118,11 +118,11 @@ async def waiting(page: Page) -> None: ...
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("no_such_module:x", "cannot be loaded .*No module named"),
-        (f"{MODULE}:missing", "cannot be loaded .*missing"),
+        ("no_such_module:x", "cannot be imported: .*No module named"),
+        (f"{MODULE}:missing", "cannot be imported: .*missing"),
         (f"{MODULE}:number", "cannot be called"),
         (f"{MODULE}:waiting", "is async"),
-        (f"{MODULE}:Bad", "cannot be loaded .*ZeroDivisionError"),
+        (f"{MODULE}:Bad", "cannot be made: ZeroDivisionError"),
     ],
 )
 def test_a_sink_that_cannot_be_is_a_setting_that_is_wrong(tmp_path: Path, module: Any, name: str, why: str) -> None:
@@ -131,7 +131,7 @@ def test_a_sink_that_cannot_be_is_a_setting_that_is_wrong(tmp_path: Path, module
             raise ZeroDivisionError
 
     module.number, module.waiting, module.Bad = 1, waiting, Bad
-    with pytest.raises(SettingsError, match=f"output.sinks: '{name}' {why}"):
+    with pytest.raises(SettingsError, match=f"output.sinks: '?{name}'? {why}"):
         Outputs(tmp_path / "job", Settings.from_dict({"output": {"sinks": [name]}}), memory=Known())
     assert not (tmp_path / "job").exists()
 

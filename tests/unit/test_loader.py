@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.loader import Document, parse_value, plain
+from budgetfrontier.settings.loader import Document, load, parse_value, plain
+from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.schema import Seed
 
 
@@ -319,3 +320,67 @@ def test_any_text_is_read_or_refused_with_a_position(text: str) -> None:
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     document = Document(raw)
     assert document.whole or document.problems
+
+
+@pytest.mark.parametrize(
+    ("setting", "doubt"),
+    [
+        (
+            "frontier: {politeness: {min_delay: 3000}}",
+            "3000 is 50m; write 3000ms if milliseconds are meant, else 3000s",
+        ),
+        ("frontier: {politeness: {max_delay: '30000'}}", "30000 is 8h 20m; write 30000ms if"),
+        ("frontier: {retry: {delay: 900000}}", "900000 is 10d 10h; write 900000ms if milliseconds are meant"),
+        ("frontier: {retry: {delay: 25h}}", "25h is more than a day"),
+        ("fetch: {timeout: 20000}", "20000 is 5h 33m; write 20000ms if milliseconds are meant"),
+        ("limits: {max_bytes: 10}", "10 is 10 bytes; write 10MB or 10GB if those are meant, else 10B"),
+        ("overrides: [{match: '*', set: {min_delay: 3000}}]", None),
+        ("overrides: [{match: '*', set: {politeness: {min_delay: 3000}}}]", "3000 is 50m; write 3000ms if"),
+        ("frontier: {politeness: {min_delay: 3000s, max_delay: 3000s}}", None),
+        ("frontier: {politeness: {min_delay: 20, max_delay: 120}}", None),
+        ("frontier: {retry: {delay: 3600}}", None),
+        ("frontier: {revisit: {after: 2592000}}", None),
+        ("limits: {max_time: 864000, max_bytes: 1000000}", None),
+        ("limits: {max_bytes: 10B}", None),
+        ("fetch: {min_speed: 100}", None),
+    ],
+)
+def test_values_that_look_like_milliseconds_or_lack_a_unit_are_warned_of(
+    tmp_path: Path, setting: str, doubt: str | None
+) -> None:
+    path = tmp_path / "crawl.yaml"
+    path.write_text(setting)
+    try:
+        warnings = load(path, Settings())[1]
+    except SettingsError as error:
+        warnings = error.warnings
+    assert len(warnings) == (doubt is not None)
+    if doubt is not None:
+        assert doubt in warnings[0] and re.match(re.escape(f"{path}:1:") + "[0-9]+: ", warnings[0])
+
+
+@pytest.mark.parametrize(
+    ("seed", "problem"),
+    [
+        ("example.org", '1:9: seeds[0]: "example.org" has no scheme; did you mean "https://example.org"?'),
+        ("localhost:8000", '1:9: seeds[0]: "localhost:8000" has no scheme; did you mean "https://localhost:8000"?'),
+        ("{url: no such}", '1:15: seeds[0].url: "no such" cannot be crawled: scheme: none'),
+        ("ftp://a.test/", '1:9: seeds[0]: "ftp://a.test/" cannot be crawled: scheme: ftp'),
+    ],
+)
+def test_seeds_that_are_no_urls_have_a_position(files: Files, seed: str, problem: str) -> None:
+    assert files.problems(f"seeds: [{seed}]") == [problem]
+
+
+def test_hooks_and_sinks_that_cannot_be_imported_have_a_position(files: Files) -> None:
+    assert files.problems("hooks: ['no_such:Hook']\noutput: {sinks: ['os:no_such']}\n") == [
+        "1:9: hooks[0]: no_such:Hook cannot be imported: ModuleNotFoundError: No module named 'no_such'",
+        "2:18: output.sinks[0]: os:no_such cannot be imported: AttributeError: module 'os' has no attribute 'no_such'",
+    ]
+
+
+def test_an_override_whose_delays_contradict_each_other_is_a_problem(files: Files) -> None:
+    text = "overrides: [{match: '*', set: {politeness: {min_delay: 60s}, politeness.max_delay: 5s}}]"
+    assert files.problems(text) == ["1:31: overrides[0].set: min_delay (60 s) is longer than max_delay (5 s)"]
+    with pytest.raises(SettingsError, match="longer than max_delay"):
+        validate_override("*", {"politeness.min_delay": 60, "politeness.max_delay": 5})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
-import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
+from budgetfrontier import plugins
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.links import text
 from budgetfrontier.errors import SettingsError
@@ -122,13 +120,10 @@ class Sinks:
 
 
 def _load(name: str) -> Callable[..., object]:
-    module, _, attribute = name.partition(":")
     try:
-        found: Any = operator.attrgetter(attribute)(importlib.import_module(module))
-        sink = found() if isinstance(found, type) else found
-    except Exception as e:  # importing runs somebody's code, which may do anything
-        why = f"{type(e).__name__}: {e}"
-        raise SettingsError(f"output.sinks: {name!r} cannot be loaded ({why}); write it as module:name") from e
+        sink = plugins.make(name)
+    except SettingsError as error:
+        raise SettingsError(f"output.sinks: {error}") from error.__cause__
     if not callable(sink):
         raise SettingsError(f"output.sinks: {name!r} cannot be called; name a function")
     if inspect.iscoroutinefunction(sink):
