@@ -10,6 +10,7 @@ from typing import Any, Final
 from budgetfrontier import uris
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.patterns import Pattern
 
 
 class ZeroCost:
@@ -177,8 +178,8 @@ def _regex(pattern: object, add: int) -> _Weight:
     if not isinstance(pattern, str):
         raise ValueError("regex needs pattern: a regular expression")
     try:
-        search = re.compile(pattern).search
-    except (re.error, OverflowError, RecursionError) as error:
+        search = Pattern(pattern).search
+    except ValueError as error:
         raise ValueError(f"pattern: {pattern!r:.200}: {error}") from None
     return lambda uri: add if search(uri.url) else 0
 

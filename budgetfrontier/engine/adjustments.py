@@ -6,7 +6,6 @@ A command is applied in one transaction with its audit entry, however it came: t
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Callable
 from math import isfinite
 from typing import Any
@@ -19,6 +18,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, QueueRecord
+from budgetfrontier.patterns import Pattern
 from budgetfrontier.settings.overrides import Effective, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
@@ -135,7 +135,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 
 def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Delete pending URIs by queue glob and URL regex; those that are out stay. O(URIs of the queues that match)."""
-    pattern = re.compile(args["pattern"]) if args.get("pattern") else None
+    pattern = Pattern(args["pattern"]) if args.get("pattern") else None
     glob = args.get("queue")
     deleted = touched = 0
     for queue_id in _matching(kernel, glob):
@@ -170,7 +170,7 @@ def _matching(kernel: Kernel, glob: str | None) -> list[int]:
     ]
 
 
-def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: re.Pattern[str] | None) -> int:
+def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: Pattern | None) -> int:
     if not queue.future:
         return 0
     cursor = kernel.env.txn.cursor(kernel.env.db[keys.FUTURE])
@@ -248,8 +248,8 @@ def check_command(op: str, args: dict[str, Any]) -> None:
     elif op == "delete":
         fnmatch.translate(args.get("queue") or "")
         try:
-            re.compile(args.get("pattern") or "")
-        except re.error as e:
+            Pattern(args.get("pattern") or "")
+        except ValueError as e:
             raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
     elif op in ("retire", "unretire", "snooze", "wake"):
         str(args["queue"])

@@ -99,7 +99,7 @@ def _pattern(kind: str) -> Callable[[str], Rule]:
         match = parse_match(f"{kind}:{argument}")
         if kind == "regex":
             search = match.test
-            return Rule(lambda uri, header: search(uri.url) is not None)
+            return Rule(lambda uri, header: bool(search(uri.url)))
         if match.by_authority:
             return Rule(lambda uri, header: match.matches(uri.url), match.matches)
         prefix = argument[argument.index("(") :]  # a SURT with a path: most hosts are not its host
