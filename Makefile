@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench faces-bench plots faults sites oldest clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench faces-bench plots faults soak sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make faces-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
+	@echo "make soak         close and open random crawls, and cut their files short; ARGS='--closes 50': in a minute"
 	@echo "make sites        crawl documentation from Debian packages beside wget --mirror"
 	@echo "make oldest       test the scheduler for Scrapy on the oldest Scrapy that it works with"
 	@echo "make clean        remove what was built, not .venv"
@@ -80,6 +81,9 @@ plots: $(VENV)/.stamp-bench
 
 faults: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.crash.campaign $(ARGS)
+
+soak: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.crash.soak $(ARGS)
 
 sites: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.sites $(ARGS)

@@ -21,6 +21,7 @@ import msgspec
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
 from budgetfrontier.store.migrations import upgrade
+from budgetfrontier.store.pages import lacks_free_pages_only
 
 GIB = 1 << 30
 READERS = 256  # that may look at once
@@ -141,14 +142,30 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
         if isinstance(e, lmdb.MemoryError) and map_size > SMALLEST_MAP:  # address space is limited (ulimit -v)
             return open_lmdb(path, readonly=readonly, sync=sync, map_size=map_size // 2)
         raise explain(e, path) from e
-    info = env.info()
-    size = (path / "data.mdb").stat().st_size
-    if info["last_txnid"] and (info["last_pgno"] + 1) * env.stat()["psize"] > size:
+    try:
+        _check_size(env, path)
+    except BaseException:
         env.close()
-        raise CorruptFrontier(
-            f"{path / 'data.mdb'} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; restore a backup"
-        )
+        raise
     return env
+
+
+def _check_size(env: lmdb.Environment, path: Path) -> None:
+    """Raise CorruptFrontier if the data file ends before a page that is in use."""
+    data, info = path / "data.mdb", env.info()
+    size = data.stat().st_size
+    if not info["last_txnid"] or (info["last_pgno"] + 1) * env.stat()["psize"] <= size:
+        return
+    try:
+        with env.begin():  # what this snapshot needs is not written over
+            whole = lacks_free_pages_only(data)
+    except (lmdb.Error, OSError) as e:
+        raise explain(e, path) from e
+    if not whole:
+        raise CorruptFrontier(
+            f"{data} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; restore a backup, or save what can "
+            "be read with `budgetfrontier verify --repair`"
+        )
 
 
 def _reserve_lock_table(path: Path) -> None:

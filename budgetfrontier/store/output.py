@@ -12,7 +12,7 @@ from typing import IO, Any
 import lmdb
 
 from budgetfrontier.store import keys
-from budgetfrontier.store.salvage import Lost
+from budgetfrontier.store.pages import Lost
 
 TOLD = 20  # changes that are kept to be told at once
 _BATCH = 50_000  # records between two commits

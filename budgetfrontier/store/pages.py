@@ -1,0 +1,307 @@
+"""The pages of a data file and the trees that they make, read without LMDB, which trusts what it reads.
+
+The format is that of LMDB 0.9: pages with their own number, the first two with the roots of the last two transactions.
+They are read from the file, never through a map, where a page behind the end of the file would end the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from budgetfrontier.errors import CorruptFrontier
+
+LEAF, TABLE = 2, 2  # flags: of a page with records; of a record whose value is the root of a table
+NOWHERE = (1 << 64) - 1  # the root of an empty tree
+TREE = Struct("=IHHQQQQQ")  # padding, flags, depth, branch pages, leaf pages, overflow pages, entries, root
+FREE = "free pages"  # the name of that tree among the tables
+
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_BRANCH, _OVERFLOW, _META = 1, 4, 8  # flags of pages
+_BIG = 1  # flag of a record: the value has pages of its own
+_HEAD = Struct("=QHHHH")  # of a page: its number, padding, flags, and where its free space begins and ends
+_NODE = Struct("=HHHH")  # of a record: size of its value, low and high (or the page below), flags, size of its key
+_ROOTS = Struct(
+    "=IIQQ48s48sQQ"
+)  # of a meta page: magic, version, address, map size, free, main, last page, transaction
+_NUMBER = Struct("=Q")
+_DEEPEST = 32
+
+Record = tuple[bytes, bytes]
+
+
+class Lost(NamedTuple):
+    """A page that cannot be used, or (`page` 0) the root of a table, or one record of a page."""
+
+    table: str
+    page: int
+    why: str
+    data: bytes = b""
+    key: bytes | None = None
+
+
+class Gap(NamedTuple):
+    """The keys that a page would have held that cannot be used."""
+
+    table: str
+    low: bytes
+    high: bytes | None
+
+
+class Root(NamedTuple):
+    """Where all can be found as of one transaction."""
+
+    transaction: int
+    page_size: int
+    last: int
+    """The last page that is in use or free."""
+    free: int
+    """The root of the tree of free pages."""
+    main: int
+    """The root of the tree of tables."""
+
+
+class File:
+    """A data file, opened to be read."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._file = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def size(self) -> int:
+        """The bytes of the file, now."""
+        return os.fstat(self._file).st_size
+
+    def read(self, root: Root, number: int, count: int = 1) -> bytes:
+        """Pages as they are, fewer where the file or the disk ends."""
+        try:
+            return os.pread(self._file, count * root.page_size, number * root.page_size)
+        except OSError:  # the disk cannot read it
+            return b""
+
+    def roots(self) -> list[Root]:
+        """The roots of the last two transactions that can be read, newest first. Raises CorruptFrontier for none."""
+        found = []
+        sizes = [1 << bits for bits in range(8, 17)]
+        for offset, size in [(0, size) for size in sizes] + [(size, size) for size in sizes]:
+            page = os.pread(self._file, _HEAD.size + _ROOTS.size, offset)
+            if len(page) < _HEAD.size + _ROOTS.size:
+                continue
+            number, _, flags, _, _ = _HEAD.unpack_from(page)
+            magic, version, _, _, free, main, last, transaction = _ROOTS.unpack_from(page, _HEAD.size)
+            sound = (magic, version, flags & _META, number) == (_MAGIC, _VERSION, _META, bool(offset))
+            if sound and TREE.unpack(free)[0] == size and transaction % 2 == number and last > 0:
+                found.append(Root(transaction, size, last, TREE.unpack(free)[7], TREE.unpack(main)[7]))
+        if not found:
+            raise CorruptFrontier(f"{self._data}: neither of its two roots can be read; restore a backup")
+        return sorted(found, reverse=True)
+
+
+class Trees:
+    """The trees below one root: what can be read of them, and in `lost` and `gaps` what cannot."""
+
+    def __init__(self, file: File, root: Root) -> None:
+        self.root = root
+        self._file = file
+        self.seen = bytearray(min(root.last, file.size() // root.page_size) + 1)
+        """A mark for each page of the file that was met."""
+        self.lost: dict[Lost, None] = {}
+        self.gaps: list[Gap] = []
+
+    def lose(self, lost: Lost) -> None:
+        """Note what cannot be read; once, for a table may be gone through twice."""
+        self.lost[lost] = None
+
+    # -- pages
+
+    def read(self, number: int) -> bytes:
+        """A page as it is."""
+        return self._file.read(self.root, number)
+
+    def page(self, number: int, table: str, low: bytes, high: bytes | None) -> bytes | None:
+        """A page of a tree that holds what it should; None, and noted as lost, for any other."""
+        page, why = b"", ""
+        if not 2 <= number < len(self.seen):
+            why = "out of the file"
+        elif self.seen[number]:
+            why = "belongs to another place"
+        else:
+            page = self.read(number)
+            why = self.unsound(page, number, low, high)
+        if why:
+            self.lose(Lost(table, number, why, page))
+            self.gaps.append(Gap(table, low, high))
+            return None
+        self.seen[number] = 1
+        return page
+
+    def unsound(self, page: bytes, number: int, low: bytes = b"", high: bytes | None = None) -> str:
+        """What is wrong with a page of a tree that should hold keys of this range; empty if nothing is."""
+        if len(page) < self.root.page_size:
+            return "unreadable"
+        own, _, flags, lower, upper = _HEAD.unpack_from(page)
+        if own != number or flags not in (_BRANCH, LEAF):
+            return "no page of a tree"
+        if not _HEAD.size <= lower <= upper <= self.root.page_size or lower % 2:
+            return "its head is damaged"
+        if flags == LEAF and not any(low <= key and (high is None or key < high) for key in self.keys(page)):
+            return "holds other keys than it should"
+        return ""
+
+    def nodes(self, page: bytes) -> Iterator[tuple[int, int, int, bytes | None]]:
+        """Offset, size (or page below), flags and key of what a page holds; the key is None if that is damaged."""
+        lower = _HEAD.unpack_from(page)[3]
+        for place in range(_HEAD.size, lower, 2):
+            at = int.from_bytes(page[place : place + 2], sys.byteorder)
+            if at < lower or at + _NODE.size > len(page):
+                yield at, 0, 0, None
+                continue
+            low, high, flags, size = _NODE.unpack_from(page, at)
+            start = at + _NODE.size
+            yield at, low | high << 16, flags, page[start : start + size] if start + size <= len(page) else None
+
+    def keys(self, page: bytes) -> Iterator[bytes]:
+        """The keys of a page that can be read."""
+        return (key for _, _, _, key in self.nodes(page) if key is not None)
+
+    # -- trees
+
+    def walk(self, table: str, root: int) -> Iterator[int]:
+        """The leaves of a tree that can be reached, by key."""
+        todo: list[tuple[int, bytes, bytes | None, int]] = [] if root == NOWHERE else [(root, b"", None, 1)]
+        while todo:
+            number, low, high, depth = todo.pop()
+            page = self.page(number, table, low, high)
+            if page is None:
+                continue
+            if is_leaf(page):
+                yield number
+            elif depth < _DEEPEST:
+                below = self._children(table, number, page, low, high)
+                todo += [(child, start, end, depth + 1) for child, start, end in reversed(below)]
+
+    def _children(
+        self, table: str, number: int, page: bytes, low: bytes, high: bytes | None
+    ) -> list[tuple[int, bytes, bytes | None]]:
+        """The pages below a branch page, and between which keys each must be."""
+        below: list[int] = []
+        starts: list[bytes] = []
+        for at, size, flags, key in self.nodes(page):
+            if key is None:
+                self.lose(Lost(table, number, f"its entry at {at} is damaged", page))
+                self.gaps.append(Gap(table, low, high))
+            else:
+                starts.append(key if below else low)  # the first one has no key of its own
+                below.append(size | flags << 32)
+        if table == FREE:  # numbers as the machine has them, which do not sort as bytes
+            return [(child, low, high) for child in below]
+        ends = [*starts[1:], high]
+        if all(start < end for start, end in pairwise(starts)) and (high is None or not starts or starts[-1] < high):
+            return list(zip(below, starts, ends, strict=True))
+        return [(child, low, high) for child in below]  # some key is damaged: nobody knows which
+
+    def records(self, table: str, number: int, page: bytes) -> Iterator[Record]:
+        """What a leaf holds; what is damaged of it is noted as lost."""
+        for at, size, flags, key in self.nodes(page):
+            if key is None:
+                self.lose(Lost(table, number, f"its record at {at} is damaged", page))
+                continue
+            start = at + _NODE.size + len(key)
+            value = self._value(page, start, size, flags)
+            if value is None:
+                self.lose(Lost(table, number, "the value of a record is damaged", page[at:start], key))
+            else:
+                yield key, value
+
+    def _value(self, page: bytes, start: int, size: int, flags: int) -> bytes | None:
+        if not flags & _BIG:
+            return page[start : start + size] if start + size <= len(page) else None
+        if start + 8 > len(page):
+            return None
+        number = int.from_bytes(page[start : start + 8], sys.byteorder)
+        count = (_HEAD.size - 1 + size) // self.root.page_size + 1
+        if not 2 <= number <= len(self.seen) - count:
+            return None
+        pages = self._file.read(self.root, number, count)
+        if len(pages) < count * self.root.page_size:
+            return None
+        own, _, kind, low, high = _HEAD.unpack_from(pages)
+        if (own, kind, low | high << 16) != (number, _OVERFLOW, count):
+            return None
+        return pages[_HEAD.size : _HEAD.size + size]
+
+    def tables(self) -> Iterator[tuple[str, int, int]]:
+        """The tables that can be found: name, how many records each should hold, and root."""
+        for number in self.walk("main", self.root.main):
+            page = self.read(number)
+            for at, size, flags, key in self.nodes(page):
+                value = None if key is None else self._value(page, at + _NODE.size + len(key), size, flags)
+                if key is not None and value is not None and flags == TABLE and len(value) == TREE.size:
+                    *_, entries, root = TREE.unpack(value)
+                    yield key.decode("utf-8", "replace"), entries, root
+
+    def free_lists(self) -> Iterator[array[int]]:
+        """The numbers of the free pages, list by list; what of them cannot be read is noted as lost."""
+        for leaf in self.walk(FREE, self.root.free):
+            for key, value in self.records(FREE, leaf, self.read(leaf)):
+                numbers = array("Q", value[_NUMBER.size : len(value) // 8 * 8])
+                count = _NUMBER.unpack_from(value)[0] if len(value) >= _NUMBER.size else 1
+                if count > len(numbers):
+                    self.lose(Lost(FREE, leaf, "a list of free pages is damaged", value, key))
+                    continue
+                yield numbers[:count]  # LMDB reserves room for a list before it knows how long that will be
+
+
+def is_leaf(page: bytes) -> bool:
+    """Whether a page that is sound holds records, and not pages below it."""
+    return bool(_HEAD.unpack_from(page)[2] == LEAF)
+
+
+def lacks_free_pages_only(data: Path) -> bool:
+    """Whether each page that a data file ends before is free, as of its last commit.
+
+    LMDB does not write a page that is freed in the very transaction that took it: such a page may lie behind the end of
+    the file until it is used. Unless nobody writes, a snapshot must be held: then no page of it, nor of any later one,
+    is used again. O(list of free pages).
+    """
+    with File(data) as file:
+        root = _newest_root(file)
+        trees = Trees(file, root)
+        size = file.size()
+        first, count = size // root.page_size, root.last + 1 - size // root.page_size
+        if count > size // _NUMBER.size:  # the file has no room for the list of so many
+            return False
+        missing = bytearray(b"\1" * count)
+        for numbers in trees.free_lists():
+            if max(numbers, default=0) >= first:
+                for number in numbers:
+                    if first <= number <= root.last:
+                        missing[number - first] = 0
+        return not any(missing)
+
+
+def _newest_root(file: File) -> Root:
+    """The root of the last commit, read while another may be made."""
+    root = file.roots()[0]
+    while root != (again := file.roots()[0]):  # one of the two was being written
+        root = again
+    return root
