@@ -24,15 +24,18 @@ from scrapy import signals
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease, Outcome
+from budgetfrontier.scrapy import slots
 
 
 class Flight:
     """One request that is out."""
 
-    __slots__ = ("lease", "reached", "received", "status")
+    __slots__ = ("lease", "own_slot", "reached", "received", "status")
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
+        self.own_slot = own_slot
+        """Its spider has set its download slot."""
         self.reached = False
         """It came to the downloader."""
         self.received = False
@@ -73,7 +76,7 @@ class Flights:
     def start(self, request: Any, lease: Lease) -> Flight | None:
         """A request goes out. Returns its last flight if it is the very same object that is out already."""
         before = self._out.get(request)
-        self._out[request] = Flight(lease)
+        self._out[request] = Flight(lease, own_slot=slots.SLOT in request.meta)
         return before
 
     def landed(self) -> list[tuple[Any, Flight]]:
@@ -83,7 +86,9 @@ class Flights:
         return [(request, self._out.pop(request)) for request in ended]
 
     def _reached(self, request: Any) -> None:
-        if flight := self._out.get(request):
+        flight = self._out.get(request)
+        slots.note(request, own=None if flight is None else flight.own_slot)
+        if flight is not None:
             flight.reached = True
 
     def _downloaded(self, response: Any, request: Any) -> None:

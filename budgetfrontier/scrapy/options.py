@@ -1,50 +1,49 @@
-"""What a project's settings make of the frontier: its defaults under Scrapy, its order, its dupefilter."""
+"""What a project's settings make of the frontier: its defaults under Scrapy, its dupefilter, its JOBDIR."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from scrapy.utils.misc import load_object
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.scrapy import limits
+from budgetfrontier.scrapy.order import Order
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.reading import read_settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
-
-IN_FLIGHT = 8
-"""Requests of one queue that may be out at a time at the least: with fewer, Scrapy's own limits could not hold."""
 
 _NOT_OURS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
 
 log = logging.getLogger(__name__)
 
 
-def frontier_settings(scrapy: Any, name: str) -> Settings:
+def frontier_settings(scrapy: Any, spider: Any, order: Order) -> Settings:
     """The settings of the frontier: Scrapy's habits, and BUDGETFRONTIER_SETTINGS on top of them.
 
     BUDGETFRONTIER_SETTINGS is a dict shaped as the YAML, JSON of such a dict, or the path of a YAML file. Scrapy's
-    downloader keeps its own delays, so that the engine's politeness is off; all queues take turns; of what
-    deduplication may look past only the order of query arguments is kept, for that is what Scrapy does. Raises
-    SettingsError.
+    downloader keeps its own delays, so that the engine's politeness is off, and its own limits, which those of the
+    queues follow; all queues take turns; of what deduplication may look past only the order of query arguments is kept,
+    for that is what Scrapy does. Raises SettingsError.
     """
+    limit = limits.of_slots(scrapy, spider)
     base = Settings(
-        crawl=name,
+        crawl=spider.name,
         frontier=FrontierSettings(
             hold_queues=False,
-            order="lifo" if is_lifo(scrapy) else "fifo",
+            order=order.others,
+            queue_assignment_policy="single" if order.across_hosts else FrontierSettings().queue_assignment_policy,
             politeness=PolitenessSettings(
                 delay_factor=0.0,
                 min_delay=0.0,
                 max_delay=0.0,
-                per_queue_concurrency=max(IN_FLIGHT, scrapy.getint("CONCURRENT_REQUESTS_PER_DOMAIN")),
+                per_queue_concurrency=limit,
             ),
             canonicalization=CanonicalizationSettings(
                 strip_userinfo=False, strip_www=False, strip_session_ids=False, strip_tracking=False
@@ -55,7 +54,8 @@ def frontier_settings(scrapy: Any, name: str) -> Settings:
     plain = Settings()
     if idle := [section for section in _NOT_OURS if getattr(settings, section) != getattr(plain, section)]:
         log.warning("BUDGETFRONTIER_SETTINGS: %s mean nothing here, Scrapy has its own", ", ".join(idle))
-    return settings
+    own = settings.frontier.politeness.per_queue_concurrency != limit
+    return settings if own else limits.fitted(settings, scrapy, limit)
 
 
 def _on_top(given: object, base: Settings) -> Settings:
@@ -71,25 +71,6 @@ def _on_top(given: object, base: Settings) -> Settings:
     if isinstance(given, str | os.PathLike):
         return load(Path(given), base)[0]
     raise SettingsError(f"BUDGETFRONTIER_SETTINGS is a dict or the path of a YAML file, not {type(given).__name__}")
-
-
-def _queue_class(scrapy: Any, start: str = "") -> Any:
-    kind = "DISK" if scrapy["JOBDIR"] else "MEMORY"
-    spec = scrapy[f"SCHEDULER_{start}{kind}_QUEUE"]
-    return load_object(spec) if spec else None
-
-
-def is_lifo(scrapy: Any) -> bool:
-    """Whether newer requests go first, as with Scrapy's default queues. Told by the name of the queue class."""
-    for kind in getattr(_queue_class(scrapy), "__mro__", ()):  # Scrapy wraps those of queuelib in nameless ones
-        if found := re.search("fifo|lifo", kind.__name__, re.IGNORECASE):
-            return found[0].lower() == "lifo"
-    return True
-
-
-def start_apart(scrapy: Any) -> bool:
-    """Whether start requests wait behind all others of their priority: unless SCHEDULER_START_..._QUEUE is None."""
-    return _queue_class(scrapy, "START_") is not None
 
 
 def own_dupefilter(scrapy: Any) -> bool:

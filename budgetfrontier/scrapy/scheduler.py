@@ -15,14 +15,17 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from budgetfrontier import plugins
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
-from budgetfrontier.scrapy import options
+from budgetfrontier.policies.assignment import Single
+from budgetfrontier.scrapy import options, slots
 from budgetfrontier.scrapy.budgets import Budgets
 from budgetfrontier.scrapy.closing import Closing
 from budgetfrontier.scrapy.flights import Flight, Flights, slot_of
-from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Places, Refused, address, crawl_uri, settle_slot
+from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Refused, address, crawl_uri
+from budgetfrontier.scrapy.order import Places, order
 from budgetfrontier.scrapy.requests import START, Lost, Requests
 from budgetfrontier.scrapy.telling import Size, Watch, tell_beginning, tell_end
 from budgetfrontier.scrapy.timing import Alarm
@@ -72,7 +75,8 @@ class Scheduler:
         """
         self.spider = spider
         folder = job_dir(self.crawler.settings)
-        settings = options.frontier_settings(self.crawler.settings, spider.name)
+        asked = order(self.crawler.settings)
+        settings = options.frontier_settings(self.crawler.settings, spider, asked)
         self._where = "disk" if folder else "memory"
         key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
         self._folder = folder
@@ -81,9 +85,9 @@ class Scheduler:
             Path(folder, "frontier") if folder else ":memory:", settings, hooks=[Watch(self.stats)]
         )
         self._requests = Requests(spider, key=key, durable=bool(folder))
-        self._places = Places(
-            start_apart=options.start_apart(self.crawler.settings), lifo=settings.frontier.order == "lifo"
-        )
+        self._places = Places(start=asked.start, lifo=settings.frontier.order == "lifo")
+        policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
+        self._one_queue = isinstance(policy, Single)
         self._who = f"spider {spider.name}"
         self._budgets = Budgets(frontier, who=self._who)
         self._met: set[str] = set()
@@ -137,8 +141,8 @@ class Scheduler:
             self.df.log(request, self.spider)
             return False
         url, own_queue = address(request.url)
-        slot = settle_slot(request)
-        queue = request.meta.get(QUEUE) or slot or own_queue
+        slot = slots.settle(request)
+        queue = request.meta.get(QUEUE) or (None if self._one_queue else slot or own_queue)
         fresh = not asked and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
         payload, why = self._requests.store(request, url)
         priority = self._places.priority(request)

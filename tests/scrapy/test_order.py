@@ -14,7 +14,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import LifoMemoryQueue
 
-from budgetfrontier import QueueState
+from budgetfrontier import QueueState, SettingsError
 from budgetfrontier.scrapy import Scheduler
 from tests.scrapy.crawler import drain, make, page, paths, scheduler, start, stats
 
@@ -79,6 +79,78 @@ def test_without_queues_of_their_own_start_requests_are_like_others() -> None:
             s.enqueue_request(start(letter))
         s.enqueue_request(page("x"))
         assert paths(s) == "xcba"
+
+
+@pytest.mark.parametrize("queues", [{}, FIFO])
+def test_start_requests_may_leave_newest_first(queues: dict[str, Any], jobdir: Path | None) -> None:
+    newest_first: dict[str, Any] = {
+        "SCHEDULER_START_MEMORY_QUEUE": "scrapy.squeues.LifoMemoryQueue",
+        "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleLifoDiskQueue",
+    }
+    with scheduler(jobdir, **queues, **newest_first) as s:
+        for letter in "abc":
+            s.enqueue_request(start(letter))
+        s.enqueue_request(page("x"))
+        s.enqueue_request(start("d", priority=1))
+        s.enqueue_request(start("e", priority=1))
+        s.enqueue_request(page("y", priority=-1))
+        assert paths(s) == "edxcbay"
+
+
+class Heap:
+    """A queue of a project's own."""
+
+
+def test_a_queue_class_whose_name_does_not_tell_its_order_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with scheduler(SCHEDULER_MEMORY_QUEUE=Heap, SCHEDULER_START_MEMORY_QUEUE=Heap) as s:
+        for letter in "ab":
+            s.enqueue_request(page(letter))
+            s.enqueue_request(start(letter.upper()))
+        assert paths(s) == "baAB"
+    told = [record.getMessage() for record in caplog.records]
+    assert any("SCHEDULER_MEMORY_QUEUE: " in line and line.endswith("it is taken for LIFO") for line in told)
+    assert any("SCHEDULER_START_MEMORY_QUEUE: " in line and line.endswith("it is taken for FIFO") for line in told)
+
+
+PRIORITY_QUEUES = {
+    None: (None, None),
+    "scrapy.pqueues.DownloaderAwarePriorityQueue": (None, "counts among all"),
+    "scrapy.pqueues.ScrapyPriorityQueue": ("counts among the requests of a host", None),
+    Heap: ("counts among the requests of a host", "counts among all"),
+}
+
+
+@pytest.mark.parametrize("scope", ["host", "crawl"])
+@pytest.mark.parametrize("queue", PRIORITY_QUEUES)
+def test_a_priority_queue_that_orders_otherwise_is_told(
+    queue: Any, scope: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    named: dict[str, Any] = {} if queue is None else {"SCHEDULER_PRIORITY_QUEUE": queue}
+    with scheduler(BUDGETFRONTIER_PRIORITY_SCOPE=scope, **named):
+        pass
+    expected = PRIORITY_QUEUES[queue][scope == "crawl"]
+    if expected is None:
+        assert "SCHEDULER_PRIORITY_QUEUE" not in caplog.text
+    else:
+        assert "SCHEDULER_PRIORITY_QUEUE: " in caplog.text and expected in caplog.text
+
+
+def test_priorities_may_count_across_hosts(jobdir: Path | None) -> None:
+    with scheduler(jobdir, BUDGETFRONTIER_PRIORITY_SCOPE="crawl", CONCURRENT_REQUESTS=20) as s:
+        for number in range(6):
+            host, priority = "abc"[number % 3], number // 2
+            s.enqueue_request(Request(f"https://{host}.example/{number}", priority=priority))
+        s.enqueue_request(Request("file:///5.5", priority=3))
+        s.enqueue_request(Request("https://d.example/9", priority=-1, meta={"download_slot": "shared"}))
+        assert paths(s) == "55432109"
+        assert s.frontier.settings.frontier.politeness.per_queue_concurrency == 20
+        assert s.frontier.queue("all").enqueued == 8
+
+
+def test_a_wrong_priority_scope_is_told() -> None:
+    wrong = make(BUDGETFRONTIER_PRIORITY_SCOPE="hosts")
+    with pytest.raises(SettingsError, match='BUDGETFRONTIER_PRIORITY_SCOPE is "host" or "crawl", not \'hosts\''):
+        wrong.open(wrong.crawler.spider)
 
 
 def test_thousands_of_start_requests_leave_in_order() -> None:
@@ -238,8 +310,9 @@ def test_a_queue_that_rests_is_pending() -> None:
 
 
 @pytest.mark.skipif(version_info < (2, 14), reason="start requests went before others in 2.13.0")
+@pytest.mark.parametrize("hosts", ["a", "abc"])
 @pytest.mark.parametrize("seed", range(10))
-def test_one_host_is_crawled_in_the_very_order_of_scrapy(seed: int) -> None:
+def test_one_queue_is_crawled_in_the_very_order_of_scrapy(seed: int, hosts: str) -> None:
     random = Random(seed)
     crawler = make().crawler
     theirs = TheirScheduler(
@@ -250,13 +323,14 @@ def test_one_host_is_crawled_in_the_very_order_of_scrapy(seed: int) -> None:
         crawler=crawler,
     )
     theirs.open(crawler.spider)
-    with scheduler() as ours:
+    with scheduler(BUDGETFRONTIER_PRIORITY_SCOPE="host" if len(hosts) == 1 else "crawl") as ours:
         for number in range(300):
             if random.random() < 0.6:
-                made = random.choice((page, start))
-                url, options = str(random.randrange(150)), {"priority": random.randint(-2, 2)}
-                options["dont_filter"] = random.random() < 0.5
-                both = [s.enqueue_request(made(url, **options)) for s in (ours, theirs)]
+                path = random.randrange(150)
+                request = random.choice((page, start))(str(path), priority=random.randint(-2, 2))
+                url = f"https://{hosts[path % len(hosts)]}.example/{path}"
+                request = request.replace(url=url, dont_filter=random.random() < 0.5)
+                both = [s.enqueue_request(request.copy()) for s in (ours, theirs)]
             else:
                 both = [request and request.url for request in (ours.next_request(), theirs.next_request())]
             assert both[0] == both[1], number
@@ -277,27 +351,6 @@ def test_a_spider_may_set_cost_queue_and_budget(caplog: pytest.LogCaptureFixture
         assert s.frontier.queue("mine").enqueued == 1
     assert "budgetfrontier_cost is a whole number, not '7'" in caplog.text
     assert stats(s)["budgetfrontier/refused"] == 3 and "Traceback" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("meta", "headers", "queue"),
-    [
-        ({}, {}, "example.org"),
-        ({"download_slot": "proxy 1"}, {}, "proxy 1"),
-        ({"download_slot": "example.org"}, {}, "example.org"),
-        ({"download_slot": "old.example", "redirect_urls": ["https://old.example/"]}, {}, "example.org"),
-        ({"download_slot": "old.example"}, {"Referer": "https://old.example/page"}, "example.org"),
-        ({"download_slot": "other.example"}, {"Referer": "https://[broken"}, "other.example"),
-    ],
-)
-def test_a_slot_that_was_merely_inherited_is_not_taken_along(
-    meta: dict[str, Any], headers: dict[str, str], queue: str
-) -> None:
-    with scheduler() as s:
-        assert s.enqueue_request(page("a", meta=meta, headers=headers))
-        assert s.frontier.queue(queue).queued == 1
-        request = s.next_request()
-        assert request.meta.get("download_slot") == (queue if queue != "example.org" else None)
 
 
 @pytest.mark.parametrize("url", ["data:,hello", "file:///etc/hostname", "s3://bucket/key", "ftp://example.org/file"])
