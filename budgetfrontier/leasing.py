@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,11 +19,22 @@ import msgspec
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.errors import LeaseExpired, SettingsError
 from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Lease, Outcome
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 
 IN_FLIGHT = 8  # URIs of one queue that may be out, unless the settings say otherwise
+
+NO_DELAYS = PolitenessSettings(delay_factor=0.0, min_delay=0.0, max_delay=0.0, per_queue_concurrency=IN_FLIGHT)
+
+AS_WRITTEN = CanonicalizationSettings(
+    strip_userinfo=False, strip_www=False, strip_session_ids=False, strip_tracking=False
+)
+"""Canonicalization that looks past the order of query arguments alone, as kumo's and Scrapy's fingerprints do.
+
+Who follows redirects by adding their target must not have it taken for where it came from: e.test for www.e.test.
+"""
 
 
 class Reason(StrEnum):
@@ -56,16 +68,28 @@ def open_frontier(
     clock: Clock | None = None,
     hooks: Sequence[object] = (),
     keep_leases: bool = False,
+    canonicalization: CanonicalizationSettings = AS_WRITTEN,
 ) -> Frontier:
-    """Open a frontier as `Frontier.open` does, but for what a new one without settings is like.
+    """Open a frontier as `Frontier.open` does, but for what is not said in `settings`.
 
-    It makes nobody wait: no politeness, and IN_FLIGHT URIs of a queue out at a time, for whoever drives a frontier
-    through one of the faces may have delays of his own.
+    Without any, a new one makes nobody wait: no politeness, and IN_FLIGHT URIs of a queue out at a time, for whoever
+    drives it may have delays of his own. Settings that leave `canonicalization` at its default get the one given here,
+    unless the frontier was made with that default: it goes on with it.
     """
-    if settings is None and not (Path(path) / "data.mdb").exists():
-        politeness = {"min_delay": 0, "max_delay": 0, "delay_factor": 0, "per_queue_concurrency": IN_FLIGHT}
-        settings = Settings.from_dict({"frontier": {"politeness": politeness}})
-    return Frontier.open(path, settings, clock=clock, hooks=hooks, keep_leases=keep_leases)
+    opened = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases)
+    there = (Path(path) / "data.mdb").exists()
+    if settings is None and there:
+        return opened(None)
+    given = settings or Settings(frontier=FrontierSettings(politeness=NO_DELAYS))
+    if given.frontier.canonicalization != CanonicalizationSettings():
+        return opened(given)
+    frontier = msgspec.structs.replace(given.frontier, canonicalization=canonicalization)
+    try:
+        return opened(msgspec.structs.replace(given, frontier=frontier))
+    except SettingsError:
+        if not there:
+            raise
+    return opened(given)
 
 
 class LeaseQueue:
@@ -73,7 +97,8 @@ class LeaseQueue:
 
     Made by `LeaseQueue.open`. Leases are named by themselves or by their ids. What has ended in the meantime cannot be
     ended again: `ack_lease` and the others then change nothing and return False, so that a consumer that was too slow
-    does nothing to the one that has its URI now. `frontier` is for all the rest: budgets, reports, pausing.
+    does nothing to the one that has its URI now. An id may be text, "7", as messages bring it; what is neither a Lease
+    nor a whole number is a TypeError. `frontier` is for all the rest: budgets, reports, pausing.
     """
 
     def __init__(self, frontier: Frontier, folder: Path) -> None:
@@ -92,7 +117,9 @@ class LeaseQueue:
     ) -> Self:
         """Open the queue in a folder, or create it there; ":memory:" is one that ends with the process.
 
-        Without settings nothing waits: no politeness, eight URIs of a host out at a time. Leases that were out when
+        Without settings nothing waits: no politeness, eight URIs of a host out at a time. URLs are as different as they
+        are written, but for the order of query arguments, unless `settings` say otherwise in `canonicalization`, or the
+        queue was made otherwise. Leases that were out when
         the last owner died are given out again, unless `keep_leases`: for consumers that outlive their owner. Raises
         what `Frontier.open` raises; then nothing was loaded or changed.
         """
@@ -113,11 +140,16 @@ class LeaseQueue:
     # -- out
 
     def pop(self) -> CrawlUri | None:
-        """Take a URI out for good, None if there is none now. At most once: who dies with it has lost it."""
+        """Take a URI out for good, None if there is none now. At most once: who dies with it has lost it.
+
+        It is durable when this returns, so that no kill brings the URI again: each call costs a commit, which waits
+        for the disk. `lease_request` and `ack_lease` do not, and hand out at least once.
+        """
         lease = self.lease_request()
         if lease is None:
             return None
         self.ack_lease(lease)
+        self.frontier.commit()
         return lease.uri
 
     def lease_request(self, ttl: float | None = None) -> Lease | None:
@@ -134,7 +166,7 @@ class LeaseQueue:
             if frontier.next_ready_in() != 0.0:  # a call activates at most 1,000 queues
                 return None
 
-    def renew_lease(self, lease: Lease | int, ttl: float | None = None) -> bool:
+    def renew_lease(self, lease: Lease | int | str, ttl: float | None = None) -> bool:
         """Give a lease `ttl` more seconds from now; False if it has ended, and with it the right to the URI."""
         with suppress(LeaseExpired):
             self.frontier.renew(_named(lease), ttl)
@@ -144,23 +176,23 @@ class LeaseQueue:
     # -- the end of a lease
 
     def ack_lease(
-        self, lease: Lease | int, *, fetch_seconds: float | None = None, discovered: Iterable[str | CrawlUri] = ()
+        self, lease: Lease | int | str, *, fetch_seconds: float | None = None, discovered: Iterable[str | CrawlUri] = ()
     ) -> bool:
         """The URI is done: charge it and let it go. `discovered` are added in the same transaction."""
         return self._finish(lease, Outcome.SUCCESS, fetch_seconds=fetch_seconds, discovered=discovered)
 
-    def release_lease(self, lease: Lease | int) -> bool:
+    def release_lease(self, lease: Lease | int | str) -> bool:
         """Give the URI back untried, for free: it keeps its place, its priority and its attempts."""
         return self._finish(lease, Outcome.DEFERRED)
 
-    def retry_lease(self, lease: Lease | int, *, delay: float | None = None, reason: str = "") -> bool:
+    def retry_lease(self, lease: Lease | int | str, *, delay: float | None = None, reason: str = "") -> bool:
         """Give the URI back after an attempt that failed, which counts; None waits as long as `retry.delay`.
 
         Its whole queue waits, or the URI alone with `retry.scope: uri`. After `retry.max_retries` it is a dead letter.
         """
         return self._finish(lease, Outcome.RETRY, delay=delay, reason=reason or Reason.RETRY_EXHAUSTED)
 
-    def dead_letter(self, lease: Lease | int, reason: str = Reason.FAILED) -> bool:
+    def dead_letter(self, lease: Lease | int | str, reason: str = Reason.FAILED) -> bool:
         """Give the URI up: it is kept among the dead letters, with the reason."""
         return self._finish(lease, Outcome.DEAD, reason=reason)
 
@@ -172,7 +204,7 @@ class LeaseQueue:
         """Put these dead letters (or their ids; None: all) back into the queue; return how many there were."""
         return self.frontier.replay(letters)
 
-    def _finish(self, lease: Lease | int, outcome: Outcome, **how: Any) -> bool:
+    def _finish(self, lease: Lease | int | str, outcome: Outcome, **how: Any) -> bool:
         with suppress(LeaseExpired):
             self.frontier.finish(_named(lease), outcome, **how)
             return True
@@ -223,6 +255,12 @@ class LeaseQueue:
         return f"<LeaseQueue on {self.frontier!r}>"
 
 
-def _named(lease: Lease | int) -> Lease:
-    """The lease of that id: the frontier knows all else."""
-    return lease if isinstance(lease, Lease) else Lease(lease, "", CrawlUri(""), 0, 0.0, 0)
+def _named(lease: Lease | int | str) -> Lease:
+    """The lease of that id: the frontier knows all else. Raises TypeError for what names no lease."""
+    if isinstance(lease, Lease):
+        return lease
+    if isinstance(lease, str) and lease.isascii() and lease.isdigit():
+        lease = int(lease)
+    if isinstance(lease, bool) or not isinstance(lease, int):
+        raise TypeError(f"a lease is named by itself or by its id, a whole number, not by {lease!r}")
+    return Lease(lease, "", CrawlUri(""), 0, 0.0, 0)

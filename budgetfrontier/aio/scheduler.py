@@ -16,15 +16,20 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+import msgspec
+
 from budgetfrontier.aio.owner import Failure, Owner, Waiting
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
-from budgetfrontier.leasing import open_frontier
+from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome, Summary, Tally
 from budgetfrontier.settings import Settings
 
 CHUNK = 200  # URIs of `add_many` in one message: whoever waits for a request waits that much longer
+
+CANONICALIZATION = msgspec.structs.replace(AS_WRITTEN, strip_userinfo=True)
+"""As qcrawl does it: user names and the order of query arguments make no difference."""
 
 log = logging.getLogger("budgetfrontier.aio")
 
@@ -38,7 +43,9 @@ class Scheduler:
     say with `task_done` how it went. Whatever was not done when a process dies is handed out again by the next one.
 
     `path` is the folder of the frontier, or ":memory:"; without `settings` those stored there are in force, and a new
-    one is not polite by itself: it hands out up to eight URIs of a host at a time, without delay. `maxsize` is how many
+    one is not polite by itself: it hands out up to eight URIs of a host at a time, without delay. URLs are as different
+    as they are written, but for user names and the order of query arguments, unless `canonicalization` in `settings`
+    says otherwise, or the frontier was made otherwise. `maxsize` is how many
     URIs may be queued, those being processed apart; 0: no limit. When it is full, `add` waits for room, or with
     `when_full="drop"` says so. A request that is not done within `ttl` seconds (None: the setting, 300) is handed out
     again. Closing waits up to `grace` seconds for requests that are out. `hooks` are called in the frontier's thread.
@@ -64,7 +71,7 @@ class Scheduler:
         self._path = os.fspath(path)
         self._grace = _seconds(grace, "grace")
         self._owner = Owner(
-            partial(open_frontier, self._path, settings, hooks=hooks, clock=clock),
+            partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
             deliver=self._deliver,
             end=self._finish_up,
             maxsize=maxsize,
@@ -77,6 +84,8 @@ class Scheduler:
         self._out: dict[bytes, tuple[Lease, asyncio.Task[Any] | None]] = {}
         """What was handed out and is not done, oldest first, and to whom. A URI handed out again has its place."""
         self._closing = False
+        self._stopped = False
+        """The thread has been told to close the frontier: what is said after that reaches nobody."""
         self._ended = False
         self._error: BaseException | None = None
 
@@ -159,10 +168,11 @@ class Scheduler:
         """Say how a request ended, once for each `get`; the options are those of `Frontier.finish`.
 
         Without `request` it is the oldest one that this task has got. RETRY and DEFERRED bring it back. Never waits: it
-        is durable with the next commit. Raises ValueError for one that is not out, FrontierClosed after the end. What
-        took longer than its `ttl` is logged: it is handed out again.
+        is durable with the next commit. Raises ValueError for one that is not out; FrontierClosed after the end, and
+        once closing no longer waits for what is out: the request comes again in the next run. What took longer than its
+        `ttl` is logged: it is handed out again.
         """
-        self._check()
+        self._check(stopped=True)
         if request is None:
             task = asyncio.current_task()
             request = next((lease for lease, owner in self._out.values() if owner is task), None)
@@ -255,10 +265,10 @@ class Scheduler:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(grace):
                         await self._drained.wait()
-            self._tell(self._owner.stop, None)
+            self._stop()
             await self._end.wait()
         except asyncio.CancelledError:
-            self._tell(self._owner.stop, None)
+            self._stop()
             self._thread.join()  # as long as a commit takes: who is cancelled must not leave the frontier open
             raise
         self._thread.join()
@@ -283,11 +293,15 @@ class Scheduler:
 
     # -- inside
 
-    def _check(self, *, closing: bool = False) -> None:
-        if self._thread is None or self._ended or (closing and self._closing):
+    def _check(self, *, closing: bool = False, stopped: bool = False) -> None:
+        if self._thread is None or self._ended or (closing and self._closing) or (stopped and self._stopped):
             if self._error:
                 raise self._error
             raise FrontierClosed(f"this scheduler is {'closed' if self._closing else 'not open: use `async with`'}")
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._tell(self._owner.stop, None)
 
     def _tell(self, function: Callable[[Any], object], argument: object) -> None:
         self._owner.inbox.put((function, argument, None))

@@ -31,6 +31,8 @@ _LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fet
 _ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 
 _REVISIT = "revisit"  # in the meta of a URI that was fetched before
+_REDIRECTS = "redirects"  # in the meta of where a redirect leads: the URLs that led there
+_MOST_REDIRECTS = 10
 
 # What a robots verdict that forbids the fetch makes of it.
 _REFUSALS = {
@@ -152,12 +154,20 @@ class Visitor:
             child.directive = Directive.MEDIUM
         elif hop == "R":
             child.directive, child.priority = uri.directive, uri.priority
-            # From example.org to www.example.org: one place to deduplication, so the page itself would never be seen.
-            same = href != uri.url and self._canonical(href) == self._canonical(uri.url)
-            child.force = same and not child.hops.endswith("RR")
-            if redirected_seed(child):
-                child.meta = {"seed": href}
+            chain = [*_redirects(uri), uri.url][-_MOST_REDIRECTS:]
+            length = len(child.hops) - len(child.hops.rstrip("R"))
+            child.force = length <= _MOST_REDIRECTS and not _is_revisit(uri) and self._comes_back(chain, href)
+            child.meta = ({"seed": href} if redirected_seed(child) else meta or {}) | {_REDIRECTS: chain}
         return child
+
+    def _comes_back(self, chain: list[str], href: str) -> bool:
+        """Tell whether deduplication would take where a chain of redirects leads for a URI of that chain.
+
+        From e.test to www.e.test, straight or by way of another site: one URI to deduplication, so that the page would
+        never be seen. A URL that was asked in this chain is not asked again.
+        """
+        form = self._canonical(href)
+        return href not in chain and any(form == self._canonical(url) for url in chain)
 
 
 async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[str, str]]:
@@ -167,12 +177,20 @@ async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[
     return await aside(lambda: list(islice(found, _AT_ONCE)))
 
 
+def _is_revisit(uri: CrawlUri) -> bool:
+    return isinstance(uri.meta, dict) and _REVISIT in uri.meta
+
+
+def _redirects(uri: CrawlUri) -> list[str]:
+    """Return the URLs that redirected to a URI, one after the other."""
+    return list(uri.meta.get(_REDIRECTS, ())) if isinstance(uri.meta, dict) else []
+
+
 def comes_again(uri: CrawlUri, visit: Visit) -> bool:
     """Tell whether a page is one to revisit: it was fetched, or it is a revisit that failed or robots.txt forbade."""
     if visit.outcome is Outcome.SUCCESS:
         return not is_robots(uri)
-    revisited = isinstance(uri.meta, dict) and _REVISIT in uri.meta
-    return revisited and (visit.outcome is Outcome.FAILURE or visit.answer.status == ROBOTS_PRECLUDED)
+    return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.answer.status == ROBOTS_PRECLUDED)
 
 
 def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, StorageFull
+from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, Settings, StorageFull
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.testing import fail_commit
 from tests.aio.loops import PATIENCE, drain, in_loop, page, waiting
@@ -97,6 +97,37 @@ async def test_close_does_not_wait_for_ever(tmp_path: Path) -> None:
         request = await scheduler.get()
         assert (request.uri.url, request.delivery) == (page(1), 1)  # given back uncounted, and first again
         scheduler.task_done(request)
+
+
+@in_loop
+async def test_what_ends_after_the_grace_is_told_that_it_was_not_counted(tmp_path: Path) -> None:
+    gate = threading.Event()
+    async with Scheduler(tmp_path) as scheduler:
+        await scheduler.add(page(1))
+        request = await scheduler.get()
+        busy = asyncio.create_task(scheduler.call(lambda frontier: gate.wait(PATIENCE)))  # the thread is not done yet
+        closing = asyncio.create_task(scheduler.close(grace=0))
+        await asyncio.sleep(0)
+        with pytest.raises(FrontierClosed):
+            scheduler.task_done(request, discovered=[page(2)])
+        gate.set()
+        await asyncio.gather(busy, closing)
+    async with Scheduler(tmp_path) as scheduler:
+        assert await drain(scheduler, 1) == [page(1)] and await scheduler.idle()
+
+
+@in_loop
+async def test_a_new_scheduler_takes_urls_as_they_are_written_and_one_made_before_goes_on(tmp_path: Path) -> None:
+    settings = Settings.from_dict({"frontier": {"politeness": {"min_delay": 0, "delay_factor": 0}}})
+    with Frontier.open(tmp_path / "old", settings) as frontier:
+        frontier.schedule("https://e.test/?b=2&a=1")
+    async with Scheduler(tmp_path / "new", settings) as scheduler:
+        await scheduler.add("https://e.test/?b=2&a=1")
+    for folder, told in (("old", Admission.DUPLICATE), ("new", Admission.ADDED)):
+        async with Scheduler(tmp_path / folder, settings) as scheduler:
+            assert await scheduler.add("https://www.e.test/?b=2&a=1") is told
+            assert await scheduler.add("https://e.test/?b=2&a=1&utm_source=x") is told
+            assert await scheduler.add("https://me@e.test/?a=1&b=2#top") is Admission.DUPLICATE
 
 
 @in_loop

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +192,47 @@ def test_a_redirect_to_www_finds_the_page(tmp_path: Path) -> None:
     with Site({"a.test/": redirect("http://www.a.test/"), "www.a.test/": linking("/1"), "www.a.test/1": "x"}) as site:
         run(site.settings(HOME), tmp_path)
     assert (site.hits["www.a.test/"], site.hits["www.a.test/1"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        ("a.test/", "www.a.test/"),
+        ("a.test/", "b.test/login", "www.a.test/"),
+        ("a.test/1", "a.test/1?utm_source=x", "www.a.test/1"),
+        ("a.test/?b=1&a=2", "a.test/?a=2&b=1", "www.a.test/?a=2&b=1", "www2.a.test/?a=2&b=1"),
+    ],
+)
+def test_a_page_is_found_through_every_form_of_its_url_that_redirects_lead_over(
+    tmp_path: Path, chain: tuple[str, ...]
+) -> None:
+    hits: list[str] = []
+
+    def page(at: int) -> Page:
+        def answer() -> web.Response:
+            hits.append(chain[at])
+            if at + 1 == len(chain):
+                return web.Response(text='<a href="/found">', content_type="text/html")
+            return web.Response(status=302, headers={"Location": f"http://{chain[at + 1]}"})
+
+        return answer
+
+    pages: dict[str, Page] = {url: page(at) for at, url in enumerate(chain)}
+    found = f"{chain[-1].partition('/')[0]}/found"
+    with Site(pages | {found: "x"}) as site:
+        run(site.settings(f"http://{chain[0]}", scope={"accept": ["all"]}), tmp_path)
+    assert hits == list(chain) and site.hits[found] == 1
+
+
+def test_a_loop_over_ever_new_forms_of_one_url_ends(tmp_path: Path) -> None:
+    asked = count(1)
+
+    def again() -> web.Response:
+        return web.Response(status=302, headers={"Location": f"http://a.test/?utm_source={next(asked)}"})
+
+    with Site({"a.test/": again} | {f"a.test/?utm_source={n}": again for n in range(1, 30)}) as site:
+        code, _ = run(site.settings(HOME), tmp_path)
+    assert code == 0 and 5 <= next(asked) - 1 <= 12
 
 
 def test_hosts_that_do_not_answer_are_retried_then_dead(tmp_path: Path) -> None:
