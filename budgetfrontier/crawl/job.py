@@ -32,7 +32,7 @@ from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.reporting import write_reports
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.seeds import seed_urls
+from budgetfrontier.crawl.seeds import any_valid, seed_urls
 from budgetfrontier.crawl.visit import Visit, Visitor, comes_again, revisit
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, InvalidUrl, LeaseExpired
@@ -47,6 +47,7 @@ from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
+NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
 NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,9 @@ class Job:
         self._stored = stored_settings(frontier)
         if self._stored and not self._adopt:
             check_name(self._stored, self._settings, self._folder)
+        if not self._stored and not self._paused and not any_valid(self._settings.seeds):
+            self._progress.say(NOTHING)
+            return 1
         self._folder.mkdir(parents=True, exist_ok=True)
         with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
             with (
@@ -205,8 +209,8 @@ class Job:
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")
             return False
-        if frontier.state is CrawlState.NEW:
-            say("there is nothing to crawl; give at least one valid seed")
+        if frontier.state is CrawlState.NEW and not self._paused:
+            say(NOTHING)
             return False
         if frontier.state is CrawlState.PAUSED and before.pause_reason == "finish":
             frontier.resume(reason="started again", who="crawl")
@@ -309,7 +313,7 @@ class Job:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
             return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == "finish"
-        return self._stop is not Stop.NONE or state in (CrawlState.FINISHED, CrawlState.TERMINATED)
+        return self._stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
 
     def _look_around(self) -> None:
         now, progress, limits = time.monotonic(), self._progress, self._limits

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.schema import Seed
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
@@ -29,6 +32,14 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(file, 1):
             if url := uncommented(line):
                 yield number, url
+
+
+def any_valid(seeds: Iterable[Seed]) -> bool:
+    """Whether there is a URL among the seeds that can be crawled; OSError if a file of them cannot be read."""
+    for url in (url for seed in seeds for url in seed_urls(seed)):
+        with contextlib.suppress(InvalidUrl):
+            return bool(uris.parse(url))
+    return False
 
 
 def uncommented(line: str) -> str:

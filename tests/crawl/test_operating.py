@@ -135,6 +135,23 @@ def test_seeds_are_added_to_a_crawl_that_was_started_paused(tmp_path: Path, aske
     assert pages(site) == {"a.test/", *(f"a.test/{n}" for n in range(9)), *seeds, "link.test/"}
 
 
+def test_a_crawl_without_seeds_waits_for_those_that_are_imported(tmp_path: Path, asked: Asked) -> None:
+    with Site(WIDE) as site:
+        config, job = configure(site, tmp_path), tmp_path / "job"
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"seeds": []}))
+        command = [*COMMAND, "crawl", str(config), "--job", str(job), "--paused"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
+                assert asked("import", job, "http://b.test/", "--seeds")[0] == 0
+                assert asked("resume", job)[0] == 0
+                _, said = process.communicate(timeout=30)
+            finally:
+                process.kill()
+    assert process.returncode == 0, said
+    assert pages(site) == {"b.test/", "b.test/1"}
+
+
 def is_paused(job: Path) -> bool:
     return Report.read(job / "frontier").state is CrawlState.PAUSED
 

@@ -168,7 +168,20 @@ def test_a_second_crawl_of_a_job_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_job_is_named_after_the_crawl(tmp_path: Path) -> None:
-    (tmp_path / "crawl.yaml").write_text("crawl: news 2026/11\nseeds: [mailto:a@example.org]\n")
+    (tmp_path / "crawl.yaml").write_text("crawl: news 2026/11\nseeds: []\n")
+    command = [*COMMAND, "crawl", "crawl.yaml", "--paused"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            frontier = tmp_path / "news-2026-11/frontier"
+            until(lambda: (frontier / "data.mdb").exists() and Report.read(frontier).state == "PAUSED", process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("seeds", ["[]", "[{file: seeds.txt}]"])
+def test_a_crawl_of_nothing_leaves_no_folder(tmp_path: Path, seeds: str) -> None:
+    (tmp_path / "crawl.yaml").write_text(f"crawl: news\nseeds: {seeds}\n")
+    (tmp_path / "seeds.txt").write_text("# none yet\n")
     ended = subprocess.run([*COMMAND, "crawl", "crawl.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1 and "nothing to crawl" in ended.stderr
-    assert (tmp_path / "news-2026-11/frontier").is_dir()
+    assert ended.returncode == 1 and "nothing to crawl" in ended.stderr and "--paused" in ended.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["crawl.yaml", "seeds.txt"]
