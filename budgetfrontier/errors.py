@@ -73,7 +73,10 @@ class MissingExtra(FrontierError):
     """A part that was left out at installation is needed."""
 
     def __init__(self, extra: str) -> None:
-        super().__init__(f'this needs the extra "{extra}": pip install "budgetfrontier[{extra}]"')
+        super().__init__(
+            f'this needs the extra "{extra}"; from the checkout that this was installed from: '
+            f"pip install '/path/to/checkout[{extra}]'"
+        )
 
 
 class InvalidUrl(ValueError):

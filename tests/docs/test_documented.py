@@ -83,3 +83,10 @@ def test_every_page_is_reachable() -> None:
             listed |= {(index.parent / entry).with_suffix(".md").resolve() for entry in entries}
     pages = {p.resolve() for p in DOCS.rglob("*.md") if "_build" not in p.parts}
     assert pages - listed == {(DOCS / "index.md").resolve()}
+
+
+def test_nothing_offers_a_package_that_is_on_no_index() -> None:
+    """`pip install` names a checkout, in docs and messages, as long as nobody may trust the name on the index."""
+    files = [*DOCS.rglob("*.md"), DOCS.parent / "README.md", *(DOCS.parent / "budgetfrontier").rglob("*.py")]
+    offers = [line for path in files for line in path.read_text(encoding="utf-8").splitlines() if "pip install" in line]
+    assert offers and not [line for line in offers if re.search(r"install\s+[\"']?budgetfrontier", line)]
