@@ -16,12 +16,14 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import formats, uris
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, exits
 from budgetfrontier.cli.common import note
+from budgetfrontier.engine.candidates import MAX_RECORD
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
 from budgetfrontier.formats import lists
+from budgetfrontier.formats.allowance import Allowance, TooMuch
 from budgetfrontier.formats.records import Bad, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.figures import clean
@@ -29,7 +31,9 @@ from budgetfrontier.reports.figures import clean
 CHUNK = 1000
 """URIs that are handed to a running engine at a time."""
 CHUNK_SIZE = 4 << 20
-"""Characters of them, about, after which there are no more in a chunk: a command has a limit."""
+"""Bytes of them, about, after which there are no more in a chunk: a command has a limit."""
+LONGEST_TOLD = 300
+"""Characters of what is told of a bad record."""
 TOLD = 20
 """Bad records of a kind that are told of one by one."""
 
@@ -44,38 +48,55 @@ class Imported:
     left: Counter[str] = field(default_factory=Counter)
     """What the records of a source know that has no home here, and how many of them do."""
     told: Counter[str] = field(default_factory=Counter)
+    usable: int = 0
+    """Records that were handed to the frontier."""
+    broken: bool = False
+    """It could not be read to its end."""
 
     def refuse(self, bad: Bad) -> None:
         """Count a bad record, and tell of it unless there were many like it."""
         self.tally.refuse(bad.reason)
+        self.broken |= bad.ends
         self.told[bad.reason] += 1
         if self.told[bad.reason] <= TOLD:
-            note(clean(f"{bad.place}: {bad.why}"))
+            why = bad.why if len(bad.why) <= LONGEST_TOLD else f"{bad.why[:LONGEST_TOLD]}..."
+            note(clean(f"{bad.place}: {why}"))
 
     def end(self) -> None:
-        """Tell once what was not told of each."""
+        """Tell once what was not told of each, and whether there was nothing, or not all, to be had."""
         for reason, count in self.told.items():
             if count > TOLD:
                 note(f"{self.name}: {reason}: {count - TOLD:,} more of these")
         if self.left:
             what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.left.items()))
             note(clean(f"{self.name}: left out, as a frontier has no place for it: {what}"))
+        if self.broken:
+            note(clean(f"{self.name}: only a part of it could be read; that part was imported"))
+        elif not self.usable:
+            note(clean(f"{self.name}: there is no URI in it that could be imported"))
 
 
-def run(args: argparse.Namespace) -> None:
-    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place."""
+def run(args: argparse.Namespace) -> int:
+    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place.
+
+    ERROR if a file or folder could not be read to its end, or there was no URI in it, or in all that was given.
+    """
     path, total, seen = common.frontier_path(args.job), Tally(), 0
+    usable, whole = 0, True
     for source in args.sources:
         done = Imported(source, Tally())
         is_url = source.lower().startswith(("http://", "https://"))
-        items = iter([lists.item(f"{source}:1", os.fsencode(source))]) if is_url else formats.read(source, args.kind)
+        items = iter([_url(source)]) if is_url else formats.read(source, args.kind)
         for (marks, charged), records in groupby(_records(items, done, args), lambda r: (r.seen, r.charged)):
             given = (record.uri for record in records)
             if marks:
                 done.seen += _hand_over(args, path, "mark_seen", given, done, charge=charged)
             else:
                 _hand_over(args, path, "schedule", given, done)
-        done.end()
+        if not is_url:
+            done.end()
+            whole = whole and bool(done.usable) and not done.broken
+        usable += done.usable
         tally = done.tally
         if is_url and not tally.invalid:  # that one was told of
             became = "added" if tally.added else "seen" if done.seen else "full" if tally.full else "duplicate"
@@ -96,6 +117,11 @@ def run(args: argparse.Namespace) -> None:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
     if total.added:
         common.note_if_stopped(args)
+    return exits.OK if whole and usable else exits.ERROR
+
+
+def _url(source: str) -> Item:
+    return lists.item(f"{source}:1", os.fsencode(source), Allowance())
 
 
 def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) -> Iterator[Record]:
@@ -113,20 +139,30 @@ def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) ->
                 _check(item.uri)
             except InvalidUrl as error:
                 done.refuse(Bad(item.place, error.reason, f"no http or https URL ({error})"))
+            except TooMuch as error:
+                done.refuse(Bad(item.place, "too-large", str(error)))
             except (ValueError, OverflowError, FrontierError) as error:
                 done.refuse(Bad(item.place, "json", str(error)))
             else:
+                done.usable += 1
                 item.uri.force = item.uri.force or args.force
                 done.left.update(item.left)
                 yield item._replace(seen=item.seen or args.seen)
 
 
 def _check(uri: CrawlUri) -> None:
-    """Raise ValueError, OverflowError or FrontierError for what no mailbox would take."""
-    if uri.meta is None:
-        msgspec.msgpack.encode(uri)  # text is text, and numbers have 64 bits
-    else:
-        checked(Command("schedule", {"uris": [lists.fields(uri)]}, "", ""))
+    """Raise TooMuch, ValueError, OverflowError or FrontierError for what no mailbox or frontier would take."""
+    if uri.meta is not None:
+        checked(Command("schedule", {"uris": [_posted(uri)]}, "", ""))
+    size = len(msgspec.msgpack.encode(uri))  # text is text, and numbers have 64 bits
+    if size > MAX_RECORD:
+        raise TooMuch(f"{size:,} bytes with all it carries; a frontier takes {MAX_RECORD:,} at the most")
+
+
+def _posted(uri: CrawlUri) -> dict[str, Any] | bytes:
+    """A URI as it goes into a mailbox: its fields, or if `meta` has what is not plain there, its record."""
+    fields = lists.fields(uri)
+    return fields if lists.is_json(fields.get("meta")) else msgspec.msgpack.encode(uri)
 
 
 def _hand_over(
@@ -137,12 +173,14 @@ def _hand_over(
     How many were new; of those that are to be marked only the invalid are counted.
     """
     tally = Tally()
+    chunks = _chunks(given)
     with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
-        cheap = (uri.url if lists.is_bare(uri) else uri for uri in given)
-        tally = frontier.schedule_many(cheap) if op == "schedule" else frontier.mark_seen(cheap, charge=charge)
-        given = iter(())
-    for chunk in _chunks(map(lists.fields, given)):
-        effect = common.steer(args, op, {"uris": chunk} | ({"charge": charge} if op == "mark_seen" else {})).effect
+        for chunk in chunks:
+            cheap = [uri.url if lists.is_bare(uri) else uri for uri in chunk]
+            tally.add(frontier.schedule_many(cheap) if op == "schedule" else frontier.mark_seen(cheap, charge=charge))
+    for chunk in chunks:
+        details = {"uris": list(map(_posted, chunk))} | ({"charge": charge} if op == "mark_seen" else {})
+        effect = common.steer(args, op, details).effect
         for name in ("added", "duplicate", "invalid", "full"):
             setattr(tally, name, getattr(tally, name) + effect[name])
         for reason, count in effect["reasons"].items():
@@ -154,13 +192,13 @@ def _hand_over(
     return new
 
 
-def _chunks(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _chunks(uris: Iterator[CrawlUri]) -> Iterator[list[CrawlUri]]:
     """By the thousand, and fewer where they are large."""
-    chunk: list[dict[str, Any]] = []
+    chunk: list[CrawlUri] = []
     size = 0
-    for row in rows:
-        chunk.append(row)
-        size += len(repr(row))
+    for uri in uris:
+        chunk.append(uri)
+        size += len(uri.url) if lists.is_bare(uri) else len(msgspec.msgpack.encode(uri))
         if len(chunk) == CHUNK or size > CHUNK_SIZE:
             yield chunk
             chunk, size = [], 0

@@ -261,8 +261,13 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         set(args["ids"])
 
 
+_decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
+
+
 def uri_from(item: Any) -> str | CrawlUri:
-    """A URI as a command carries it: a string, or a mapping of CrawlUri's fields."""
+    """A URI as a command carries it: a string, a mapping of CrawlUri's fields, or a CrawlUri in msgpack."""
+    if isinstance(item, bytes):
+        return _decode_uri(item)
     if not isinstance(item, dict):
         return str(item)
     fields = dict(item)

@@ -13,6 +13,7 @@ import msgspec
 import xxhash
 
 from budgetfrontier import uris
+from budgetfrontier.engine.bounds import TOO_LARGE, excess
 from budgetfrontier.engine.force import InForce
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import InvalidUrl, PolicyError
@@ -270,8 +271,10 @@ def _check(uri: CrawlUri) -> None:
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
-    if uri.meta is not None and _deeper(uri.meta, MAX_DEPTH):
-        raise InvalidUrl("type", f"meta is nested deeper than {MAX_DEPTH}")
+    if uri.meta is not None or uri.headers:
+        why = excess((uri.meta, uri.headers), size=MAX_RECORD, depth=MAX_DEPTH + 1)
+        if why:
+            raise InvalidUrl("too-large" if why == TOO_LARGE else "type", f"meta and headers are {why}")
 
 
 def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
@@ -297,12 +300,3 @@ def plain_url(given: object) -> str | None:
 def found_at(via: CrawlUri) -> str:
     """The hops of a link on a page; of an endless chain of pages only the last."""
     return (via.hops + "L")[-MAX_HOPS:]
-
-
-def _deeper(value: object, depth: int) -> bool:
-    """Whether plain data is nested deeper than that."""
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list | tuple | set | frozenset):
-        return False
-    return depth == 0 or any(_deeper(inner, depth - 1) for inner in value)

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 import lmdb
 import msgspec
 
+from budgetfrontier.engine.bounds import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import explain, open_lmdb
@@ -62,6 +63,8 @@ _open_mailboxes: dict[str, lmdb.Environment] = {}
 
 def checked(command: Command) -> Command:
     """The command as a mailbox would deliver it. Raises FrontierError for what could not be told to anybody."""
+    if why := excess(command.args, size=LARGEST, depth=_DEEPEST):
+        raise FrontierError(f"{command.op}: arguments are {why}; a command has at most {LARGEST >> 20} MiB")
     try:
         return _read(encode(command))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:

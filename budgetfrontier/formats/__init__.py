@@ -1,8 +1,9 @@
 """What other crawlers keep on disk, read as URIs: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
 
 A reader streams: memory does not grow with the number of URIs (qcrawl's needs 8 bytes for each). It never raises for
-what is in a record: a bad one is a Bad, with its place and the reason, and the next one follows. Nothing that was read
-is run: no pickle, no marshalled code.
+what is in a record: a bad one is a Bad, with its place and the reason, and the next one follows; where none can follow,
+it says so. Nothing that was read is run: no pickle, no marshalled code. What is made of a source is bounded by one
+Allowance.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import heritrix, kumo, lists, qcrawl, scrapy
-from budgetfrontier.formats.records import GZIP, Item, opened
+from budgetfrontier.formats.allowance import UNKNOWN, Allowance, Exhausted
+from budgetfrontier.formats.records import GZIP, Bad, Item, opened
 
 __all__ = ["KINDS", "kind_of", "read"]
 
@@ -38,6 +40,8 @@ def kind_of(source: str) -> str:
         raise FrontierError(
             f"{source} is a folder, but neither a JOBDIR of Scrapy, a frontier of kumo nor a disk queue of qcrawl"
         )
+    if path.exists() and not path.is_file():
+        return "list"  # a pipe, of which nothing can be read twice
     start = _start(path)
     if heritrix.recognize(start):
         return "heritrix"
@@ -46,21 +50,28 @@ def kind_of(source: str) -> str:
 
 def read(source: str, kind: str | None = None) -> Iterator[Item]:
     """The URIs of a source; without `kind`, of the kind that it looks like. Raises FrontierError and OSError."""
-    kind = kind or kind_of(source)
+    try:
+        yield from _read(source, kind or kind_of(source), Allowance())
+    except Exhausted as error:
+        yield Bad(source, "too-large", str(error), ends=True)
+
+
+def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
     path = Path(source)
     if kind in _FOLDERS:
         if not path.exists() or (kind != "kumo" and not path.is_dir()):
             raise FrontierError(f"{source}: there is no such folder")
-        yield from _FOLDERS[kind].read(path)
+        yield from _FOLDERS[kind].read(path, allowance)
     elif source == "-":
         if kind != "list":
             raise FrontierError(f"stdin can be a list only: what {kind} keeps is read from its files")
-        yield from lists.read(sys.stdin.buffer, source)
+        allowance.grant(UNKNOWN)
+        yield from lists.read(sys.stdin.buffer, source, allowance)
     elif kind == "heritrix":
-        yield from heritrix.read(path)
+        yield from heritrix.read(path, allowance)
     else:
-        with opened(path) as file:
-            yield from lists.read(file, source)
+        with opened(path, allowance) as file:
+            yield from lists.read(file, source, allowance)
 
 
 def _start(path: Path) -> bytes:

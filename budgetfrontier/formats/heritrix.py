@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from budgetfrontier.formats.records import LARGEST, MAX_HOPS, TORN, Bad, Item, Note, Record, lines, opened
+from budgetfrontier.formats.allowance import LARGEST, Allowance
+from budgetfrontier.formats.records import MAX_HOPS, TORN, Bad, Item, Note, Record, lines, opened, torn
 from budgetfrontier.model import CrawlUri
 
 _DONE = frozenset((b"Fs", b"Fi"))
@@ -24,19 +25,19 @@ def recognize(start: bytes) -> bool:
     return first in _KNOWN and len(start.split()) > 1
 
 
-def read(path: Path) -> Iterator[Item]:
+def read(path: Path, allowance: Allowance) -> Iterator[Item]:
     """The URIs of a journal, in two passes over it: memory is O(1). A gzip that breaks off is read that far."""
-    yield from _pass(path, done=True)
-    yield from _pass(path, done=False)
+    yield from _pass(path, allowance, done=True)
+    yield from _pass(path, allowance, done=False)
 
 
-def _pass(path: Path, *, done: bool) -> Iterator[Item]:
+def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
     """The URIs that are done (and each remark on a line), or those that were scheduled."""
     skipped = 0
     number = 0
     try:
-        with opened(path) as file:
-            for number, line in lines(file):
+        with opened(path, allowance) as file:
+            for number, line in lines(file, allowance):
                 if not line:
                     if line is None and done:
                         yield Bad(f"{path}:{number}", "too-large", f"a line of more than {LARGEST >> 20} MiB")
@@ -53,14 +54,14 @@ def _pass(path: Path, *, done: bool) -> Iterator[Item]:
                         yield Record(f"{path}:{number}", uri, seen=done, charged=done)
     except TORN as error:
         if done:
-            yield Note(f"{path} breaks off after line {number:,} ({error}); what is before was read")
+            yield torn(str(path), number, error)
     if skipped and not done:
         yield Note(f"{path}: {skipped:,} URIs of DNS look-ups and prerequisites left out: a crawl makes its own")
 
 
 def _uri(rest: str) -> CrawlUri | None:
     """The URI of a line; None for one that a crawl here does without."""
-    url, hops, via, *_ = [*rest.split(" "), "", ""]
+    url, hops, via, *_ = [*rest.split(" ", 3), "", ""]
     if url.startswith(("dns:", "whois:")) or hops.endswith("P"):
         return None
     return CrawlUri(url, hops=hops[-MAX_HOPS:], via=via or None)

@@ -9,34 +9,45 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from budgetfrontier.formats.pickled import Unreadable, Window
-from budgetfrontier.formats.records import LARGEST
+from budgetfrontier.formats.allowance import STEP, Allowance
+from budgetfrontier.formats.pickled import Unreadable, Window, dict_of
+from budgetfrontier.formats.records import FrozenSetOf, SetOf
 
 STARTS = b"{\xfb"
 """The bytes that a mapping begins with."""
 _DEEPEST = 100
 _FLAG = 0x80  # "others refer to this"
-_END = object()
-_CONSTANTS = {b"N": None, b"T": True, b"F": False, b"0": _END}
+_END = b"0"  # of a mapping
+_CONSTANTS = {b"N": None, b"T": True, b"F": False}
+_SEQUENCES: dict[bytes, Callable[[list[Any]], Any]] = {
+    b")": tuple,
+    b"(": tuple,
+    b"[": list,
+    b"<": SetOf,
+    b">": FrozenSetOf,
+}
 
 
-def load(file: IO[bytes]) -> object:
+def load(file: IO[bytes], allowance: Allowance) -> object:
     """The value that a file goes on with; the file is then right behind it. Raises pickled.Unreadable."""
     try:
-        return _Reader(Window(file, LARGEST)).value()
+        return _Reader(Window(file, allowance), allowance).value()
     except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
         raise Unreadable(str(error) or type(error).__name__) from None
 
 
 class _Reader:
-    def __init__(self, file: Window) -> None:
+    def __init__(self, file: Window, allowance: Allowance) -> None:
         self._file = file
+        self._allowance = allowance
         self._known: list[Any] = []
 
-    def value(self, depth: int = _DEEPEST) -> Any:
+    def value(self, depth: int = _DEEPEST, kind: bytes = b"") -> Any:
+        """The next value, of which the first byte may have been taken already."""
         if not depth:
             raise ValueError("nested too deep")
-        kind = self._take(1)
+        self._allowance.spend(STEP)
+        kind = kind or self._take(1)
         at = None
         if kind[0] & _FLAG:
             kind = bytes((kind[0] & ~_FLAG,))
@@ -55,17 +66,16 @@ class _Reader:
         if kind == b"r":
             return self._known[self._number("<I")]
         if kind == b"{":
-            return dict(self._pairs(depth))
-        if kind in (b")", b"(", b"[", b"<", b">"):
+            return dict_of(self._pairs(depth))
+        if kind in _SEQUENCES:
             count = self._number("<B" if kind == b")" else "<I")
-            return [self.value(depth - 1) for _ in range(count)]
+            return _SEQUENCES[kind]([self.value(depth - 1) for _ in range(count)])
         raise ValueError(f"type {kind!a} is no plain data")
 
     def _pairs(self, depth: int) -> Iterator[tuple[Any, Any]]:
-        while (key := self.value(depth - 1)) is not _END:
-            value = self.value(depth - 1)
-            if not isinstance(key, list | dict):  # a tuple, which nothing here needs
-                yield key, value
+        while (kind := self._take(1)) != _END:
+            key = self.value(depth - 1, kind)
+            yield key, self.value(depth - 1)
 
     def _take(self, size: int) -> bytes:
         data = self._file.read(size)

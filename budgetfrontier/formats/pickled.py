@@ -7,10 +7,11 @@ here. Whatever else a pickle asks for leaves an Opaque in its place, so that wha
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from budgetfrontier.formats.records import LARGEST
+from budgetfrontier.formats.allowance import LARGEST, STEP, Allowance
+from budgetfrontier.formats.records import FrozenSetOf, SetOf
 
 
 class Opaque:
@@ -24,7 +25,7 @@ class Unreadable(ValueError):
     """No pickle: what follows it in its file cannot be found either."""
 
 
-_MARK = object()
+_SHOWN = 200  # characters of a name
 _PUT = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
 _GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _OPAQUE = frozenset(("GLOBAL", "PERSID", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER"))
@@ -33,13 +34,13 @@ _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
     "EMPTY_TUPLE": tuple,
-    "EMPTY_SET": list,  # a set would hash what it holds, which a few bytes can make endless
+    "EMPTY_SET": SetOf,
 }
 _FROM_MARK: dict[str, Callable[[list[Any]], Any]] = {
     "LIST": list,
     "TUPLE": tuple,
-    "FROZENSET": list,
-    "DICT": lambda items: dict(_pairs(items)),
+    "FROZENSET": FrozenSetOf,
+    "DICT": lambda items: dict_of(zip(items[::2], items[1::2], strict=True)),
     "OBJ": lambda items: Opaque(getattr(items[0], "name", "an object")),
 }
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
@@ -51,11 +52,12 @@ _VALUES = (
 
 
 class Window:
-    """A file of which no more than so many bytes are read."""
+    """A file of which no more than LARGEST bytes are read, and no more than an allowance has room for."""
 
-    def __init__(self, file: IO[bytes], size: int) -> None:
+    def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
         self._file = file
-        self._left = size
+        self._left = LARGEST
+        self._allowance = allowance
 
     def read(self, size: int) -> bytes:
         self._spend(size)
@@ -70,23 +72,26 @@ class Window:
         self._left -= size
         if self._left < 0:
             raise ValueError(f"more than {LARGEST >> 20} MiB")
+        self._allowance.spend(size)
 
 
-def load(file: IO[bytes]) -> object:
+def load(file: IO[bytes], allowance: Allowance) -> object:
     """The value of the pickle that a file goes on with; the file is then right behind it. Raises Unreadable.
 
     Some 0.1 ms for a request.
     """
     try:
-        return _run(Window(file, LARGEST))
+        return _run(Window(file, allowance), allowance)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         raise Unreadable(str(error) or type(error).__name__) from None
 
 
-def _run(file: Any) -> object:
+def _run(file: Any, allowance: Allowance) -> object:
     stack: list[Any] = []
+    below: list[list[Any]] = []  # what was on the stack at each mark
     memo: dict[object, Any] = {}
     for opcode, argument, _ in pickletools.genops(file):
+        allowance.spend(STEP)
         name = opcode.name
         if name in _VALUES:
             stack.append(argument)
@@ -101,21 +106,24 @@ def _run(file: Any) -> object:
         elif name in _EMPTY:
             stack.append(_EMPTY[name]())
         elif name == "MARK":
-            stack.append(_MARK)
+            below.append(stack)
+            stack = []
         elif name in _TUPLES:
-            stack[-_TUPLES[name] :] = [tuple(stack[-_TUPLES[name] :])]
+            items = [stack.pop() for _ in range(_TUPLES[name])]
+            stack.append(tuple(items[::-1]))
         elif name in _FROM_MARK:
-            stack.append(_FROM_MARK[name](_above_mark(stack)))
+            items, stack = stack, below.pop()
+            stack.append(_FROM_MARK[name](items))
         elif name in ("APPEND", "APPENDS", "ADDITEMS"):
-            items = [stack.pop()] if name == "APPEND" else _above_mark(stack)
+            items, stack = ([stack.pop()], stack) if name == "APPEND" else (stack, below.pop())
             if isinstance(stack[-1], list):
                 stack[-1].extend(items)
         elif name in ("SETITEM", "SETITEMS"):
-            items = [stack.pop(-2), stack.pop()] if name == "SETITEM" else _above_mark(stack)
+            items, stack = ([stack.pop(-2), stack.pop()], stack) if name == "SETITEM" else (stack, below.pop())
             if isinstance(stack[-1], dict):
-                stack[-1].update(_pairs(items))
-        elif name == "POP_MARK":
-            _above_mark(stack)
+                stack[-1].update(dict_of(zip(items[::2], items[1::2], strict=True)))
+        elif name == "POP_MARK" or (name == "POP" and not stack):
+            stack = below.pop()
         elif name in ("POP", "BUILD"):
             stack.pop()
         elif name == "DUP":
@@ -123,14 +131,16 @@ def _run(file: Any) -> object:
         elif name in _OPAQUE:
             stack.append(Opaque(str(argument or name).replace(" ", ".")))
         elif name == "INST":
-            _above_mark(stack)
+            stack = below.pop()
             stack.append(Opaque(str(argument).replace(" ", ".")))
         elif name == "BINPERSID":
             stack[-1] = Opaque(name)
         elif name == "STACK_GLOBAL":
-            stack[-2:] = [Opaque(f"{stack[-2]}.{stack[-1]}")]
+            attribute, module = stack.pop(), stack.pop()
+            stack.append(Opaque(f"{_name(module)[:_SHOWN]}.{_name(attribute)[:_SHOWN]}"))
         elif name == "REDUCE":
-            stack[-2:] = [_reduced(stack[-2], stack[-1])]
+            arguments, function = stack.pop(), stack.pop()
+            stack.append(_reduced(function, arguments, allowance))
         elif name in ("NEWOBJ", "NEWOBJ_EX"):
             del stack[-2 if name == "NEWOBJ_EX" else -1 :]
             stack[-1] = Opaque(getattr(stack[-1], "name", "an object"))
@@ -141,24 +151,34 @@ def _run(file: Any) -> object:
     raise ValueError("it breaks off")
 
 
-def _reduced(function: Any, arguments: Any) -> object:
-    """What a call stands for. Protocols before 3 write bytes as one; any other leaves an Opaque."""
+def _reduced(function: Any, arguments: Any, allowance: Allowance) -> object:
+    """What a call stands for. Old protocols write bytes and sets as one; any other leaves an Opaque."""
     name = getattr(function, "name", "an object")
-    if name == "_codecs.encode" and len(arguments) == 2 and arguments[1] == "latin1":
-        return str(arguments[0]).encode("latin-1")
-    if name in ("__builtin__.bytes", "builtins.bytes") and arguments == ():
+    given = arguments if isinstance(arguments, tuple) else ()
+    if name == "_codecs.encode" and given[1:] == ("latin1",):
+        allowance.spend(len(_name(given[0])))
+        return given[0].encode("latin-1")
+    if name in _BYTES and arguments == ():
         return b""
+    if name in _SETS and len(given) == 1 and isinstance(given[0], list):
+        allowance.spend(8 * len(given[0]))
+        return _SETS[name](given[0])
     return Opaque(name)
 
 
-def _above_mark(stack: list[Any]) -> list[Any]:
-    """Take what lies above the last mark, and the mark."""
-    at = len(stack) - 1 - stack[::-1].index(_MARK)
-    items = stack[at + 1 :]
-    del stack[at:]
-    return items
+_BYTES = ("__builtin__.bytes", "builtins.bytes")
+_SETS: dict[str, type[SetOf]] = {
+    f"{module}.{kind.kind}": kind for module in ("__builtin__", "builtins") for kind in (SetOf, FrozenSetOf)
+}
 
 
-def _pairs(items: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """The items of a mapping, but for those whose key is a container."""
-    return ((key, value) for key, value in zip(items[::2], items[1::2], strict=True) if not isinstance(key, tuple))
+def _name(value: object) -> str:
+    """Text that a pickle itself uses. Raises TypeError: to write anything else as text may have no end."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where text is expected")
+    return value
+
+
+def dict_of(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A mapping. A key that is no text or bytes is an Opaque: the hashes of others can be made to be slow."""
+    return {key if isinstance(key, str | bytes) else Opaque("a key"): value for key, value in pairs}

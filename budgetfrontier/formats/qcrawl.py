@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.formats.allowance import Allowance, TooMuch
 from budgetfrontier.formats.records import (
-    LARGEST,
     Bad,
     Item,
     Record,
@@ -29,6 +29,7 @@ from budgetfrontier.formats.records import (
 )
 from budgetfrontier.model import CrawlUri
 
+_LARGEST = 2 << 20  # bytes of a file: decoded, each may take eighty; a frontier has no room for more than half of them
 _NAME = re.compile(r"(-?\d{1,18})_(\d{1,18})\.req")
 _LOST = {"callback": None, "cb_kwargs": None, "proxy": None, "retries": 0, "timeout_ms": 10_000}
 """What has no home here, and what it is when nothing was asked for."""
@@ -40,7 +41,7 @@ def recognize(folder: Path) -> bool:
         return any(entry.name.endswith(".req") for entry in entries)
 
 
-def read(folder: Path) -> Iterator[Item]:
+def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
     """The requests, oldest first within a priority. Memory: 8 bytes for each."""
     counters: dict[int, array[int]] = {}
     with os.scandir(folder) as entries:
@@ -53,26 +54,31 @@ def read(folder: Path) -> Iterator[Item]:
                 yield Bad(str(folder / entry.name), "name", "its name says no priority and counter")
     for priority in sorted(counters, reverse=True):
         for counter in sorted(counters[priority]):
-            yield _request(folder / f"{priority:010d}_{counter:010d}.req")
+            yield _request(folder / f"{priority:010d}_{counter:010d}.req", allowance)
 
 
-def _request(path: Path) -> Item:
+def _request(path: Path, allowance: Allowance) -> Item:
     try:
         with open(path, "rb") as file:
-            value = file.read(LARGEST + 1)
-        if len(value) > LARGEST:
-            return Bad(str(path), "too-large", f"a request of more than {LARGEST >> 20} MiB")
+            value = file.read(_LARGEST + 1)
+        if len(value) > _LARGEST:
+            return Bad(str(path), "too-large", f"a request of more than {_LARGEST >> 20} MiB")
+        allowance.grant(len(value))
+        allowance.begin()
         request = msgspec.msgpack.decode(value, type=dict[str, Any])
-        meta, whole_meta = plain_meta(request.get("meta"))
+        meta, whole_meta = plain_meta(request.get("meta"), allowance)
+        sent = headers((request.get("headers") or {}).items(), allowance)
         uri = CrawlUri(
             text(request.get("url")),
             hops=hops((meta or {}).get("depth")),
             method=text(request.get("method") or "GET"),
-            headers=with_cookies(headers((request.get("headers") or {}).items()), request.get("cookies")),
+            headers=with_cookies(sent, request.get("cookies"), allowance),
             body=request.get("body") or b"",
             meta=meta,
             priority=whole(request.get("priority")),
         )
+    except TooMuch as error:
+        return Bad(str(path), "too-large", str(error))
     except (OSError, ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         return Bad(str(path), "request", str(error) or type(error).__name__)
     left = [name for name, usual in _LOST.items() if (request.get(name) or usual) != usual]

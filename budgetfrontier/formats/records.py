@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from budgetfrontier.formats.allowance import LARGEST, STEP, UNKNOWN, Allowance
 from budgetfrontier.model import CrawlUri
 
-LARGEST = 16 << 20
-"""Bytes of one record: a longer one is bad, and never read into memory as a whole."""
 MAX_HOPS = 1024
 GZIP = b"\x1f\x8b"
 TORN = (EOFError, zlib.error, gzip.BadGzipFile)
 """What a gzip raises that breaks off, or is damaged."""
-_DEEPEST, _MOST = 40, 100_000  # levels and values of what a request carries
+_DEEPEST = 40  # levels of what a request carries
 
 
 class Record(NamedTuple):
@@ -40,6 +41,8 @@ class Bad(NamedTuple):
     place: str
     reason: str
     why: str
+    ends: bool = False
+    """Nothing behind it in its file could be read."""
 
 
 class Note(NamedTuple):
@@ -55,47 +58,78 @@ class NotPlain(ValueError):
     """A value that is more than plain data."""
 
 
-def plain(value: object) -> Any:
-    """The value as plain data that can be stored anywhere: a copy with lists for tuples and sets. Raises NotPlain.
+class SetOf(list[Any]):
+    """The items of a set: one would have to hash them, which a few bytes can make endless."""
 
-    Bounded in depth and in number, for what refers to itself or again and again to the same would never end.
+    kind = "set"
+
+
+class FrozenSetOf(SetOf):
+    """The items of a frozenset."""
+
+    kind = "frozenset"
+
+
+Kinds = list[list[Any]]
+"""Which lists of plain data were something else: for each the kind ("tuple", "set", "frozenset"), then its path."""
+
+
+def plain(value: object, allowance: Allowance, kinds: Kinds | None = None, path: tuple[Any, ...] = ()) -> Any:
+    """The value as plain data that can be stored anywhere: a copy with lists for tuples and sets, told of in `kinds`.
+
+    Raises NotPlain, also for what is nested too deep, and TooMuch or Exhausted.
     """
-    return _plain(value, _DEEPEST, [_MOST])
+    found: Kinds = []
+    copy = _plain(value, _DEEPEST, allowance, found, path)
+    if kinds is not None:
+        kinds += found
+    return copy
 
 
-def _plain(value: object, depth: int, room: list[int]) -> Any:
-    room[0] -= 1
-    if depth == 0 or room[0] < 0:
-        raise NotPlain("nested too deep, or too much")
+def _plain(value: object, depth: int, allowance: Allowance, kinds: Kinds, path: tuple[Any, ...]) -> Any:
+    if depth == 0:
+        raise NotPlain("nested too deep")
+    allowance.spend(STEP + len(value) if isinstance(value, str | bytes) else STEP)
     if value is None or isinstance(value, bool | float | bytes):
         return value
     if isinstance(value, int):
         if -(1 << 63) <= value < 1 << 63:
             return value
     elif isinstance(value, str):
-        if value.isascii() or value.encode("utf-8", "replace").decode() == value:
+        if _is_text(value):
             return value
     elif isinstance(value, dict):
-        return {_key(key): _plain(item, depth - 1, room) for key, item in value.items()}
-    elif isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth - 1, room) for item in value]
+        items = [(_key(key, allowance), item) for key, item in value.items()]
+        return {key: _plain(item, depth - 1, allowance, kinds, (*path, key)) for key, item in items}
+    elif isinstance(value, list | tuple):
+        kind = "tuple" if isinstance(value, tuple) else getattr(value, "kind", None)
+        if kind:
+            kinds.append([kind, *path])
+        return [_plain(item, depth - 1, allowance, kinds, (*path, at)) for at, item in enumerate(value)]
     raise NotPlain(f"a {type(value).__name__} is not plain data")
 
 
-def _key(key: object) -> str:
-    if isinstance(key, str) and _plain(key, 1, [1]) is key:
-        return key
-    raise NotPlain("keys are text")
+def _is_text(value: str) -> bool:
+    return value.isascii() or value.encode("utf-8", "replace").decode() == value
 
 
-def plain_meta(meta: object) -> tuple[dict[str, Any] | None, bool]:
+def _key(key: object, allowance: Allowance) -> str:
+    if not isinstance(key, str) or not _is_text(key):
+        raise NotPlain("keys are text")
+    allowance.spend(STEP + len(key))
+    return key
+
+
+def plain_meta(
+    meta: object, allowance: Allowance, kinds: Kinds | None = None, path: tuple[Any, ...] = ()
+) -> tuple[dict[str, Any] | None, bool]:
     """What of a mapping is plain data (None: nothing), and whether that is all of it."""
     if not isinstance(meta, Mapping):
         return None, not meta
     kept = {}
     for key, value in meta.items():
         try:
-            kept[_key(key)] = plain(value)
+            kept[_key(key, allowance)] = plain(value, allowance, kinds, (*path, key))
         except NotPlain:
             continue
     return kept or None, len(kept) == len(meta)
@@ -120,18 +154,29 @@ def whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def headers(pairs: Iterable[tuple[object, object]]) -> dict[str, str] | None:
+def octets(value: object) -> bytes:
+    """Bytes that come as such, or as a list of numbers. Raises ValueError for what is neither."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, list):
+        raise ValueError(f"{type(value).__name__} where bytes are expected")
+    return bytes(value)
+
+
+def headers(pairs: Iterable[tuple[object, object]], allowance: Allowance) -> dict[str, str] | None:
     """Header fields from names and values (text, bytes or lists of them); fields of one name are joined (RFC 9110)."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for name, values in pairs:
+        field = text(name)
         for value in values if isinstance(values, list | tuple) else [values]:
-            field, content = text(name), text(value)
-            glue = "; " if field.lower() == "cookie" else ", "
-            found[field] = f"{found[field]}{glue}{content}" if field in found else content
-    return found or None
+            content = text(value)
+            allowance.spend(STEP + len(field) + len(content))
+            found.setdefault(field, []).append(content)
+    joined = {name: ("; " if name.lower() == "cookie" else ", ").join(values) for name, values in found.items()}
+    return joined or None
 
 
-def with_cookies(fields: dict[str, str] | None, cookies: object) -> dict[str, str] | None:
+def with_cookies(fields: dict[str, str] | None, cookies: object, allowance: Allowance) -> dict[str, str] | None:
     """Header fields with cookies (a mapping, or a list of mappings with `name` and `value`) as one more field."""
     if isinstance(cookies, Mapping):
         pairs = list(cookies.items())
@@ -140,14 +185,19 @@ def with_cookies(fields: dict[str, str] | None, cookies: object) -> dict[str, st
         pairs = [(cookie.get("name"), cookie.get("value")) for cookie in given if isinstance(cookie, Mapping)]
     if not pairs:
         return fields
-    line = "; ".join(f"{text(name)}={value if isinstance(value, int) else text(value)}" for name, value in pairs)
-    return headers([*(fields or {}).items(), ("Cookie", line)])
+    crumbs = []
+    for name, value in pairs:
+        crumbs.append(f"{text(name)}={value if isinstance(value, int) else text(value)}")
+        allowance.spend(STEP + len(crumbs[-1]))
+    return headers([*(fields or {}).items(), ("Cookie", "; ".join(crumbs))], allowance)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
     """A file, decompressed if it is a gzip."""
     with open(path, "rb") as raw:
+        status = os.fstat(raw.fileno())
+        allowance.grant(status.st_size if stat.S_ISREG(status.st_mode) else UNKNOWN)
         if raw.peek(2)[:2] != GZIP:
             yield raw
         else:
@@ -155,14 +205,21 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 yield file  # type: ignore[misc]
 
 
-def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+def lines(file: IO[bytes], allowance: Allowance) -> Iterator[tuple[int, bytes | None]]:
     """The lines of a file by number, stripped; None for one of more than LARGEST bytes, of which no more is read."""
     number, skipping = 0, False
     while line := file.readline(LARGEST):
         ended = line.endswith(b"\n")
+        allowance.begin()
+        allowance.spend(STEP + len(line))
         if not skipping:
             number += 1
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             yield number, line.strip() if ended or len(line) < LARGEST else None
         skipping = not ended
+
+
+def torn(name: str, number: int, error: Exception) -> Bad:
+    """What is told of a file that breaks off, or is damaged, after a line."""
+    return Bad(name, "torn", f"breaks off after line {number:,} ({error}); what is before was read", ends=True)

@@ -3,14 +3,17 @@
 Files tell what they are: a SQLite database, a LIFO file (a count, then each request and its size), or a folder of FIFO
 chunks (each request after its size); a request is pickled or marshalled. Nothing is unpickled: `pickled` and
 `marshalled` read plain data and call nothing. `active.json`, which only a clean stop writes, is not needed. What was
-kept up to a stop that was not clean is read, as far as it is whole.
+kept up to a stop that was not clean is read, as far as it is whole. Which lists were tuples or sets is kept with a
+request, so that its spider gets them back.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -18,10 +21,11 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from budgetfrontier.formats import marshalled, pickled
+from budgetfrontier.formats.allowance import LARGEST, Allowance, TooMuch
 from budgetfrontier.formats.records import (
-    LARGEST,
     Bad,
     Item,
+    Kinds,
     Note,
     Record,
     headers,
@@ -35,6 +39,8 @@ from budgetfrontier.model import CrawlUri
 
 QUEUE, SEEN = "requests.queue", "requests.seen"
 _CHUNK = re.compile(r"q\d{5,}")
+_SHORTEST = 64  # bytes of a request
+_CHUNK_INFO = 1 << 16  # bytes of info.json, which has some hundred
 _SQLITE = b"SQLite format 3\0"
 _OWN = ("callback", "errback", "cb_kwargs", "flags")
 """What only a spider can use: kept in `meta` under "scrapy"."""
@@ -45,7 +51,7 @@ def recognize(folder: Path) -> bool:
     return (folder / QUEUE).is_dir() or (folder / SEEN).is_file()
 
 
-def read(folder: Path) -> Iterator[Item]:
+def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
     """The requests, in the order in which they were pushed; a higher priority goes before anyway. Memory is O(1)."""
     if (folder / SEEN).is_file() and (count := _fingerprints(folder / SEEN)):
         yield Note(
@@ -53,7 +59,7 @@ def read(folder: Path) -> Iterator[Item]:
             "there counts as new here; a list of those URLs can be imported with --seen"
         )
     for path in _queues(folder / QUEUE):
-        yield from _read_queue(path)
+        yield from _read_queue(path, allowance)
 
 
 def _queues(folder: Path, depth: int = 2) -> Iterator[Path]:
@@ -71,74 +77,123 @@ def _queues(folder: Path, depth: int = 2) -> Iterator[Path]:
                 yield from _queues(path, depth - 1)
 
 
-def _read_queue(path: Path) -> Iterator[Item]:
+def _read_queue(path: Path, allowance: Allowance) -> Iterator[Item]:
     try:
         if path.is_dir():
-            yield from _read_fifo(path)
+            yield from _read_fifo(path, allowance)
             return
+        allowance.grant(path.stat().st_size)
         with open(path, "rb") as file:
             start = file.read(len(_SQLITE))
             if start != _SQLITE:
-                file.seek(4)  # the count is that of the last clean stop
-                yield from _read_lifo(path, file)
+                yield from _read_lifo(path, file, allowance)
                 return
-        yield from _read_sqlite(path)
+        yield from _read_sqlite(path, allowance)
     except (OSError, sqlite3.Error) as error:
-        yield Bad(str(path), "queue", str(error))
+        yield Bad(str(path), "queue", f"{error}; no more of this queue can be read", ends=True)
 
 
-def _read_lifo(path: Path, file: IO[bytes]) -> Iterator[Item]:
-    """Requests say themselves where they end: sizes, which stand behind them, only confirm it."""
+def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[Item]:
+    """Requests say themselves where they end; their sizes, which stand behind them, confirm it.
+
+    Behind a damaged one, those follow to which the sizes lead from the end of the file.
+    """
     size = path.stat().st_size
-    while (at := file.tell()) < size:
+    at, rest = 4, None  # the count is that of the last clean stop
+    if 0 < size < 4:
+        yield Bad(str(path), "queue", f"{size} bytes are no queue", ends=True)
+    while at < size:
         place = f"{path}: byte {at:,}"
+        file.seek(at)
         try:
-            request = _load(file)
-            if int.from_bytes(file.read(4), "big") != file.tell() - 4 - at:
+            request = _load(file, allowance)
+            end = file.tell() + 4
+            if int.from_bytes(file.read(4), "big") != end - 4 - at:
                 raise pickled.Unreadable("its size is another than the file says")
         except pickled.Unreadable as error:
-            yield Bad(place, "request", f"{error}; the last {size - at:,} bytes of this queue cannot be read")
-            return
-        yield _record(place, request)
+            rest = _starts_after(at, file, size) if rest is None else rest
+            while rest and rest[-1] <= at:
+                rest.pop()
+            end = rest.pop() if rest else size
+            which = f"{end - at:,} bytes" if end < size else f"the last {size - at:,} bytes of this queue"
+            yield Bad(place, "request", f"{error}; {which} cannot be read", ends=end == size)
+        else:
+            yield _record(place, request, allowance)
+        at = end
 
 
-def _read_fifo(folder: Path) -> Iterator[Item]:
+def _starts_after(at: int, file: IO[bytes], size: int) -> array[int]:
+    """Where the requests behind `at` begin as the sizes tell, the last first. Memory: 8 bytes for each."""
+    starts = array("q")
+    while size > at + 4:
+        file.seek(size - 4)
+        length = int.from_bytes(file.read(4), "big")
+        size -= 4 + length
+        if length < _SHORTEST:
+            break
+        if size > at:
+            starts.append(size)
+    return starts
+
+
+def _read_fifo(folder: Path, allowance: Allowance) -> Iterator[Item]:
     """From where the last clean stop left off, if there was one, to the end of the last chunk."""
-    first, offset = 0, 0
-    try:
-        tail = json.loads((folder / "info.json").read_bytes())["tail"]
-        first, offset = int(tail[0]), int(tail[2])
-    except (OSError, ValueError, LookupError, TypeError):
-        pass  # nothing was taken out that is known of
-    for path in sorted(path for path in folder.iterdir() if _CHUNK.fullmatch(path.name)):
-        number = int(path.name[1:])
-        if number < first:
-            continue
-        with open(path, "rb") as file:
-            file.seek(offset if number == first else 0)
-            size = path.stat().st_size
-            while (at := file.tell()) < size:
-                place = f"{path}: byte {at:,}"
-                length = int.from_bytes(file.read(4), "big")
-                if at + 4 + length > size:
-                    yield Bad(place, "request", "it breaks off")
-                    break
-                yield _parse(place, file.read(length)) if length <= LARGEST else _too_large(place)
-                file.seek(at + 4 + length)
+    first, offset = _tail(folder / "info.json")
+    chunks = sorted(
+        (int(path.name[1:]), path) for path in folder.iterdir() if _CHUNK.fullmatch(path.name) and path.is_file()
+    )
+    if chunks and chunks[-1][0] < first:
+        first = offset = 0  # it tells of chunks that are not there
+    for number, path in chunks:
+        if number >= first:
+            with open(path, "rb") as file:
+                yield from _read_chunk(path, file, offset if number == first else 0, allowance)
 
 
-def _read_sqlite(path: Path) -> Iterator[Item]:
-    database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+def _tail(info: Path) -> tuple[int, int]:
+    """The chunk and the byte in it up to which requests were taken out, as far as is known."""
     try:
+        with open(info, "rb") as file:
+            tail = json.loads(file.read(_CHUNK_INFO))["tail"]
+        return max(int(tail[0]), 0), max(int(tail[2]), 0)
+    except (OSError, ArithmeticError, ValueError, LookupError, TypeError, RecursionError):
+        return 0, 0
+
+
+def _read_chunk(path: Path, file: IO[bytes], at: int, allowance: Allowance) -> Iterator[Item]:
+    size = path.stat().st_size
+    allowance.grant(size)
+    at = at if at <= size else 0
+    while at < size:
+        place = f"{path}: byte {at:,}"
+        file.seek(at)
+        length = int.from_bytes(file.read(4), "big")
+        if at + 4 + length > size:
+            yield Bad(place, "request", f"it breaks off; the last {size - at:,} bytes cannot be read", ends=True)
+            return
+        yield _parse(place, file.read(length), allowance) if length <= LARGEST else _too_large(place)
+        at += 4 + length
+
+
+def _read_sqlite(path: Path, allowance: Allowance) -> Iterator[Item]:
+    database = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
+    try:
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * LARGEST)
         database.execute("PRAGMA trusted_schema = OFF")
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queue'").fetchone():
-            raise sqlite3.DatabaseError("it has no table `queue`")  # a view might have no end
+        database.execute("PRAGMA cell_size_check = ON")
+        table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queue' AND rootpage > 0"
+        if not database.execute(table).fetchone():
+            raise sqlite3.DatabaseError("it has no table `queue`")  # a view, or a virtual table, might have no end
         rows = database.execute(
-            "SELECT id, CASE WHEN length(item) <= ? THEN CAST(item AS BLOB) END FROM queue ORDER BY id", (LARGEST,)
+            "SELECT rowid, CASE WHEN length(item) <= ? THEN CAST(item AS BLOB) END FROM queue ORDER BY rowid",
+            (LARGEST,),
         )
+        last = -(1 << 63) - 1
         for number, value in rows:
-            place = f"{path}: row {number}"
-            yield _too_large(place) if value is None else _parse(place, value)
+            if not isinstance(number, int) or number <= last:
+                raise sqlite3.DatabaseError("its pages lead back to one another")
+            place, last = f"{path}: row {number}", number
+            yield _too_large(place) if value is None else _parse(place, value, allowance)
     finally:
         database.close()
 
@@ -147,35 +202,43 @@ def _too_large(place: str) -> Bad:
     return Bad(place, "too-large", f"a request of more than {LARGEST >> 20} MiB")
 
 
-def _load(file: IO[bytes]) -> object:
+def _load(file: IO[bytes], allowance: Allowance) -> object:
+    allowance.begin()
     start = file.read(1)
     file.seek(-len(start), 1)
-    return (marshalled if start and start in marshalled.STARTS else pickled).load(file)
+    return (marshalled if start and start in marshalled.STARTS else pickled).load(file, allowance)
 
 
-def _parse(place: str, value: bytes) -> Item:
+def _parse(place: str, value: bytes, allowance: Allowance) -> Item:
     try:
-        return _record(place, _load(BytesIO(value)))
+        return _record(place, _load(BytesIO(value), allowance), allowance)
     except pickled.Unreadable as error:
         return Bad(place, "request", str(error))
 
 
-def _record(place: str, request: Any) -> Item:
+def _record(place: str, request: Any, allowance: Allowance) -> Item:
     """The URI of a request, as `Request.to_dict` gives it, now or in Scrapy 1; cookies become a header."""
+    kinds: Kinds = []
     try:
         fields = {text(name): value for name, value in request.items()}
-        meta, whole_meta = plain_meta({text(name): value for name, value in (fields.get("meta") or {}).items()})
-        own, whole_own = plain_meta({name: fields[name] for name in _OWN if fields.get(name)})
+        given = {
+            text(name): value for name, value in (fields.get("meta") or {}).items() if isinstance(name, str | bytes)
+        }
+        meta, whole_meta = plain_meta(given, allowance, kinds, ("meta",))
+        whole_meta = whole_meta and len(given) == len(fields.get("meta") or {})
+        own, whole_own = plain_meta({name: fields[name] for name in _OWN if fields.get(name)}, allowance, kinds)
+        if kinds:
+            own = {**(own or {}), "kinds": kinds}
         if own:
             meta = {**(meta or {}), "scrapy": own}
-        sent = headers((fields.get("headers") or {}).items())
+        sent = headers((fields.get("headers") or {}).items(), allowance)
         body = fields.get("body") or b""
         uri = CrawlUri(
             text(fields["url"]),
             via=next((value for name, value in (sent or {}).items() if name.lower() == "referer"), None),
             hops=hops((meta or {}).get("depth")),
             method=text(fields.get("method") or "GET"),
-            headers=with_cookies(sent, fields.get("cookies")),
+            headers=with_cookies(sent, fields.get("cookies"), allowance),
             body=body.encode("latin-1") if isinstance(body, str) else body,  # of Python 2
             meta=meta,
             force=bool(fields.get("dont_filter")),
@@ -183,7 +246,9 @@ def _record(place: str, request: Any) -> Item:
         )
         if not isinstance(uri.body, bytes):
             raise ValueError("its body is no bytes")
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except TooMuch as error:
+        return Bad(place, "too-large", str(error))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return Bad(place, "request", f"no request of Scrapy ({type(error).__name__}: {error})")
     lost = {
         "a part of meta": not whole_meta,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import pickle
+from collections.abc import Callable
 from hashlib import blake2b
 from itertools import count
 from typing import Any
@@ -108,6 +109,7 @@ class Requests:
                     raise ValueError(f"{method!r} is no callback")
             fields |= {"url": uri.url, "method": uri.method, "body": uri.body, "headers": uri.headers, "meta": meta}
             fields |= {"priority": uri.priority, "dont_filter": uri.force}
+            _restore_kinds(fields, own.get("kinds") if isinstance(own, dict) else None)
             return request_from_dict(fields, spider=self._spider)
         except Exception as e:
             raise Lost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
@@ -149,6 +151,18 @@ class Requests:
 
     def _seal(self, data: bytes) -> bytes:
         return blake2b(data, digest_size=_SEAL, key=self._key).digest()
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def _restore_kinds(fields: dict[str, Any], kinds: Any) -> None:
+    """Make tuples and sets again of the lists that `import` made of them; the inner ones come last in `kinds`."""
+    for kind, *path, last in reversed(kinds or ()):
+        place: Any = fields
+        for step in path:
+            place = place[step]
+        place[last] = _KINDS[kind](place[last])
 
 
 START = "START "

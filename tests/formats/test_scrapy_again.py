@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,24 @@ def test_requests_of_a_jobdir_come_back_with_their_callbacks(peers: Path, tmp_pa
     item = found["http://b.test/1"]
     assert (item.callback, item.cb_kwargs, item.priority) == (spider.parse_item, {"n": 1}, -10)
     assert item.headers["Cookie"] == b"s=1"
-    assert found["http://a.test/2"].meta["tags"] == ["x", 1] and found["http://a.test/2"].meta["depth"] == 2
+    assert found["http://a.test/2"].meta["tags"] == ("x", 1) and found["http://a.test/2"].meta["depth"] == 2
     form = found["http://b.test/form"]
     assert (form.method, form.body, form.flags, form.dont_filter) == ("POST", b"q=x", ["f"], True)
+
+
+def test_tuples_and_sets_come_back_as_they_were(tmp_path: Path) -> None:
+    meta = {"pairs": [("a", 1), ("b", (2, frozenset((3,))))], "seen": {"x", ("y", 2)}, "plain": [1, [2]], "none": ()}
+    given = {"url": "http://a.test/", "meta": meta, "callback": "parse_item", "cb_kwargs": {"n": (1, {2})}, "flags": []}
+    queue = tmp_path / "job" / "requests.queue"
+    queue.mkdir(parents=True)
+    for name, protocol in ("0", 2), ("1", 4):
+        value = pickle.dumps({**given, "dont_filter": True}, protocol)
+        (queue / name).write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
+    job = queue.parent
+    with scheduler(job, spider=Sample):
+        pass  # it makes the frontier
+    assert main(["import", str(job), str(job)]) == 0
+    with scheduler(job, spider=Sample) as resumed:
+        requests = drain(resumed)
+    assert [request.meta for request in requests] == [meta, meta]
+    assert [request.cb_kwargs for request in requests] == [given["cb_kwargs"]] * 2

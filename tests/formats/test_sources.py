@@ -21,6 +21,7 @@ import pytest
 from budgetfrontier import formats
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import heritrix, records
+from budgetfrontier.formats.allowance import Allowance
 from budgetfrontier.formats.records import Record
 from budgetfrontier.model import CrawlUri
 from tests.formats.conftest import DATA, bad, notes, read, uris
@@ -44,7 +45,12 @@ def check_scrapy(folder: Path) -> None:
         "http://a.test/1": CrawlUri(
             "http://a.test/1", via="http://a.test/", hops="L", meta={"depth": 1}, headers={"Referer": "http://a.test/"}
         ),
-        "http://a.test/2": CrawlUri("http://a.test/2", hops="LL", meta={"depth": 2, "tags": ["x", 1]}, priority=5),
+        "http://a.test/2": CrawlUri(
+            "http://a.test/2",
+            hops="LL",
+            meta={"depth": 2, "tags": ["x", 1], "scrapy": {"kinds": [["tuple", "meta", "tags"]]}},
+            priority=5,
+        ),
         "http://a.test/3": CrawlUri(
             "http://a.test/3", meta={"is_start_request": True}, headers={"Accept": "text/html, text/plain"}
         ),
@@ -191,7 +197,7 @@ def test_what_is_no_queue_is_passed_over(queue: Path) -> None:
         )
     database.close()
     items = read(queue.parent)
-    assert uris(items) == [] and {told.why for told in bad(items)} == {"it has no table `queue`"}
+    assert uris(items) == [] and {told.why.partition(";")[0] for told in bad(items)} == {"it has no table `queue`"}
 
 
 def test_fingerprints_are_counted(tmp_path: Path) -> None:
@@ -377,10 +383,10 @@ def test_a_journal_that_breaks_off_is_read_that_far(tmp_path: Path) -> None:
     items = read(source)
     found = [uri.url for uri in uris(items)]
     assert found == [f"http://a.test/{n}" for n in range(len(found))] and 1000 < len(found) < 20_000
-    assert "breaks off after line" in notes(items)[0]
-    assert bad(items) == []
+    (told,) = bad(items)
+    assert told.ends and "breaks off after line" in told.why
     source.write_bytes(gzip.compress(whole.encode())[:-5000] + b"\0" * 5000)  # damaged
-    assert "breaks off after line" in notes(read(source))[0]
+    assert "breaks off after line" in bad(read(source))[0].why
 
 
 def test_a_line_of_a_journal_is_read_back_by_both(tmp_path: Path) -> None:
@@ -407,7 +413,7 @@ def test_lists_may_be_compressed(tmp_path: Path) -> None:
     source.write_bytes(whole)
     assert [uri.url for uri in uris(read(source))] == ["http://a.test/", "http://b.test/#x"]
     source.write_bytes(whole[:-4])
-    assert "breaks off" in notes(read(source))[0]
+    assert "breaks off" in bad(read(source))[0].why
 
 
 def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
@@ -425,7 +431,7 @@ def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "LARGEST", 1000)
-    found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc")))
+    found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
     assert found == [(1, b"a"), (2, None), (3, b"b"), (4, None), (5, b"c")]
 
 
