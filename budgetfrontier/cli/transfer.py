@@ -10,7 +10,8 @@ import argparse
 import contextlib
 import gzip
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
+from budgetfrontier.errors import FrontierError
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import DeadLetter
+    from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord
+    from budgetfrontier.store.reader import Reader
 
 KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")  # those of budgetfrontier.formats, which is imported late
 FORMATS = ("urls", "jsonl", "heritrix")
@@ -38,7 +41,9 @@ def register(commands: Commands) -> None:
         more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), frontier.recover.gz of "
         "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl. "
         "The scope is not asked: what is listed is crawled, and of its links what the crawl's scope takes. "
-        "Says how many were added, were seen before (duplicate), found no room (full) or are invalid, and why.",
+        "Says how many were added, were seen before (duplicate), found no room (full) or are invalid, and why: a bad "
+        "record ends nothing. Exits with 1 if a source has no URI, or could not be read to its end; what could be read "
+        "was imported.",
     )
     add_job(parser)
     parser.add_argument(
@@ -62,17 +67,23 @@ def register(commands: Commands) -> None:
     add_who(parser)
 
     parser = add_command(
-        commands, "export", export, "write the pending URIs of all queues to a file", more="`import` reads it back."
+        commands,
+        "export",
+        export,
+        "write the pending URIs of all queues, and those scheduled for later, to a file",
+        more="`import` reads it back. Queues come in the order of their turns. Their budgets and states, what was "
+        "seen, how often a URI was tried, and dead letters are not in it: `backup` copies a whole frontier.",
     )
     add_job(parser)
-    parser.add_argument(
-        "file", metavar="FILE", help="the file, replaced as a whole at the end, a gzip if it ends in .gz; - for stdout"
-    )
+    parser.add_argument("file", metavar="FILE", help="a new file, a gzip if its name ends in .gz; - for stdout")
     parser.add_argument(
         "--format", choices=FORMATS, default=None,
-        help="a plain list, JSON lines with all fields, or a recovery journal for Heritrix (default: by FILE's name: "
-        "*.jsonl, *recover*, else urls)",
+        help="jsonl: all fields of each, costs and times included; urls: a plain list, of URLs only; heritrix: a "
+        "recovery journal, of URLs with hops and via (default: by FILE's name: *.jsonl, *recover*, else urls)",
     )  # fmt: skip
+    parser.add_argument(
+        "--force", action="store_true", help="replace FILE if it is there already, as a whole at the end"
+    )
     common.add_queue_filter(parser)
 
     parser = add_command(
@@ -96,32 +107,62 @@ def register(commands: Commands) -> None:
 # -- import
 
 
-def import_(args: argparse.Namespace) -> None:
+def import_(args: argparse.Namespace) -> int:
     """Add what is given."""
     from budgetfrontier.cli.importing import run
 
-    run(args)
+    return run(args)
 
 
 # -- export
 
 
 def export(args: argparse.Namespace) -> None:
-    """Write what is pending, queue by queue, each in its order."""
+    """Write what is pending, queue by queue, each in its order; then what is scheduled for later."""
     from budgetfrontier.formats import heritrix, lists
     from budgetfrontier.store.reader import Reader
 
-    lines = {"urls": lists.to_url, "jsonl": lists.to_json, "heritrix": heritrix.line}
-    line = lines[args.format or _format_of(args.file)]
+    form = args.format or _format_of(args.file)
+    line = {"urls": lists.to_url, "jsonl": lists.to_json, "heritrix": heritrix.line}[form]
+    kept = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
     test = common.queue_filter(args)
-    count = 0
-    with Reader(common.frontier_path(args.job)) as reader, _replaced(args.file) as out:
-        # The keys first: a snapshot is not held while URIs are written, for the file grows as long as one is.
-        for key in [queue.queue for queue in reader.queues() if queue.queued and test(queue)]:
-            for item in reader.each_pending(key):
-                out.write(line(item.uri) + "\n")
-                count += 1
+    count, lost = 0, Counter[str]()
+    with Reader(common.frontier_path(args.job)) as reader, _made(args.file, replace=args.force) as out:
+        for uri in _exported(reader, test):
+            out.write(line(uri) + "\n")
+            count += 1
+            if kept is not None:
+                lost.update(lists.fields(uri).keys() - kept)
+        dead = reader.summary().dead
     note(f"{count:,} URIs exported")
+    if lost:
+        what = ", ".join(f"{name} ({count:,})" for name, count in sorted(lost.items()))
+        note(f"left out, as this format has no place for it: {what}; --format jsonl has")
+    if dead:
+        note(f"{dead:,} dead letters are not among them; `budgetfrontier dead-letters` lists them and puts them back")
+
+
+def _exported(reader: Reader, test: Callable[[QueueRecord], bool]) -> Iterator[CrawlUri]:
+    """What is pending and what is scheduled for later, of the queues of which `test` is true."""
+    # The keys first: a snapshot is not held while URIs are written, for the file grows as long as one is.
+    chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
+    for key, queued, _ in chosen:
+        if queued:
+            for item in reader.each_pending(key, arrived=True):
+                yield item.uri
+    later = {key for key, _, future in chosen if future}
+    for item in reader.each_future() if later else ():
+        if item.queue in later:
+            item.uri.not_before = item.when
+            yield item.uri
+
+
+def _turn(queue: QueueRecord) -> tuple[int, float, int]:
+    """By which queues are sorted into the order of their turns."""
+    state = queue.state
+    rank = ("IN_PROCESS", "READY", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED").index(state)
+    first = queue.wake_time if state == "SNOOZED" else queue.precedence if state == "INACTIVE" else 0
+    return rank, first, queue.position
 
 
 def _format_of(name: str) -> str:
@@ -133,20 +174,24 @@ def _format_of(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _replaced(name: str) -> Iterator[TextIO]:
-    """A file that appears whole or not at all."""
+def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
+    """A file that appears whole or not at all; what is no file, such as a pipe, is written to."""
     if name == "-":
         yield sys.stdout
         return
     path = Path(name)
-    partial = path.with_name(path.name + ".partial")
+    if path.is_file() and not replace:
+        raise FrontierError(f"{name} is there already; --force replaces it")
+    partial = path if path.exists() and not path.is_file() else path.with_name(path.name + ".partial")
     open_text = gzip.open if name.endswith(".gz") else open
     try:
         with open_text(partial, "wt", encoding="utf-8", newline="\n") as out:
             yield cast(TextIO, out)
-        partial.replace(path)
+        if partial != path:
+            partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        if partial != path:
+            partial.unlink(missing_ok=True)
 
 
 # -- dead letters

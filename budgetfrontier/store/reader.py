@@ -21,7 +21,7 @@ from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, Not
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys, meta, snapshot
+from budgetfrontier.store import keys, meta, parts, snapshot
 from budgetfrontier.store.check import check
 from budgetfrontier.store.copying import appearing, copy, copy_memory
 from budgetfrontier.store.environment import Environment, check_files, explain, lock_holder, opened_here
@@ -182,17 +182,28 @@ class Reader:
             out = frozenset(snapshot.keys_out(txn, db)) if queue.out else ()
             return list(snapshot.pending(txn, db, queue, limit, out))
 
-    def each_pending(self, key: str) -> Iterator[PendingUri]:
+    def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
         """Every URI of a queue, in the order in which they would go out; neither their places nor which are out.
+
+        `arrived`: those that are equal but for their arrival in the order of that, with `order: lifo`, too.
 
         Every thousand are of another snapshot, and none is held while they are used: take all the time you like. What
         comes and goes meanwhile may or may not be among them; all that stays is, once.
         """
+        take = parts.arrived if arrived else parts.pending
         rest: bytes | None = b""
         while rest is not None:
             with self.transaction() as (txn, db):
                 queue = snapshot.find_queue(txn, db, key)
-                part, rest = ([], None) if queue is None else snapshot.pending_part(txn, db, queue, rest, _PART)
+                part, rest = ([], None) if queue is None else take(txn, db, queue, rest, _PART)
+            yield from part
+
+    def each_future(self) -> Iterator[PendingUri]:
+        """Every URI that is scheduled for later, soonest first. Snapshots are as with `each_pending`."""
+        rest: bytes | None = b""
+        while rest is not None:
+            with self.transaction() as (txn, db):
+                part, rest = parts.future(txn, db, rest, _PART)
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:

@@ -235,27 +235,17 @@ def pending(
     txn: keys.Txn, db: Tables, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()
 ) -> Iterator[PendingUri]:
     """The URIs of a queue in the order in which they would go out."""
-    for place, (key, value) in enumerate(islice(_pending_items(txn, db, keys.u32.pack(queue.id)), limit)):
-        yield _pending_uri(queue, key[4:], value, place=place, leased=key in out)
+    for place, (key, value) in enumerate(islice(pending_items(txn, db, keys.u32.pack(queue.id)), limit)):
+        yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
 
-def pending_part(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
-) -> tuple[list[PendingUri], bytes | None]:
-    """The first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
-
-    Where they stand, and whether they are out, is not said.
-    """
-    found = list(islice(_pending_items(txn, db, keys.u32.pack(queue.id), start), limit + 1))
-    rest = found.pop()[0] if len(found) > limit else None
-    return [_pending_uri(queue, key[4:], value) for key, value in found], rest
-
-
-def _pending_items(txn: keys.Txn, db: Tables, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+def pending_items(txn: keys.Txn, db: Tables, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """The pending records of a queue, from the key `start` on."""
     return takewhile(lambda item: item[0][:4] == prefix, items(txn, db[keys.PENDING], start or prefix))
 
 
-def _pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
+def pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
+    """A pending record as everybody sees it; `where` is its place."""
     attempts, deliveries = tries(value)
     uri = restore_uri(where, value, queue.queue)
     return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
@@ -270,13 +260,13 @@ def find_pending(
     """
     plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
     part = encode(short)
-    for place, (key, value) in enumerate(_pending_items(txn, db, keys.u32.pack(queue.id))):
+    for place, (key, value) in enumerate(pending_items(txn, db, keys.u32.pack(queue.id))):
         if value == plain or (part in value and short_url(value) == short):
-            return _pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
+            return pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
     wanted, name = canonical(href), queue.queue
-    for place, (key, value) in enumerate(_pending_items(txn, db, keys.u32.pack(queue.id))):
+    for place, (key, value) in enumerate(pending_items(txn, db, keys.u32.pack(queue.id))):
         if canonical(expand(short_url(value), name)) == wanted:
-            return _pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
+            return pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
     return None
 
 
@@ -288,7 +278,7 @@ def find_future(
     for key, value in items(txn, db[keys.FUTURE]) if queue.future else ():
         row = decode_future(value)
         if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
-            return _pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+            return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
     return None
 
 
@@ -344,9 +334,14 @@ def waiting(txn: keys.Txn, db: Tables) -> Iterator[CrawlUri]:
 
 def future(txn: keys.Txn, db: Tables) -> Iterator[PendingUri]:
     for key, value in items(txn, db[keys.FUTURE]):
-        row = decode_future(value)
-        queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
-        yield _pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+        yield future_uri(txn, db, key, value)
+
+
+def future_uri(txn: keys.Txn, db: Tables, key: bytes, value: bytes) -> PendingUri:
+    """A record of what is scheduled for later as everybody sees it."""
+    row = decode_future(value)
+    queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
+    return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
 
 
 def keys_out(txn: keys.Txn, db: Tables) -> Iterator[bytes]:
@@ -394,7 +389,7 @@ def _queue_id(txn: keys.Txn, db: Tables, key: str) -> bytes | None:
 def first_url(txn: keys.Txn, db: Tables, key: str) -> str | None:
     """The first pending URL of a queue, None if there is no such queue or it is empty."""
     found = _queue_id(txn, db, key)
-    first = None if found is None else next(_pending_items(txn, db, found), None)
+    first = None if found is None else next(pending_items(txn, db, found), None)
     return None if first is None else expand(short_url(first[1]), key)
 
 

@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -15,6 +17,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, formats
 from budgetfrontier.cli import transfer
+from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
 
@@ -247,7 +250,9 @@ def test_bad_records_without_end_are_told_a_few_times_and_counted(stopped: Path,
     listed.write_text("\n".join(["mailto:a@b.c"] * 1000 + ["{", *large]))
     answer = cli("import", stopped, listed)
     assert answer.out == "added 0, duplicate 0, full 0, invalid 1,003 (json 3, scheme 1,000)\n"
-    assert len(answer.err.splitlines()) == 24
+    assert answer.code == 1
+    assert len(answer.err.splitlines()) == 25
+    assert answer.err.endswith(f"{listed}: there is no URI in it that could be imported\n")
     assert f"{listed}: scheme: 980 more of these" in answer.err
 
 
@@ -274,13 +279,17 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert answer.out.splitlines() == [
         "http://snoozed.test/1",
         "http://snoozed.test/2",
+        "http://named.test/0",
+        "http://named.test/1",
         "http://capped.test/1",
         "http://capped.test/2",
         "http://capped.test/3",
-        "http://named.test/0",
-        "http://named.test/1",
+        "http://later.test/",
     ]
-    assert answer.err == "7 URIs exported\n"
+    assert answer.err == (
+        "8 URIs exported\nleft out, as this format has no place for it: not_before (1); --format jsonl has\n"
+        "1 dead letters are not among them; `budgetfrontier dead-letters` lists them and puts them back\n"
+    )
     assert len(cli("export", job, "-", "--state", "retired").out.splitlines()) == 5
     assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2
 
@@ -308,12 +317,12 @@ def test_exports_are_read_back_whatever_their_format(job: Path, tmp_path: Path, 
     cli("pause", job)
     cli("import", job, "http://new.test/1")
     target = tmp_path / name
-    assert cli("export", job, target).err == "8 URIs exported\n"
+    assert cli("export", job, target).err.startswith("9 URIs exported\n")
     assert target.read_bytes().startswith(b"\x1f\x8b") is name.endswith(".gz")
     other = tmp_path / "other"
     Frontier.open(other / "frontier").close()
-    assert cli("import", other, target).out.startswith("added 8,")
-    assert cli("export", other, "-").out == cli("export", job, "-").out
+    assert cli("import", other, target).out.startswith("added 9,")
+    assert sorted(cli("export", other, "-").out.splitlines()) == sorted(cli("export", job, "-").out.splitlines())
 
 
 def test_an_export_for_heritrix(stopped: Path, tmp_path: Path, cli: Cli) -> None:
@@ -326,9 +335,90 @@ def test_an_export_for_heritrix(stopped: Path, tmp_path: Path, cli: Cli) -> None
 def test_an_export_that_fails_leaves_the_old_file(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     target = tmp_path / "old.txt"
     target.write_text("old")
-    assert cli("export", stopped, target, "--match", "regex:(").code == 4
+    assert cli("export", stopped, target, "--match", "regex:(", "--force").code == 4
     assert target.read_text() == "old"
     assert cli("export", stopped, tmp_path / "no" / "folder.txt").code == 1
+
+
+def test_an_export_replaces_no_file_unless_told_to(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    target = tmp_path / "old.txt"
+    target.write_text("old")
+    answer = cli("export", stopped, target)
+    assert (answer.code, answer.err) == (1, f"budgetfrontier: {target} is there already; --force replaces it\n")
+    assert target.read_text() == "old"
+    assert cli("export", stopped, target, "--force").code == 0
+    assert len(target.read_text().splitlines()) == 8
+
+
+def test_an_export_goes_into_what_is_no_file(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reading:
+        assert cli("export", stopped, pipe, "--force").code == 0
+        assert reading.stdout is not None and len(reading.stdout.read().splitlines()) == 8
+    assert pipe.is_fifo() and list(tmp_path.glob("*.partial")) == []
+
+
+def test_an_export_says_what_its_format_leaves_out(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(stopped / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://x.test/1", method="POST", via="http://x.test/", hops="L", force=True))
+    told = cli("export", stopped, "-", "--match", "x.test").err
+    assert "no place for it: force (1), hops (1), method (1), via (1); --format jsonl has\n" in told
+    told = cli("export", stopped, "-", "--match", "x.test", "--format", "heritrix").err
+    assert "no place for it: force (1), method (1); --format jsonl has\n" in told
+    assert "left out" not in cli("export", stopped, "-", "--match", "x.test", "--format", "jsonl").err
+
+
+def test_what_no_json_can_say_goes_into_a_running_frontier_too(job: Path, tmp_path: Path, cli: Cli) -> None:
+    cli("pause", job)
+    uri = CrawlUri("http://new.test/", meta={1: b"\0", "n": float("inf")}, cost=0)
+    listed = tmp_path / "one.jsonl"
+    listed.write_text(lists.to_json(uri))
+    assert cli("import", job, listed).out.startswith("added 1,")
+    assert pending(job, "new.test") == [uri]
+
+
+# -- import of nothing, and of a part
+
+
+def test_an_import_without_urls_is_an_error(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    listed, good = tmp_path / "empty.txt", tmp_path / "good.txt"
+    listed.write_text("# nothing yet\n")
+    good.write_text("http://new.test/\n")
+    answer = cli("import", stopped, listed)
+    assert (answer.code, answer.out) == (1, "added 0, duplicate 0, full 0, invalid 0\n")
+    assert answer.err == f"{listed}: there is no URI in it that could be imported\n"
+    answer = cli("import", stopped, listed, good)
+    assert answer.code == 1 and answer.out.startswith("added 1,")
+    assert cli("import", stopped, good).code == 0  # a duplicate is one
+    assert cli("import", stopped, "http://[/").code == 1
+
+
+def test_an_import_of_a_part_is_an_error(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "torn.gz"
+    listed.write_bytes(gzip.compress(b"http://new.test/1\nhttp://new.test/2\n")[:-4])
+    answer = cli("import", stopped, listed)
+    assert answer.code == 1 and answer.out == "added 2, duplicate 0, full 0, invalid 1 (torn 1)\n"
+    assert answer.err.splitlines()[:2] == [
+        f"{listed}: breaks off after line 2 (Compressed file ended before the end-of-stream marker was reached); "
+        "what is before was read",
+        f"{listed}: only a part of it could be read; that part was imported",
+    ]
+
+
+def test_an_import_from_a_pipe(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"seq -f http://new.test/%g 2000 > '{pipe}'"]):
+        assert cli("import", stopped, pipe).out.startswith("added 2,000,")
+
+
+def test_what_is_too_large_for_a_frontier_is_told(job: Path, tmp_path: Path, cli: Cli) -> None:
+    listed = tmp_path / "large.jsonl"
+    listed.write_text(json.dumps({"url": "http://new.test/", "source": "x" * (1 << 20)}) + "\nhttp://new.test/2\n")
+    answer = cli("import", job, listed)
+    assert (answer.code, answer.out) == (0, "added 1, duplicate 0, full 0, invalid 1 (too-large 1)\n")
+    assert f"{listed}:1: 1,048," in answer.err and "at the most" in answer.err
 
 
 # -- dead letters

@@ -1,0 +1,74 @@
+"""The URIs of a frontier some at a time, each time from another snapshot: none is held while they are used."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.store import keys
+from budgetfrontier.store.snapshot import PendingUri, Tables, future_uri, items, pending_items, pending_uri
+
+_ORDINAL = keys.pending_start.size  # where it begins in a key
+
+
+def pending(
+    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
+) -> tuple[list[PendingUri], bytes | None]:
+    """The first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
+
+    Where they stand, and whether they are out, is not said.
+    """
+    found = list(islice(pending_items(txn, db, keys.u32.pack(queue.id), start), limit + 1))
+    rest = found.pop()[0] if len(found) > limit else None
+    return [pending_uri(queue, key[4:], value) for key, value in found], rest
+
+
+def arrived(
+    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
+) -> tuple[list[PendingUri], bytes | None]:
+    """As `pending`, but equals come in the order of their arrival.
+
+    With `order: lifo` the last to arrive has the lowest key of its equals, and its ordinal the first bit: those are
+    read backwards.
+    """
+    cursor, prefix = txn.cursor(db[keys.PENDING]), keys.u32.pack(queue.id)
+    found: list[PendingUri] = []
+    at = start or prefix
+    while len(found) < limit:
+        backwards = len(at) == keys.pending.size and _is_lifo(at)
+        if backwards:
+            if not cursor.set_range(at):
+                cursor.last()
+            elif cursor.key() != at:
+                cursor.prev()
+        elif not cursor.set_range(at):
+            return found, None
+        key, value = cursor.item()
+        if backwards and not (key[:_ORDINAL] == at[:_ORDINAL] and _is_lifo(key)):
+            at = _step(at[:_ORDINAL], 1)  # to the next that are equal
+            continue
+        if key[:4] != prefix:
+            return found, None
+        if not backwards and _is_lifo(key):
+            at = key[:_ORDINAL] + b"\xff" * 8
+            continue
+        found.append(pending_uri(queue, key[4:], value))
+        at = _step(key, -1 if backwards else 1)
+    return found, at
+
+
+def _is_lifo(key: bytes) -> bool:
+    """Whether the last to arrive goes before its equals."""
+    return key[_ORDINAL : _ORDINAL + 1] >= b"\x80"
+
+
+def _step(key: bytes, step: int) -> bytes:
+    """The key next to one."""
+    return (int.from_bytes(key, "big") + step).to_bytes(len(key), "big")
+
+
+def future(txn: keys.Txn, db: Tables, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
+    """The first `limit` URIs that are scheduled for later, from the key `start` on (empty: all), and the next key."""
+    found = list(islice(items(txn, db[keys.FUTURE], start), limit + 1))
+    rest = found.pop()[0] if len(found) > limit else None
+    return [future_uri(txn, db, key, value) for key, value in found], rest
