@@ -11,7 +11,8 @@ from typing import Any
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, FrontierLocked, NotAFrontier
-from budgetfrontier.store.environment import check_files, lock_holder
+from budgetfrontier.store.environment import check_files
+from budgetfrontier.store.locking import lock_holder
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry
 
@@ -66,8 +67,8 @@ def _wait(path: Path, number: int, timeout: float) -> AuditEntry:
                 return entry
             time.sleep(0.02)
     raise FrontierError(
-        f"the running engine (process {lock_holder(path)}) did not answer within {timeout:g} s; the command is in its "
-        "mailbox and will be applied when it next looks there, or when the frontier is next opened"
+        f"the running engine (process {lock_holder(path) or '?'}) did not answer within {timeout:g} s; the command is "
+        "in its mailbox and will be applied when it next looks there, or when the frontier is next opened"
     )
 
 

@@ -24,12 +24,12 @@ from budgetfrontier.store.environment import (
     GIB,
     UNFINISHED,
     Environment,
-    WriterLock,
     check_files,
     explain,
     open_lmdb,
     sync_folder,
 )
+from budgetfrontier.store.locking import LOCK, WriterLock
 
 PARTIAL = ".partial"
 MEMORY = "crawl"  # the folder in a frontier's in which a crawl keeps what it remembers besides: an LMDB file too
@@ -136,7 +136,7 @@ def appearing(path: Path) -> Iterator[Path]:
         raise taken
     partial = path.with_name(path.name + PARTIAL)
     partial.mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(partial / "lock")
+    lock = WriterLock(partial / LOCK)
     try:
         (partial / "data.mdb").unlink(missing_ok=True)  # of one who was killed
         shutil.rmtree(partial / MEMORY, ignore_errors=True)

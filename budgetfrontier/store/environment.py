@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf, log1p
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ import msgspec
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
+from budgetfrontier.store.locking import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.pages import lacks_free_pages_only
 
@@ -35,72 +33,12 @@ OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the wo
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
 UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
-_MAKINGS = ("lock", "lock.mdb", UNFINISHED)
+_MAKINGS = (LOCK, "lock.mdb", UNFINISHED)
 
 log = logging.getLogger(__name__)
 
-# LMDB forbids to open an environment twice in a process, and a POSIX lock does not hold against its own process.
+# LMDB forbids to open an environment twice in a process.
 _open_here: dict[str, Environment] = {}
-
-
-class WriterLock:
-    """A POSIX lock on a file beside the data: forks do not inherit it, and it ends with its process, however."""
-
-    def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            pid = _read_pid(self._fd)
-            os.close(self._fd)
-            if e.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            raise FrontierLocked(
-                f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
-                pid=pid,
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:  # a number may be closed only once: it may be somebody else's by now
-            os.close(fd)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """The writer's lock of the frontier at `path`, without opening it. Raises FrontierLocked."""
-    if os.path.realpath(path) in _open_here:
-        raise FrontierLocked(f"{path} is open already in this process ({os.getpid()})", pid=os.getpid())
-    lock = WriterLock(path / "lock")
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _read_pid(fd: int) -> int | None:
-    """The pid in a lock file; None when its holder has yet to write it."""
-    line = os.pread(fd, 20, 0).split(b"\n")[0]
-    return int(line) if line.isdigit() else None
-
-
-def lock_holder(path: Path) -> int | None:
-    """The pid of the process that has the frontier at `path` open for writing, None if nobody has."""
-    if os.path.realpath(path) in _open_here:
-        return os.getpid()  # asking the kernel would drop our own lock
-    try:
-        fd = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return _read_pid(fd)
-    finally:
-        os.close(fd)
-    return None
 
 
 def check_files(path: Path) -> bool:
@@ -170,6 +108,8 @@ def _check_size(env: lmdb.Environment, path: Path) -> None:
 
 def _reserve_lock_table(path: Path) -> None:
     """Take the blocks of LMDB's lock file first: on a full disk it would be killed when it touches them (SIGBUS)."""
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
     if path.exists() and path.stat().st_blocks * 512 >= READERS * 64:
         return  # opening it would do harm: closing it lets go of the locks that this process may have on it
     try:
@@ -282,7 +222,7 @@ class Environment:
         try:
             check_files(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = WriterLock(self.path / "lock")
+            self._lock = WriterLock(self.path / LOCK)
             self.fresh = not check_files(self.path)  # only now: somebody may have made it since
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # of one who was killed
             if self.fresh:

@@ -24,7 +24,8 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, parts, snapshot
 from budgetfrontier.store.check import check
 from budgetfrontier.store.copying import appearing, copy, copy_memory
-from budgetfrontier.store.environment import Environment, check_files, explain, lock_holder, opened_here
+from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
+from budgetfrontier.store.locking import lock_holder
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.shared import Shared
 from budgetfrontier.store.snapshot import PendingUri, Report, Tables
@@ -106,7 +107,7 @@ class Reader:
             return snapshot.settings_of(txn, db)[1]
 
     def lock_pid(self) -> int | None:
-        """The process that runs this frontier's engine, None if none does."""
+        """The process that runs this frontier's engine, None if none does; 0 if it has no number on this machine."""
         return lock_holder(self.path)
 
     def summary(self) -> Summary:

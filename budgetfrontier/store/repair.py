@@ -26,10 +26,10 @@ from budgetfrontier.store.environment import (
     UNFINISHED,
     check_files,
     explain,
-    locked,
     open_lmdb,
     sync_folder,
 )
+from budgetfrontier.store.locking import locked
 from budgetfrontier.store.output import Notes, Tables, notes_in
 from budgetfrontier.store.rebuild import Rebuild
 from budgetfrontier.store.salvage import Salvage

@@ -11,8 +11,8 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store import environment
 from budgetfrontier.store.environment import check_files
+from budgetfrontier.store.locking import WriterLock, locked
 
 MAKE = "import sys; from budgetfrontier import Frontier\nwith Frontier.open(sys.argv[1]) as f: f.schedule('https://a.test/')"
 
@@ -41,13 +41,13 @@ def test_a_frontier_that_is_made_before_the_lock_is_ours_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "frontier"
-    lock = environment.WriterLock.__init__
+    lock = WriterLock.__init__
 
-    def lock_late(self: environment.WriterLock, file: Path) -> None:
+    def lock_late(self: WriterLock, file: Path) -> None:
         make_elsewhere(path)
         lock(self, file)
 
-    monkeypatch.setattr(environment.WriterLock, "__init__", lock_late)
+    monkeypatch.setattr(WriterLock, "__init__", lock_late)
     with Frontier.open(path) as frontier:
         assert frontier.summary().queued == 1
 
@@ -57,9 +57,9 @@ def test_a_lock_that_somebody_else_has_names_them(tmp_path: Path) -> None:
     with (
         Frontier.open(path),
         pytest.raises(FrontierLocked, match="already in this process"),
-        environment.locked(path),
+        locked(path),
     ):
         pass
-    with environment.locked(path):
+    with locked(path):
         command = [sys.executable, "-c", MAKE, str(path)]
         assert b"FrontierLocked" in subprocess.run(command, check=False, stderr=subprocess.PIPE).stderr

@@ -1,0 +1,135 @@
+"""The writer's lock: who has it is asked without taking it, and by asking nobody loses it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store import locking
+from budgetfrontier.store.locking import LOCK, WriterLock, lock_holder, locked
+from tests.crash.processes import Child, in_child
+
+
+def elsewhere(path: Path) -> int | None:
+    """What another process is told of the lock."""
+    told: int | None = in_child(lambda: lock_holder(path)).answer
+    return told
+
+
+def test_the_holder_is_named_while_it_has_the_lock(tmp_path: Path) -> None:
+    assert lock_holder(tmp_path) is elsewhere(tmp_path) is None
+    with locked(tmp_path):
+        assert lock_holder(tmp_path) == elsewhere(tmp_path) == os.getpid()
+    assert (tmp_path / LOCK).exists()
+    assert lock_holder(tmp_path) is elsewhere(tmp_path) is None
+
+
+def test_who_may_only_read_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def only_read(path: Path, flags: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise PermissionError
+        return opened(path, flags)
+
+    def ask() -> int | None:
+        monkeypatch.setattr(os, "open", only_read)
+        return lock_holder(tmp_path)
+
+    with locked(tmp_path):
+        assert in_child(ask).answer == os.getpid()
+
+
+def test_a_holder_that_has_not_written_its_number_yet_is_named(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("1\n")  # of one before
+    with locked(tmp_path):
+        os.truncate(tmp_path / LOCK, 0)
+        assert elsewhere(tmp_path) == os.getpid()
+
+
+def test_a_process_that_has_no_number_here_is_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, layout = fcntl.fcntl, locking._FLOCK
+
+    def anonymous(fd: int, command: int, question: bytes) -> bytes:
+        told = layout.unpack(kernel(fd, command, question)[: layout.size])
+        return layout.pack(*(0 if number == os.getppid() else number for number in told))
+
+    def ask() -> int | None:
+        monkeypatch.setattr(fcntl, "fcntl", anonymous)
+        return lock_holder(tmp_path)
+
+    with locked(tmp_path):
+        assert in_child(ask).answer == os.getpid(), "what it calls itself"
+        os.truncate(tmp_path / LOCK, 0)
+        assert in_child(ask).answer == 0
+
+
+def test_asking_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with locked(tmp_path):
+        pass
+    monkeypatch.delattr(fcntl, "lockf")
+    monkeypatch.delattr(fcntl, "flock")
+    assert lock_holder(tmp_path) is None
+
+
+def test_an_opener_never_fails_because_somebody_asks(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with locked(tmp_path):
+        pass
+
+    def ask_on_and_on() -> int:
+        os.close(write)
+        os.set_blocking(read, False)
+        count = 0
+        while True:
+            lock_holder(tmp_path)
+            count += 1
+            try:
+                os.read(read, 1)
+            except BlockingIOError:
+                continue
+            return count
+
+    children = [Child(ask_on_and_on) for _ in range(2)]
+    for child in children:
+        child.go()
+    failed = 0
+    for _ in range(500):
+        try:
+            WriterLock(tmp_path / LOCK).release()
+        except FrontierLocked:
+            failed += 1
+    os.close(write)
+    assert all(child.ended().answer for child in children)
+    os.close(read)
+    assert failed == 0
+
+
+def attempt(use: Callable[[], object]) -> str:
+    """The error that something ends with."""
+    try:
+        use()
+    except FrontierLocked as e:
+        return str(e)
+    return ""
+
+
+def test_whoever_asks_in_the_process_that_has_the_lock_does_not_lose_it(tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    with Frontier.open(path):
+        pass
+    with locked(path):
+        assert lock_holder(path) == os.getpid()
+        assert "already in this process" in attempt(lambda: Frontier.open(path))
+        assert f"process {os.getpid()}" in in_child(lambda: attempt(lambda: WriterLock(path / LOCK))).answer
+        command = [sys.executable, "-c", "import sys; from budgetfrontier import Frontier; Frontier.open(sys.argv[1])"]
+        assert b"FrontierLocked" in subprocess.run([*command, str(path)], check=False, stderr=subprocess.PIPE).stderr
+    Frontier.open(path).close()
