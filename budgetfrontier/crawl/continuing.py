@@ -13,6 +13,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.changes import changes
 from budgetfrontier.store.reader import Reader
 
 
@@ -34,7 +35,7 @@ def check_name(stored: Settings, given: Settings, folder: Path) -> None:
         )
 
 
-def agree_on_scope(
+def go_on(
     frontier: Frontier,
     path: Path,
     scope: Scope,
@@ -45,12 +46,14 @@ def agree_on_scope(
     command: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Let a scope that has changed count for what is queued, or ask first: pause, and raise ScopeChanged.
+    """Tell what has changed since the last run; a changed scope counts for what is queued, or its operator is asked.
 
-    `path` is the frontier's, `stored` the settings of the last run. Looks at every URI that waits if the scope, its
-    seeds and files included, is not the one that was agreed on last, or if nobody has agreed yet: O(URIs), else O(1).
-    It is agreed on by `resume`, and as soon as it takes little.
+    That is to pause, and to raise ScopeChanged. `path` is the frontier's, `stored` the settings of the last run. Looks
+    at every URI that waits if the scope, its seeds and files included, is not the one that was agreed on last, or if
+    nobody has agreed yet: O(URIs), else O(1). It is agreed on by `resume`, and as soon as it takes little.
     """
+    for change in changes(stored, settings) if stored else ():
+        tell(f"changed since the last run: {change}")
     this, known = identity(settings.scope, scope), memory.scope()
     asked = frontier.summary().pause_reason == PAUSE_REASON
     if known is None:

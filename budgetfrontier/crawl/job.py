@@ -14,13 +14,12 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from budgetfrontier import uris
-from budgetfrontier.crawl.continuing import agree_on_scope, check_name, stored_settings
+from budgetfrontier.crawl.continuing import check_name, go_on, stored_settings
 from budgetfrontier.crawl.ending import Stop, ending
 from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
@@ -28,21 +27,21 @@ from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.pace import Pace
+from budgetfrontier.crawl.prerequisites import Prerequisites
 from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.reporting import write_reports
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.seeds import any_valid, seed_urls
+from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
 from budgetfrontier.crawl.visit import Visit, Visitor, comes_again, revisit
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, InvalidUrl, LeaseExpired
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, DeadLetter, Directive, Lease, Outcome
+from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Lease, Outcome
 from budgetfrontier.reports import files
 from budgetfrontier.reports.figures import Overview, counted
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
-from budgetfrontier.settings.changes import changes
-from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store.copying import MEMORY
 from budgetfrontier.store.snapshot import Report
 
@@ -85,9 +84,10 @@ class Job:
         self._settings, self._folder, self._progress = settings, folder, progress
         self._paused, self._adopt, self._command = paused, adopt, command
         self._scope = Scope(settings.scope)
-        self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in self._seeds()))
+        self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
         self._sync: Callable[[], None] | None = None
         self._robots: Robots | None = None
+        self._prerequisites: Prerequisites | None = None
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
         self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
@@ -130,6 +130,8 @@ class Job:
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
             self._robots = Robots(self._settings.fetch.user_agent, memory=self._memory)
+            pace = Pace(self._frontier, self._settings)
+            self._prerequisites = Prerequisites(self._frontier, self._robots, self._memory, pace)
         self._visitor = Visitor(
             self._settings,
             fetcher=self._fetcher,
@@ -187,21 +189,12 @@ class Job:
         """Schedule the seeds, resume what paused at its finish; tell whether there is anything to do."""
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
-        if self._stored:
-            for change in changes(self._stored, self._settings):
-                say(f"changed since the last run: {change}")
-        self._add_seeds()
-        agree_on_scope(
-            frontier,
-            self._folder / "frontier",
-            self._scope,
-            memory=self._memory,
-            settings=self._settings,
-            stored=self._stored,
-            command=self._command,
-            tell=say,
-        )
-        tally = frontier.schedule_many(self._scheduled_seeds())
+        self._scope.add_seeds(url for url, _ in each_seed(self._settings))
+        go_on(
+            frontier, self._folder / "frontier", self._scope,
+            settings=self._settings, stored=self._stored, memory=self._memory, command=self._command, tell=say,
+        )  # fmt: skip
+        tally = frontier.schedule_many(scheduled_seeds(self._settings))
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
             what = "is no http or https URL" if tally.invalid == 1 else "are no http or https URLs"
@@ -230,20 +223,6 @@ class Job:
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
-
-    def _add_seeds(self) -> None:
-        for url, _ in self._seeds():
-            with contextlib.suppress(InvalidUrl):  # the frontier counts it with its reason
-                self._scope.add_seed(uris.parse(url))
-
-    def _scheduled_seeds(self) -> Iterator[CrawlUri]:
-        for url, seed in self._seeds():
-            yield CrawlUri(
-                url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue
-            )
-
-    def _seeds(self) -> Iterator[tuple[str, Seed]]:
-        return ((url, seed) for seed in self._settings.seeds for url in seed_urls(seed))
 
     def _interrupt(self) -> None:
         if self._stop not in (Stop.NONE, Stop.LIMIT):
@@ -352,18 +331,13 @@ class Job:
         if refused := self._visitor.refusal(lease.uri):
             self._finish(lease, refused, slot=0)
             return
-        if self._robots:
-            if is_robots(lease.uri):
-                if self._robots.knows(lease.uri.url):  # a crash came between the commits of the memory and the frontier
-                    self._frontier.finish(lease, Outcome.DISREGARDED, reason="known already")
-                    return
-                self._robots.expect(lease.uri.url)
-            elif asked := self._robots.prerequisite(lease):
-                self._robots.expect(asked.url)
-                if self._frontier.schedule(asked) is Admission.ADDED:
-                    self._frontier.finish(lease, Outcome.DEFERRED, reason="robots.txt first")
-                    return
-        task = asyncio.create_task(self._visitor.visit(lease))
+        asked = self._prerequisites.ask(lease) if self._prerequisites else lease.uri
+        if asked is None:
+            return
+        if isinstance(asked, Answer):
+            self._finish(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
+            return
+        task = asyncio.create_task(self._visitor.visit(lease, asked))
         self._visits[task] = lease, self._slots.pop()
         task.add_done_callback(self._came_back)
 
@@ -386,14 +360,13 @@ class Job:
 
     def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
         """Write down a visit and finish its lease; `on_commit` sees to it that this is the order on disk, too."""
-        answer, discovered = visit.answer, visit.discovered
-        if self._robots and is_robots(lease.uri):
+        answer, discovered, delay = visit.answer, visit.discovered, visit.answer.retry_after
+        written = visit.outcome
+        if self._prerequisites and is_robots(lease.uri):
             # Not before: a commit between this and what is written would make rules known that no log has.
-            visit.outcome = self._robots.record(lease.uri.url, answer)
-        write = self._outputs.write
-        for uri, other in visit.before:
-            write(_of(lease, uri), other, Outcome.SUCCESS, slot=slot)
-        write(_of(lease, visit.uri), answer, visit.outcome, slot=slot, noindex=visit.noindex)
+            visit.outcome, delay = self._prerequisites.ended(lease, answer)
+            written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop is an answer
+        self._outputs.write(_of(lease, visit.uri), answer, written, slot=slot, noindex=visit.noindex)
         if comes_again(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after
             if after > 0:
@@ -407,7 +380,7 @@ class Job:
                 crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
                 discovered=discovered,
                 reason=answer.reason or f"status {answer.status}",
-                delay=answer.retry_after,
+                delay=delay,
             )
         except LeaseExpired:
             log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
@@ -443,5 +416,5 @@ def _handled() -> list[signal.Signals]:
 
 
 def _of(lease: Lease, uri: CrawlUri) -> Lease:
-    """Return the lease as that of what was fetched for it: the redirects of a robots.txt have URLs of their own."""
+    """Return the lease as that of what was fetched for it: each redirect of a robots.txt has a URL of its own."""
     return lease if uri is lease.uri else msgspec.structs.replace(lease, uri=uri)

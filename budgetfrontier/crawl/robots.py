@@ -126,7 +126,8 @@ class Robots:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.agent = product_token(user_agent)
-        self._memory, self._lifetime, self._limit, self._now = memory, lifetime, limit, now
+        self.lifetime = lifetime
+        self._memory, self._limit, self._now = memory, limit, now
         self._sites: OrderedDict[str, _Site] = OrderedDict()  # the one met last at the end
         self._size = 0
         self._awaited: OrderedDict[str, _Awaited] = OrderedDict()
@@ -169,16 +170,14 @@ class Robots:
         break off: what it said before goes on to count, if that is known, or else it is to be tried again, as any URI.
         What cannot be understood: likewise, or else a dead letter, as are the pages that need it. Raises StorageFull.
         """
-        key, status = site_of(url), answer.status
-        if 200 <= status < 300 and _BROKEN.isdisjoint(answer.notes):
-            self._learn(key, StoredRobots(status, self._now() + self._lifetime, _readable(answer)))
+        stored = self.understood(answer)
+        if stored is not None:
+            self.learn(url, stored)
             return Outcome.SUCCESS
-        if 300 <= status < 500 and status != 429:
-            self._learn(key, StoredRobots(status, self._now() + self._lifetime, b""))
-            return Outcome.SUCCESS
+        key = site_of(url)
         old = self._memory.robots(key)
         if old is not None and old.status < 300:
-            self._learn(key, old._replace(expires=self._now() + min(STALE_LIFETIME, self._lifetime)))
+            self._learn(key, old._replace(expires=self._now() + min(STALE_LIFETIME, self.lifetime)))
             return Outcome.SUCCESS
         if answer.outcome is Outcome.FAILURE:
             self.give_up(url)
@@ -187,10 +186,28 @@ class Robots:
         site.failing = True
         return Outcome.RETRY
 
+    def understood(self, answer: Answer) -> StoredRobots | None:
+        """Return what an answer says of the rules; None if it could not be had, or not as a whole."""
+        status = answer.status
+        if 200 <= status < 300 and _BROKEN.isdisjoint(answer.notes):
+            return StoredRobots(status, self._now() + self.lifetime, _readable(answer))
+        if 300 <= status < 500 and status != 429:
+            return StoredRobots(status, self._now() + self.lifetime, b"")
+        return None
+
+    def counts(self, stored: StoredRobots) -> bool:
+        """Tell whether what was stored has not expired; a clock may have been wrong."""
+        now = self._now()
+        return now < stored.expires <= now + self.lifetime
+
+    def learn(self, url: str, stored: StoredRobots) -> None:
+        """Let rules count for the site of a URL. Raises StorageFull."""
+        self._learn(site_of(url), stored)
+
     def give_up(self, url: str) -> None:
         """Note that a robots.txt will not be tried again for now: its site counts as disallowed."""
         site = self._await(site_of(url))
-        site.given_up = self._now() + self._lifetime
+        site.given_up = self._now() + self.lifetime
         site.settled.set()
 
     def stop_waiting(self) -> None:
@@ -237,7 +254,7 @@ class Robots:
         site = self._sites.get(key)
         if site is None:
             stored = self._memory.robots(key)
-            if stored is None or not now < stored.expires <= now + self._lifetime:  # a clock may have been wrong
+            if stored is None or not self.counts(stored):
                 return None
             return self._keep(key, stored)
         if site.expires <= now:

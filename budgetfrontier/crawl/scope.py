@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier import plugins, uris
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scoping import Header, Rule, Test, hops_from_seed, parse_rule
@@ -74,6 +76,12 @@ class Scope:
         for kind, key in self._key_of.items():
             self._known[kind].add(key(CrawlUri(href)))
         self._plans.clear()
+
+    def add_seeds(self, urls: Iterable[str]) -> None:
+        """Widen the scope by seeds as they are written; what is no URL is left out."""
+        for url in urls:
+            with suppress(InvalidUrl):
+                self.add_seed(uris.parse(url))
 
     @property
     def seed_keys(self) -> Mapping[str, Set[str]]:

@@ -9,9 +9,22 @@ from pathlib import Path
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Seed
 
 _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+
+
+def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
+    """Yield every seed URL as it is written, with the seed in the settings that it comes from."""
+    return ((url, seed) for seed in settings.seeds for url in seed_urls(seed))
+
+
+def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
+    """Yield the seeds as the frontier takes them, before all links."""
+    for url, seed in each_seed(settings):
+        yield CrawlUri(url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
 
 
 def seed_urls(seed: Seed) -> Iterator[str]:

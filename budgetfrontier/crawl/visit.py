@@ -13,7 +13,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import can_ada
 import msgspec
 
 from budgetfrontier import plugins
@@ -28,7 +27,6 @@ from budgetfrontier.settings import Settings
 
 _AT_ONCE = 500  # links of one page that are in memory
 _LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fetches should not wait for it
-_ROBOTS_REDIRECTS = 5  # RFC 9309, section 2.3.1.2
 
 _REVISIT = "revisit"  # in the meta of a URI that was fetched before
 _REDIRECTS = "redirects"  # in the meta of where a redirect leads: the URLs that led there
@@ -48,8 +46,8 @@ _PARTIAL = frozenset({"timeTrunc", "connTrunc", "badEncoding", "midFetchAbort"})
 class Visit(msgspec.Struct):
     """What one visit brings back.
 
-    `discovered` are the URIs in scope that the frontier has not been told of yet, `before` the redirects on the way to
-    the answer of a robots.txt. What that means for its site, and so how the visit ends, `Robots.record` says.
+    `uri` is what was asked, `discovered` are the URIs in scope that the frontier has not been told of yet. What the
+    answer of a robots.txt means for its site, and so how the visit ends, `Prerequisites.ended` says.
     """
 
     uri: CrawlUri
@@ -57,7 +55,6 @@ class Visit(msgspec.Struct):
     outcome: Outcome
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
     noindex: bool = False
-    before: list[tuple[CrawlUri, Answer]] = msgspec.field(default_factory=list)
 
 
 class Visitor:
@@ -97,12 +94,12 @@ class Visitor:
         refused = self._fetcher.refusal(uri.url)
         return None if refused is None else Visit(uri, refused, refused.outcome)
 
-    async def visit(self, lease: Lease) -> Visit:
-        """Fetch a URI, if robots.txt allows it."""
+    async def visit(self, lease: Lease, asked: CrawlUri) -> Visit:
+        """Fetch what is `asked` for a lease: its URI, if robots.txt allows it, or a hop of a robots.txt."""
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
-            *before, (last, answer) = await self._fetch_robots(uri)
-            return Visit(last, answer, answer.outcome, self._sitemaps(uri, answer), before=before)
+            answer = await self._fetcher.get(asked, max_body=MAX_BODY)
+            return Visit(asked, answer, answer.outcome, self._sitemaps(uri, answer))
         if robots:
             verdict = await robots.verdict(uri.url, patience=self._patience)
             if verdict is not Verdict.ALLOWED:
@@ -110,17 +107,6 @@ class Visitor:
                 return Visit(uri, Answer(status=status, reason=reason), outcome)
         answer = await self._fetcher.get(uri, accept=lambda answer: self._scope.objection_to(uri, answer))
         return await self._discover(uri, answer)
-
-    async def _fetch_robots(self, uri: CrawlUri) -> list[tuple[CrawlUri, Answer]]:
-        """Fetch a robots.txt, through its redirects: what each gave, in order."""
-        fetched: list[tuple[CrawlUri, Answer]] = []
-        while True:
-            answer = await self._fetcher.get(uri, max_body=MAX_BODY)
-            fetched.append((uri, answer))
-            target = links.resolve(can_ada.parse(uri.url), answer.location)
-            if target is None or len(fetched) > _ROBOTS_REDIRECTS:
-                return fetched
-            uri = CrawlUri(target, via=uri.url, hops=uri.hops + "R", source=uri.source)
 
     def _sitemaps(self, uri: CrawlUri, answer: Answer) -> list[CrawlUri]:
         if not self._links.sitemaps or not 200 <= answer.status < 300:

@@ -168,14 +168,14 @@ class Candidates:
                 value = _encoded(uri, url, queue)
             else:
                 _encoded(uri, url, "")  # before a policy sees it
-                queue = self._queue_key(renamed(uri, url)) if uri.queue is None else _check_key(uri.queue)
+                queue = self.queue_key(renamed(uri, url)) if uri.queue is None else _check_key(uri.queue)
                 value = encode_uri(uri, url, queue)
         elif via is not None:
             uri = CrawlUri(url, via=via.url, hops=found_at(via))
-            queue = queue or self._queue_key(uri)
+            queue = queue or self.queue_key(uri)
             value = encode_found(shorten(url, queue), shorten(via.url, queue), uri.hops)
         else:
-            queue = queue or self._queue_key(CrawlUri(url))
+            queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
         settings = self._force.for_uri(url, queue)
         return fingerprint, Special(queue, value, url, uri, self._cost(url, uri, settings), settings)
@@ -207,7 +207,7 @@ class Candidates:
     def _parse(self, given: str) -> tuple[str, bytes, str | None]:
         url = uris.parse(given)
         if not self._by_parts:
-            queue = self._queue_key(CrawlUri(url)) if self._by_authority else None
+            queue = self.queue_key(CrawlUri(url)) if self._by_authority else None
             return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
         known = self._known.get(prefix) or self._meet(prefix, url)
@@ -216,7 +216,7 @@ class Candidates:
 
     def _meet(self, prefix: str, url: str) -> Authority:
         """The authority of a URL that was parsed, kept if there is room for it."""
-        place, name = self._canonical.authority(prefix), self._queue_key(CrawlUri(url))
+        place, name = self._canonical.authority(prefix), self.queue_key(CrawlUri(url))
         known = Authority(place, uris.authority_hash(place), name, *plain_start(prefix, name))
         if len(prefix) < 512:
             if len(self._known) >= AUTHORITIES:  # the oldest go
@@ -241,7 +241,8 @@ class Candidates:
             raise PolicyError(f"the canonicalization policy gave {form!r} for {url}; it must give a URL with a path")
         return form
 
-    def _queue_key(self, uri: CrawlUri) -> str:
+    def queue_key(self, uri: CrawlUri) -> str:
+        """The key of the queue of a URI with a normalized URL, by the policy. Raises InvalidUrl."""
         key: object = self._assign(uri)
         return _check_key(key)
 

@@ -333,6 +333,14 @@ class Frontier:
         self._session.enter()
         return self._kernel.force.for_uri(lease.uri.url, lease.queue)
 
+    def queue_key(self, uri: CrawlUri) -> str:
+        """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
+
+        Its `url` is a normalized href. Raises ValueError if the policy gives no key for it.
+        """
+        self._session.enter()
+        return uri.queue or self._intake.queue_key(uri)
+
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
         self._session.enter()

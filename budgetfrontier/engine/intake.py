@@ -42,6 +42,10 @@ class Intake:
             self._take(batch, tally, now, via)
         self._kernel.counters.duplicates += tally.duplicate - duplicates
 
+    def queue_key(self, uri: CrawlUri) -> str:
+        """The key of the queue that a URI with a normalized URL would be placed on."""
+        return self._candidates.queue_key(uri)
+
     def note(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
         """Mark a batch as seen, and queue nothing of it; with `charge`, queues pay for what was not seen before."""
         batch = [_unforced(given) for given in batch]

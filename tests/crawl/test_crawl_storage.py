@@ -11,7 +11,7 @@ from budgetfrontier.crawl.job import Job
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
-from budgetfrontier.model import Lease, Outcome
+from budgetfrontier.model import CrawlUri, Lease, Outcome
 from tests.crawl.site import Page, Site, linking, reopened, run, text
 
 HOME = "http://a.test/"
@@ -64,7 +64,7 @@ def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
 def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def visit(visitor: Visitor, lease: Lease) -> Visit:
+    async def visit(visitor: Visitor, lease: Lease, asked: CrawlUri) -> Visit:
         if lease.uri.url.endswith("/2"):
             visitor._schedule.__self__._session.abandon(StorageFull())  # type: ignore[attr-defined]
         return Visit(lease.uri, Answer(status=200), Outcome.SUCCESS)

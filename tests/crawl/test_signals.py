@@ -145,7 +145,7 @@ def test_commands_reach_a_running_crawl(tmp_path: Path) -> None:
             assert entry.effect["after"] == {"queue_total_budget": 3}
             code, said = end(process)
         assert code == 0 and "crawl finished" in said
-        with started(site, tmp_path, "http://b.test/0") as process:
+        with started(site, tmp_path, "http://a.test/0", "http://b.test/0") as process:
             until(lambda: (queue := look(frontier, "b.test")) is not None and queue.expenditure > 5, process)
             steer(frontier, "pause", {"reason": "lunch"}, who="me")
             until(lambda: Report.read(frontier).state is CrawlState.PAUSED, process)
