@@ -39,13 +39,13 @@ def needs_suffix_list(policy: object) -> bool:
 
 
 def suffix_list(frontier: FrontierSettings) -> str | None:
-    """The public suffix list to begin a frontier with, None if its queue assignment needs none."""
+    """The public suffix list to begin a frontier with, its default rule written down; None if none is needed."""
     from pathlib import Path
 
     if not needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy)):
         return None
-    if frontier.suffix_list:
-        return Path(frontier.suffix_list).read_text(encoding="utf-8")
-    from budgetfrontier.policies.assignment import bundled_suffix_list
+    from budgetfrontier.policies import assignment as lists
 
-    return bundled_suffix_list()
+    if frontier.suffix_list:
+        return lists.with_default_rule(Path(frontier.suffix_list).read_text(encoding="utf-8"))
+    return lists.with_default_rule(lists.bundled_suffix_list())

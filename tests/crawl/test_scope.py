@@ -465,3 +465,11 @@ def test_files_are_relative_to_the_yaml(tmp_path: Path) -> None:
     read = Settings.from_yaml(path)
     assert read.scope.accept == (f"surt-file:{tmp_path / 'scope.txt'}",)
     assert Settings.from_dict(read.to_dict()) == read
+
+
+@pytest.mark.parametrize("suffix", ["internal", "test", "lan", "corp"])
+def test_the_domains_of_seeds_under_no_public_suffix(suffix: str) -> None:
+    scope = Scope(ScopeSettings(accept=("seed-domains",)))
+    scope.add_seed(f"http://www.intra.{suffix}/")
+    assert scope.objection(CrawlUri(f"http://wiki.intra.{suffix}/", hops="L")) is None
+    assert scope.objection(CrawlUri(f"http://wiki.other.{suffix}/", hops="L")) == "not accepted"

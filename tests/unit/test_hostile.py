@@ -787,6 +787,23 @@ def test_a_clock_that_jumps_ahead_lets_leases_expire_and_loses_nothing() -> None
         whole(f)
 
 
+def test_a_frontier_from_before_the_default_rule_keeps_its_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = ["https://a.b.test/", "https://c.b.test/"]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(assignment, "with_default_rule", str)
+        with on_disk(tmp_path / "old", queue_assignment_policy="registered-domain") as f:
+            f.schedule(urls[0])
+    with on_disk(tmp_path / "old") as f:
+        f.schedule(urls[1])
+        assert f.queue("a.b.test") is not None and f.queue("c.b.test") is not None and f.queue("b.test") is None
+    with on_disk(tmp_path / "new", queue_assignment_policy="registered-domain") as f:
+        f.schedule_many(urls)
+        queue = f.queue("b.test")
+        assert queue is not None and queue.queued == 2
+
+
 def test_the_suffix_list_is_that_of_the_first_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with on_disk(tmp_path, queue_assignment_policy="registered-domain") as f:
         f.schedule("https://www.a.co.uk/")

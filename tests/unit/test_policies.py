@@ -205,7 +205,10 @@ def test_importing_policies_is_cheap() -> None:
         ("http://127.0.0.1:81/", "127.0.0.1:81", "127.0.0.1:81", "127.0.0.1"),
         ("http://[::1]:81/", "[::1]:81", "[::1]:81", "[::1]"),
         ("http://www.xn--85x722f.com.cn/", "www.xn--85x722f.com.cn", "cn,com,xn--85x722f,www,", "xn--85x722f.com.cn"),
-        ("http://a.b.unknown-tld/", "a.b.unknown-tld", "unknown-tld,b,a,", "a.b.unknown-tld"),
+        ("http://a.b.unknown-tld/", "a.b.unknown-tld", "unknown-tld,b,a,", "b.unknown-tld"),
+        ("http://www.db.lan/", "www.db.lan", "lan,db,www,", "db.lan"),
+        ("http://internal/", "internal", "internal,", "internal"),
+        ("http://a.b.localhost/", "a.b.localhost", "localhost,b,a,", "b.localhost"),
     ],
 )
 def test_queue_keys(url: str, hostname: str, surt: str, domain: str) -> None:
@@ -232,6 +235,19 @@ def test_registered_domain_goes_by_the_stored_suffix_list() -> None:
         "a.www.ck": "www.ck",
         "a.b.uk": "a.b.uk",
     }
+
+
+@pytest.mark.parametrize("host", ["a.b.internal", "a.b.test", "a.b.corp", "a.b.internal."])
+def test_the_default_rule_counts_where_the_list_has_it(host: str) -> None:
+    uri = CrawlUri(f"http://{host}/")
+    plain = "org\n"
+    assert assignment.RegisteredDomain(suffix_list=plain)(uri) == host
+    keys = assignment.RegisteredDomain(suffix_list=assignment.with_default_rule(plain))
+    assert keys(uri) == ".".join(host.removesuffix(".").split(".")[1:])
+    assert [keys(CrawlUri(f"http://{address}/")) for address in ("10.0.0.1", "[2001:db8::1]")] == [
+        "10.0.0.1",
+        "[2001:db8::1]",
+    ]
 
 
 REFERENCE = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)
