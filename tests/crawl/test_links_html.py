@@ -119,13 +119,13 @@ def test_each_link_once_and_without_fragment() -> None:
     [
         ("<base href=/other/>", "/other/x"),
         ("<base><base href=/second/><base href=/third/>", "/second/x"),
-        ("<base href=http://[bad><base href=/second/>", "/second/x"),
+        ("<base href=http://[bad><base href=/second/>", "/dir/x"),
         ("<base href=javascript:0>", "/dir/x"),
         ("<base href=https://else.test/a/b>", "https://else.test/a/x"),
         ("<base href='?q=/'>", "/dir/x"),
         ("<!-- <base href=/other/> -->", "/dir/x"),
         ("<link rel=next href=x><base href=/other/>", "/other/x"),
-        ("<p><a href=x>x</a><base href=/other/>", "/dir/x"),
+        ("<p><a href=x>x</a><base href=/other/>", "/other/x"),
     ],
 )
 def test_base_href(base: str, expected: str) -> None:

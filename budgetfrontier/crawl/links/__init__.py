@@ -107,7 +107,7 @@ def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> 
 
 def _read_html(url: str, answer: Answer, *, follow: bool) -> html.Html:
     whole, codec = text.decode(answer.body, charset=answer.charset)
-    page = html.read(whole, url, nofollow=follow)
+    page = html.read(whole, url, nofollow=follow, xhtml=answer.mime.endswith("xml"))
     if codec.startswith("utf-") or whole.isascii():
         return page
     return page._replace(references=((text.encode_query(link, codec), hop) for link, hop in page.references))

@@ -33,6 +33,7 @@ _CANDIDATE = re.compile(r"([^\s,]\S*+)(?:(?<!,)\s(?:[^,(]++|\([^)]*+\)?+)*+)?+")
 _REFRESH = re.compile(
     r"""\s*+[0-9.]++(?:\s*+[;,]|\s)\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.*))""", re.IGNORECASE | re.DOTALL
 )
+_BASE = re.compile(r"<[bB][aA][sS][eE][ \t\n\f\r/]")
 _HEAD = frozenset({"base", "link", "meta", "script", "style", "title", "object"})
 _LONGEST_HEAD = 1000
 
@@ -47,29 +48,37 @@ class Html(NamedTuple):
     """(reference as written, hop)."""
 
 
-def read(text: str, url: str, *, nofollow: bool = True) -> Html:
+def read(text: str, url: str, *, nofollow: bool = True, xhtml: bool = False) -> Html:
     """Read the head of an HTML page, and its links as they are asked for; with `nofollow=False`, those that are marked
-    rel=nofollow, ugc or sponsored are left out.
+    rel=nofollow, ugc or sponsored are left out. `xhtml` says that the page is XML.
 
-    `url` is the page's own normalized href. A base element counts where it belongs, in the head: the first with a valid
-    http or https URL. Forms are not sent, and scripts not run. Raises nothing. About 2 us a link.
+    `url` is the page's own normalized href. The first base element that has an href counts, wherever it stands, for
+    links before it, too; one that is no http or https URL stands for the page's own. Forms are not sent, and scripts
+    not run. Raises nothing. About 2 us a link.
     """
-    found = tags(text)
+    found = tags(text, xhtml=xhtml)
     head: list[tuple[str, dict[str, str]]] = []
     for tag in found:
         head.append(tag)
         if tag[0] not in _HEAD or len(head) >= _LONGEST_HEAD:
             break
-    own = base = can_ada.parse(url)
-    bases = (resolve(own, unescaped(tag["href"])) for name, tag in head if name == "base" and "href" in tag)
-    if first := next(filter(None, bases), None):
-        base = can_ada.parse(first)
+    based = _base(head)
+    if based is None and _BASE.search(text):
+        based = _base(tags(text, xhtml=xhtml))
+    own = can_ada.parse(url)
+    absolute = resolve(own, based)
     metas = [
         (unescaped(tag["name"]).strip().lower(), unescaped(tag["content"]))
         for name, tag in head
         if name == "meta" and "name" in tag and "content" in tag
     ]
-    return Html(base, metas, _references(itertools.chain(head, found), nofollow=nofollow))
+    references = _references(itertools.chain(head, found), nofollow=nofollow)
+    return Html(can_ada.parse(absolute) if absolute else own, metas, references)
+
+
+def _base(found: Iterable[tuple[str, dict[str, str]]]) -> str | None:
+    """Return what the first base says that says anything."""
+    return next((unescaped(tag["href"]) for name, tag in found if name == "base" and "href" in tag), None)
 
 
 def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) -> Iterator[tuple[str, str]]:
@@ -78,6 +87,8 @@ def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) 
             if "href" in tag and (nofollow or "rel" not in tag or NOFOLLOW.isdisjoint(tag["rel"].lower().split())):
                 href = tag["href"]
                 yield unescaped(href) if "&" in href else href, "L"
+            elif "xlink:href" in tag:  # of SVG
+                yield unescaped(tag["xlink:href"]), "L"
             if "style" not in tag:
                 continue
         if name == "link":
