@@ -11,8 +11,8 @@ import pytest
 
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch import addresses
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, is_public, local_places, place_of
-from budgetfrontier.crawl.fetch.answer import DNS_FAILED, PRIVATE_ADDRESS, Answer
+from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, exempt, is_public, place_of
+from budgetfrontier.crawl.fetch.answer import BLOCKED, DNS_FAILED, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
@@ -92,6 +92,20 @@ def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Answer
         "2002:a00:1::1",
         "2001:0:5ef5:79fd::80ff:fffe",
         "100::1",
+        "192.0.0.8",
+        "192.0.0.170",
+        "192.0.0.255",
+        "192.88.99.1",
+        "198.19.255.255",
+        "203.0.113.5",
+        "2001:2::1",
+        "2001:10::1",
+        "2001:1::4",
+        "3fff::1",
+        "3fff:fff:ffff::1",
+        "5f00::1",
+        "::ffff:192.0.0.8",
+        "2002:c000:8::1",
         "nonsense",
         "",
     ],
@@ -110,6 +124,16 @@ def test_not_public(address: str) -> None:
         f"::ffff:{PUBLIC}",
         "64:ff9b::5db8:d70e",
         "2002:5db8:d70e::1",
+        "192.0.0.9",
+        "192.0.1.0",
+        "192.31.196.1",
+        "198.20.0.0",
+        "2001:1::1",
+        "2001:3::1",
+        "2001:200::1",
+        "2620:4f:8000::1",
+        "3ffe::1",
+        "3fff:1000::1",
     ],
 )
 def test_public(address: str) -> None:
@@ -137,7 +161,7 @@ def test_a_literal_address(url: str) -> None:
     with RawServer({"/": PAGE}) as server:
         (answer,) = fetch(url.format(port=server.port))
         assert server.requests == []
-    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+    assert (answer.status, answer.outcome) == (BLOCKED, Outcome.FAILURE)
     assert "private address" in answer.reason and "fetch.allow_private" in answer.reason
 
 
@@ -146,7 +170,7 @@ def test_a_name_of_this_machine(host: str) -> None:
     with RawServer({"/": PAGE}) as server:
         (answer,) = fetch(f"http://{host}:{server.port}/")
         assert server.requests == []
-    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+    assert (answer.status, answer.outcome) == (BLOCKED, Outcome.FAILURE)
 
 
 def test_a_name_that_leads_to_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +183,7 @@ def test_a_name_that_leads_to_a_private_address(monkeypatch: pytest.MonkeyPatch)
 
         answer = asyncio.run(run())
         assert server.requests == []
-    assert (answer.status, answer.outcome) == (PRIVATE_ADDRESS, Outcome.FAILURE)
+    assert (answer.status, answer.outcome) == (BLOCKED, Outcome.FAILURE)
     assert "innocent.example is at 127.0.0.1" in answer.reason and "fetch.allow_private" in answer.reason
 
 
@@ -191,7 +215,7 @@ def test_a_name_that_changes_its_address(monkeypatch: pytest.MonkeyPatch) -> Non
             assert len(asked) == 3, "one question a connection"
             return statuses
 
-        assert asyncio.run(run()) == [200, PRIVATE_ADDRESS, PRIVATE_ADDRESS]
+        assert asyncio.run(run()) == [200, BLOCKED, BLOCKED]
 
 
 def test_answers_of_dns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +259,12 @@ def test_a_seed_allows_its_own_place_only() -> None:
         answers = fetch(
             f"http://localhost:{other.port}/", f"http://127.0.0.1:{server.port}/", "http://127.0.0.2/", seeds=[seed]
         )
-    assert [answer.status for answer in answers] == [PRIVATE_ADDRESS] * 3
+    assert [answer.status for answer in answers] == [BLOCKED] * 3
 
 
 def test_a_name_allows_nothing() -> None:
     seeds = ["http://intranet.example/", "https://[::1]/", "http://localhost/a", "http://10.0.0.1:8080/", "no url"]
-    assert local_places(seeds) == {("::1", 443), ("localhost", 80), ("10.0.0.1", 8080)}
+    assert exempt(seeds).local == {("::1", 443), ("localhost", 80), ("10.0.0.1", 8080)}
 
 
 def test_places() -> None:
@@ -250,3 +274,33 @@ def test_places() -> None:
 
 def test_the_error_says_what_to_do() -> None:
     assert str(PrivateAddressError("::1", "::1")) == "::1 is a private address, and fetch.allow_private is false"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://mail.test:25/", "https://u:p@mail.test:6667/x?y:80/", "http://[2606:2800::1]:22/"]
+)
+def test_ports_that_browsers_do_not_open(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = dns(monkeypatch, [PUBLIC])
+    for private in (False, True):
+        (answer,) = fetch(url, allow_private=private)
+        assert (answer.status, answer.outcome, answer.seconds is None) == (BLOCKED, Outcome.FAILURE, False)
+        assert "browsers refuse to open" in answer.reason
+    assert not asked
+    refused = Fetcher(FetchSettings()).refusal(uris.parse(url))
+    assert refused is not None and refused.status == BLOCKED
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a.test/25", "http://a.test:8080/", "http://a:25@b.test/", "http://[2606:2800::25]/"]
+)
+def test_other_ports_are_open(url: str) -> None:
+    assert Fetcher(FetchSettings()).refusal(uris.parse(url)) is None
+
+
+def test_a_seed_opens_its_own_port_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetcher = Fetcher(FetchSettings(), seeds=["http://a.test:6000/", "nonsense:"])
+    assert fetcher.refusal("http://a.test:6000/x") is None
+    assert fetcher.refusal("http://a.test:6566/") is not None and fetcher.refusal("http://b.test:6000/") is not None
+    dns(monkeypatch, ["10.0.0.1"])
+    (answer,) = fetch("http://a.test:6000/", seeds=["http://a.test:6000/"])
+    assert answer.status == BLOCKED and "private address" in answer.reason  # a port is no address

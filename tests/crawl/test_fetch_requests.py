@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import BROKEN, PRIVATE_ADDRESS, Answer
+from budgetfrontier.crawl.fetch.answer import BLOCKED, BROKEN, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri
@@ -165,7 +165,7 @@ def test_a_tunnel_that_the_proxy_refuses() -> None:
 @pytest.mark.parametrize("host", ["169.254.169.254", "localhost", "localhost.", "me@a.localhost:6379"])
 def test_private_addresses_are_refused_behind_a_proxy_too(host: str) -> None:
     sent, answer = through(f"http://{host}/latest/meta-data/")
-    assert (sent, answer.status) == ([], PRIVATE_ADDRESS)
+    assert (sent, answer.status) == ([], BLOCKED)
 
 
 @pytest.mark.parametrize("host", ["localhost.example", "notlocalhost", "localhost:x@www.example.test"])

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from budgetfrontier import Frontier, QueueState
-from budgetfrontier.crawl.fetch.answer import PRIVATE_ADDRESS
+from budgetfrontier.crawl.fetch.answer import BLOCKED
 from tests.crawl import hostile
 from tests.crawl.hostile import HostileWeb, moved, page, says
 
@@ -176,7 +176,7 @@ def test_no_link_leads_into_the_private_network(crawled: tuple[HostileWeb, Path,
         "http://[::1]:1/v6",
     ):
         refused = lines[urljoin(url, "/robots.txt") if "localhost" in url else url]
-        assert int(lines[url][1]) < 0 and refused[1] == str(PRIVATE_ADDRESS) and "allow_private" in refused[-1]
+        assert int(lines[url][1]) < 0 and refused[1] == str(BLOCKED) and "allow_private" in refused[-1]
     assert not {"127.0.0.1/", "localhost/"} & set(web.hits)
 
 

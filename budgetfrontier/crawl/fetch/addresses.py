@@ -7,11 +7,13 @@ import re
 import socket
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from budgetfrontier import uris
+from budgetfrontier.crawl.fetch import ports
 from budgetfrontier.crawl.fetch.lookups import Lookups
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import glob
@@ -24,6 +26,30 @@ _LITERAL = re.compile(r"https?://(?:[^/]*@)?(?:\[|[0-9.]+[:/])")  # a normalized
 _PORTS = {"http:": 80, "https:": 443}
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
 _UNICAST = ipaddress.IPv6Network("2000::/3")  # all that was ever given out
+# What the special-purpose registries of the IANA do not call globally reachable, as of November 2025:
+# https://www.iana.org/assignments/iana-ipv4-special-registry, and -ipv6-. What `ipaddress` knows of it depends on the
+# version of Python. The exceptions are those of 192.0.0.0/24 and 2001::/23.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+            "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            "2001::/23", "2001:db8::/32", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+_REACHABLE = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.9/32", "192.0.0.10/32",
+            "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32", "2001:4:112::/48", "2001:20::/28",
+            "2001:30::/28",
+        ),
+    )
+)  # fmt: skip
 
 
 class PrivateAddressError(OSError):
@@ -79,15 +105,25 @@ def check_literal(href: str, allowed: Collection[Place], *, proxied: bool = Fals
         raise PrivateAddressError(place[0], place[0])
 
 
-def local_places(urls: Iterable[str]) -> frozenset[Place]:
-    """Return the places of those URLs whose host is written as an address, or is localhost: someone meant them."""
-    places: set[Place] = set()
+class Exempt(NamedTuple):
+    """Places that someone meant: `local` may be at a private address, `ports` at a port that is blocked."""
+
+    local: frozenset[Place]
+    ports: frozenset[Place]
+
+
+def exempt(urls: Iterable[str]) -> Exempt:
+    """Return the places of those URLs whose host is written as an address, or is localhost; and of blocked ports."""
+    local: set[Place] = set()
+    blocked: set[Place] = set()
     for url in urls:
         with suppress(InvalidUrl):
             place = place_of(uris.parse(url))
             if _is_local_name(place[0]) or _parsed(place[0]):
-                places.add(place)
-    return frozenset(places)
+                local.add(place)
+            if place[1] in ports.BLOCKED:
+                blocked.add(place)
+    return Exempt(frozenset(local), frozenset(blocked))
 
 
 def place_of(href: str) -> Place:
@@ -109,13 +145,17 @@ def is_public(address: str) -> bool:
     if parsed is None:
         return False
     if isinstance(parsed, ipaddress.IPv4Address):
-        return parsed.is_global and not parsed.is_multicast
+        return not _is_special(parsed)
     if parsed in _NAT64:
         return is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
     carried = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
     if any(carried):
         return all(is_public(str(inner)) for inner in carried if inner is not None)
-    return parsed.is_global and parsed in _UNICAST
+    return parsed in _UNICAST and not _is_special(parsed)
+
+
+def _is_special(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return any(address in network for network in _SPECIAL) and not any(address in network for network in _REACHABLE)
 
 
 def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

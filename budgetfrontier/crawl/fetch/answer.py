@@ -16,8 +16,9 @@ from budgetfrontier.model import Outcome
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
 ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
 OUT_OF_SCOPE = -5000
-PRIVATE_ADDRESS = -5001
-"""Heritrix's "blocked from fetch by user setting": the host is at an address that `fetch.allow_private` forbids."""
+BLOCKED = -5001
+"""Heritrix's "blocked from fetch by user setting": the host is at an address that `fetch.allow_private` forbids, or the
+port is one that browsers do not open."""
 
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -16,18 +16,19 @@ from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.crawl.fetch import encodings
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, local_places
+from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt
 from budgetfrontier.crawl.fetch.answer import (
+    BLOCKED,
     BROKEN,
     CONNECT_FAILED,
     CONNECTION_LOST,
     DNS_FAILED,
-    PRIVATE_ADDRESS,
     TIMED_OUT,
     Answer,
 )
 from budgetfrontier.crawl.fetch.connections import Connector, HeaderTooLarge, NoCookies, Response
 from budgetfrontier.crawl.fetch.descriptors import most_idle
+from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
@@ -39,14 +40,16 @@ WINDOW = 20.0
 
 _DNS_CACHE = 10_000  # hosts
 _RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
+_BLOCKED = (PrivateAddressError, BlockedPortError)
 _NOTHING: Mapping[str, str] = {}
 
 
 class Fetcher:
     """HTTP for the crawl: one session, no cookies kept, no redirects, bounded in time and size. Use with `async with`.
 
-    `seeds` are URLs; those whose host is localhost, or written as an address, may be at a private one. Raises
-    SettingsError, before anything is fetched, if an environment variable that the settings name is not set.
+    `seeds` are URLs; those whose host is localhost, or written as an address, may be at a private one, and those that
+    name a blocked port at that port. Raises SettingsError, before anything is fetched, if an environment variable that
+    the settings name is not set.
 
     Time: a connection has to be there within `connect_timeout` (DNS and TLS included), the answer's header within
     `first_byte_timeout`, all of it within `timeout`, each from the beginning of the fetch. Of the body, each
@@ -58,7 +61,8 @@ class Fetcher:
         self._settings = settings
         self._requests = Requests(settings.requests)
         self._proxy = proxy_of(settings.proxy)
-        self._allowed = None if settings.allow_private else local_places(seeds)
+        meant = exempt(seeds)
+        self._allowed, self._ports = None if settings.allow_private else meant.local, meant.ports
         whole, first = settings.timeout or None, settings.first_byte_timeout or None
         self._whole, self._first = whole, min(filter(None, (whole, first)), default=None)
         self._block = settings.min_speed * WINDOW
@@ -102,13 +106,17 @@ class Fetcher:
         await self._session.close()
 
     def refusal(self, href: str) -> Answer | None:
-        """Return the answer to a URL whose host is written as a private address; None if it may be fetched."""
+        """Return the answer to a URL of a blocked port or a host written as a private address; else None."""
         try:
-            if self._allowed is not None:
-                check_literal(href, self._allowed, proxied=self._proxy is not None)
-        except PrivateAddressError as error:
-            return Answer(status=PRIVATE_ADDRESS, reason=_words(error))
+            self._check(href)
+        except (PrivateAddressError, BlockedPortError) as error:
+            return Answer(status=BLOCKED, reason=_words(error))
         return None
+
+    def _check(self, href: str) -> None:
+        check_port(href, self._ports)
+        if self._allowed is not None:
+            check_literal(href, self._allowed, proxied=self._proxy is not None)
 
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Answer:
         """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
@@ -146,8 +154,7 @@ class Fetcher:
 
     async def _send(self, uri: CrawlUri, answer: Answer) -> Response:
         """Send the request, wait for the header and note what it says."""
-        if self._allowed is not None:
-            check_literal(uri.url, self._allowed, proxied=self._proxy is not None)
+        self._check(uri.url)
         url = yarl.URL(uri.url, encoded=True)
         options: dict[str, Any] = {"allow_redirects": False}
         headers, told = uri.headers, _NOTHING
@@ -253,8 +260,8 @@ class Fetcher:
 
 
 def _status(error: Exception) -> int:
-    if isinstance(error, PrivateAddressError) or isinstance(error.__cause__, PrivateAddressError):
-        return PRIVATE_ADDRESS
+    if isinstance(error, _BLOCKED) or isinstance(error.__cause__, PrivateAddressError):
+        return BLOCKED
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return DNS_FAILED
     if isinstance(error, aiohttp.ClientSSLError):
@@ -275,7 +282,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "ServerDisconnectedError: the server closed the connection before its answer's end"
     text = " ".join((error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)).split())
-    ours = isinstance(error, (PrivateAddressError, HeaderTooLarge))
+    ours = isinstance(error, (*_BLOCKED, HeaderTooLarge))
     return text if ours else f"{type(error).__name__}: {text}".rstrip(": ")[:300]
 
 
