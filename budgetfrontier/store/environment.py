@@ -20,6 +20,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.locking import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.pages import lacks_free_pages_only
+from budgetfrontier.store.salvage import was_frontier
 
 GIB = 1 << 30
 READERS = 256  # that may look at once
@@ -31,6 +32,16 @@ MOST_QUEUES = 12_000  # dirtied between two commits: each has a page of `pending
 MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI lands on any page of its host's
 OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
+
+REMEDY = "restore a backup, or save what can be read with `budgetfrontier verify --repair`"
+_DAMAGE = (
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.IncompatibleError,  # a table that is none, or pages that are lost
+    lmdb.BadTxnError,  # what LMDB says once it has met a damaged page
+)
 
 UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
 _MAKINGS = (LOCK, "lock.mdb", UNFINISHED)
@@ -100,10 +111,7 @@ def _check_size(env: lmdb.Environment, path: Path) -> None:
     except (lmdb.Error, OSError) as e:
         raise explain(e, path) from e
     if not whole:
-        raise CorruptFrontier(
-            f"{data} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; restore a backup, or save what can "
-            "be read with `budgetfrontier verify --repair`"
-        )
+        raise CorruptFrontier(f"{data} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; {REMEDY}")
 
 
 def _reserve_lock_table(path: Path) -> None:
@@ -170,8 +178,8 @@ def is_damage(error: BaseException) -> bool:
 
 def explain(error: BaseException, path: Path) -> Exception:
     """The error of ours that an error of LMDB's or the system's stands for."""
-    if isinstance(error, lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.CorruptedError | lmdb.PageNotFoundError):
-        return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); restore a backup")
+    if isinstance(error, _DAMAGE):
+        return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); {REMEDY}")
     if isinstance(error, msgspec.DecodeError | struct.error | AssertionError):
         return CorruptFrontier(
             f"{path} holds a record that cannot be read ({error}); restore a backup, or see `verify`"
@@ -250,7 +258,7 @@ class Environment:
         _check_lock_table(self.env, self.path)
         schema = check_schema(self.env, self.path)
         self._first_map = int(self.env.info()["map_size"])
-        self.db: dict[str, Any] = {name: self.env.open_db(name.encode()) for name in keys.TABLES}
+        self.db = open_tables(self.env, self.path, create=schema < keys.SCHEMA)
         self._begin()
         if schema < keys.SCHEMA:
             upgrade(self.txn, self.db, schema)
@@ -352,19 +360,29 @@ def check_schema(env: lmdb.Environment, path: Path) -> int:
     """The schema of what is there. Raises NotAFrontier or NewerSchema unless this version can read it."""
     try:
         meta = env.open_db(keys.META.encode(), create=False)
+        with env.begin() as txn:
+            stored = txn.get(b"schema", db=meta)
     except lmdb.NotFoundError:
-        raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder") from None
-    with env.begin() as txn:
-        stored = txn.get(b"schema", db=meta)
+        stored = None
     if stored is None:
+        if was_frontier(path / "data.mdb"):
+            raise CorruptFrontier(f"{path} is damaged: its tables cannot be found; {REMEDY}")
         raise NotAFrontier(f"{path} is an LMDB environment, but not a frontier; name another folder")
     if not stored.isdigit() or not int(stored):
-        raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; restore a backup")
+        raise CorruptFrontier(f"{path} is damaged: its schema is {stored!r}; {REMEDY}")
     if int(stored) > keys.SCHEMA:
         raise NewerSchema(
             f"{path} was written with schema {int(stored)}, this budgetfrontier knows {keys.SCHEMA}: upgrade it"
         )
     return int(stored)
+
+
+def open_tables(env: lmdb.Environment, path: Path, *, create: bool = False) -> dict[str, Any]:
+    """The tables by name. Raises CorruptFrontier if one is lost, unless it is to be created."""
+    try:
+        return {name: env.open_db(name.encode(), create=create) for name in keys.TABLES}
+    except lmdb.NotFoundError:
+        raise CorruptFrontier(f"{path} is damaged: a table is lost; {REMEDY}") from None
 
 
 def opened_here(path: Path) -> Environment | None:

@@ -66,6 +66,10 @@ class Root(NamedTuple):
     """The root of the tree of free pages."""
     main: int
     """The root of the tree of tables."""
+    depth: int
+    """Levels of that tree."""
+    entries: int
+    """How many tables it should hold."""
 
 
 class File:
@@ -110,7 +114,8 @@ class File:
             magic, version, _, _, free, main, last, transaction = _ROOTS.unpack_from(page, _HEAD.size)
             sound = (magic, version, flags & _META, number) == (_MAGIC, _VERSION, _META, bool(offset))
             if sound and TREE.unpack(free)[0] == size and transaction % 2 == number and last > 0:
-                found.append(Root(transaction, size, last, TREE.unpack(free)[7], TREE.unpack(main)[7]))
+                _, _, depth, _, _, _, entries, tables = TREE.unpack(main)
+                found.append(Root(transaction, size, last, TREE.unpack(free)[7], tables, depth, entries))
         if not found:
             raise CorruptFrontier(f"{self._data}: neither of its two roots can be read; restore a backup")
         return sorted(found, reverse=True)

@@ -7,13 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import lmdb
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import check_schema, explain, open_lmdb
+from budgetfrontier.store.environment import check_schema, explain, open_lmdb, open_tables
 
 LARGEST_MAP = 1 << 40  # address space only: making a map larger would end all that is read through it
 
@@ -36,7 +35,7 @@ class Shared:
         self.env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
         try:
             check_schema(self.env, self._path)
-            self.db: dict[str, Any] = {name: self.env.open_db(name.encode(), create=False) for name in keys.TABLES}
+            self.db = open_tables(self.env, self._path)
         except BaseException as e:
             self.env.close()
             if isinstance(e, lmdb.Error):

@@ -186,7 +186,7 @@ def _judge(figures: Figures, job: Path, ended: Ended, data: bytes, before: Any) 
     path = job / "frontier"
     if (path / "data.mdb").read_bytes() != data:
         figures.problems.append(f"{figures.fault}: verify has changed the file")
-    if ended.answer not in (0, 1, 6):  # 1: it is not taken for a frontier any more
+    if ended.answer not in (0, 6):
         figures.problems.append(f"{figures.fault}, number {figures.tried}: verify: {ended}, exit code {ended.answer}")
     elif ended.answer:
         figures.named += 1
