@@ -40,19 +40,20 @@ class Allowance:
         """So many bytes are there to be read."""
         self._all += RATIO * size
 
-    def begin(self) -> None:
-        """The next record begins."""
+    def begin(self, size: int = 0) -> None:
+        """The next record begins, of which so many bytes were read. Raises Exhausted."""
         self._record = RECORD
-
-    def spend(self, size: int = STEP) -> None:
-        """So many bytes are made. Raises TooMuch and Exhausted."""
-        self._record -= size
-        self._all -= size
+        self._all -= STEP + size
         if self._all < 0:
             raise Exhausted(
                 f"more than {RATIO} times its size would have to be made of it (it refers to the same again and "
                 "again, or is compressed without bounds); no more of it was read"
             )
+
+    def spend(self, size: int = STEP) -> None:
+        """So many bytes are made of the record. Raises TooMuch."""
+        self._record -= size
+        self._all -= size
         if self._record < 0:
             raise TooMuch(f"more than {RECORD >> 20} MiB would have to be made of it")
 

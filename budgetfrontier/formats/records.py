@@ -210,8 +210,7 @@ def lines(file: IO[bytes], allowance: Allowance) -> Iterator[tuple[int, bytes | 
     number, skipping = 0, False
     while line := file.readline(LARGEST):
         ended = line.endswith(b"\n")
-        allowance.begin()
-        allowance.spend(STEP + len(line))
+        allowance.begin(len(line))
         if not skipping:
             number += 1
             if number == 1:

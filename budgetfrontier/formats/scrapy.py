@@ -89,7 +89,7 @@ def _read_queue(path: Path, allowance: Allowance) -> Iterator[Item]:
                 yield from _read_lifo(path, file, allowance)
                 return
         yield from _read_sqlite(path, allowance)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, UnicodeError) as error:  # SQLite quotes damaged bytes in its messages
         yield Bad(str(path), "queue", f"{error}; no more of this queue can be read", ends=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz import commands, configuration, damage, urls
+from tests.fuzz import commands, configuration, damage, sources, urls
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
@@ -14,6 +14,7 @@ TARGETS: dict[str, Target] = {
     "yaml": configuration.yaml,
     "records": damage.record,
     "frontier": damage.harm,
+    "sources": sources.sources,
 }
 CORPUS = Path(__file__).with_name("corpus")
 """A folder for each target, of inputs that once were a problem or nearly were."""

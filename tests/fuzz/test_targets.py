@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.targets import TARGETS, corpus
 
-SLOW = {"batches": 2, "mailbox": 5, "frontier": 2}
+SLOW = {"batches": 2, "mailbox": 5, "frontier": 2, "sources": 2}
 """Those that open frontiers get fewer examples."""
 
 
