@@ -1,7 +1,9 @@
 """Requests that are out, what has been learnt of each, and how it ended.
 
 No signal of Scrapy's says that a request has ended in every way that it can end. What does is that it leaves the
-engine's set of requests in progress, after its callback; the signals only tell how it went.
+engine's set of requests in progress, after its callback; the signals only tell how it went. Likewise its download is
+over, and it has landed, when it leaves the downloader's set, or before that when the signal says so: middlewares,
+callbacks and pipelines may take their time then, and its host is free for the next.
 
 | how a request ends | outcome |
 | --- | --- |
@@ -18,6 +20,7 @@ own, on the queue of its own host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scrapy import signals
@@ -43,6 +46,11 @@ class Flight:
         self.status = 0
         """Of its last response."""
 
+    def seconds(self, request: Any) -> float | None:
+        """How long its fetch took, None if there was none."""
+        latency = request.meta.get("download_latency") if self.status and self.reached else None
+        return latency if isinstance(latency, float) and latency >= 0 else None
+
     def outcome(self) -> Outcome:
         """How it ended, by the table above."""
         if self.received:
@@ -55,13 +63,16 @@ class Flight:
 class Flights:
     """The requests that are out, by themselves: what is in meta is inherited by retries and redirects."""
 
-    def __init__(self, crawler: Any) -> None:
-        self._crawler = crawler
+    def __init__(self, crawler: Any, on_left: Callable[[Any, Flight], None]) -> None:
+        """`on_left` is called with each request that leaves the downloader, and its flight."""
+        self._crawler, self._on_left = crawler, on_left
         self._out: dict[Any, Flight] = {}
+        self._aloft: set[Any] = set()
         _check(crawler)
         for signal, receiver in (
             (signals.request_reached_downloader, self._reached),
             (signals.response_downloaded, self._downloaded),
+            (signals.request_left_downloader, self._left),
             (signals.response_received, self._received),
         ):
             crawler.signals.connect(receiver, signal=signal)
@@ -76,13 +87,25 @@ class Flights:
     def start(self, request: Any, lease: Lease) -> Flight | None:
         """A request goes out. Returns its last flight if it is the very same object that is out already."""
         before = self._out.get(request)
+        self._aloft.add(request)
         self._out[request] = Flight(lease, own_slot=slots.SLOT in request.meta)
         return before
 
     def landed(self) -> list[tuple[Any, Flight]]:
+        """Take out of those in the air, but not of those that are out, what has left the downloader unannounced.
+
+        Such as what a cache has answered, or a middleware has ignored. O(requests in the downloader).
+        """
+        downloader = getattr(self._crawler.engine, "downloader", None) if self._aloft else None
+        landed = self._aloft.difference(downloader.active) if downloader is not None else ()
+        self._aloft.difference_update(landed)
+        return [(request, self._out[request]) for request in landed]
+
+    def ended(self) -> list[tuple[Any, Flight]]:
         """Take out those that have ended. O(requests out)."""
         slot = slot_of(self._crawler)
         ended = self._out.keys() - (slot.inprogress if slot is not None else ())
+        self._aloft.difference_update(ended)
         return [(request, self._out.pop(request)) for request in ended]
 
     def _reached(self, request: Any) -> None:
@@ -94,6 +117,11 @@ class Flights:
     def _downloaded(self, response: Any, request: Any) -> None:
         if flight := self._out.get(request):
             flight.status = response.status
+
+    def _left(self, request: Any) -> None:
+        if request in self._aloft:
+            self._aloft.discard(request)
+            self._on_left(request, self._out[request])
 
     def _received(self, response: Any, request: Any) -> None:
         if flight := self._out.get(request):

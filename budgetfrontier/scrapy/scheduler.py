@@ -59,6 +59,8 @@ class Scheduler:
         self._over = True  # until it is open
         self._closing = Closing(crawler)
         self._warned = False
+        self._waiting = False
+        """The engine was told that there is nothing for it now."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Scheduler:
@@ -80,7 +82,7 @@ class Scheduler:
         self._where = "disk" if folder else "memory"
         key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
         self._folder = folder
-        self._flights = Flights(self.crawler)
+        self._flights = Flights(self.crawler, self._left)
         self.frontier = frontier = Frontier.open(
             Path(folder, "frontier") if folder else ":memory:", settings, hooks=[Watch(self.stats)]
         )
@@ -228,11 +230,13 @@ class Scheduler:
     def _lease(self) -> Lease | None:
         # An empty `lease` commits, and Scrapy asks until it is told None, several times a page.
         ready = self.frontier.next_ready_in()
+        self._waiting = False
         if ready == 0.0:
             leases = self.frontier.lease(1, ttl=FOR_EVER)
             if leases:
                 return leases[0]
             ready = self.frontier.next_ready_in()
+        self._waiting = True
         if ready is not None:
             self._wake_in(ready)
         elif self.frontier.state is CrawlState.TERMINATED:
@@ -258,19 +262,37 @@ class Scheduler:
         self.stats.inc_value("scheduler/dequeued")
         return request
 
+    def _left(self, request: Any, flight: Flight) -> None:
+        """A request left the downloader: its queue may go on."""
+        try:
+            self._landed(request, flight)
+        except Exception as e:
+            self._failed(e, f"Cannot land {request}")
+        if self._waiting:
+            self._schedule()
+
+    def _landed(self, request: Any, flight: Flight) -> None:
+        if not (flight.reached or flight.received) and self._rests(flight.lease):
+            return  # nothing was fetched: its queue needs no rest, as it would have after landing
+        self.frontier.landed(flight.lease, fetch_seconds=flight.seconds(request))
+
+    def _rests(self, lease: Lease) -> bool:
+        settings = self.frontier.settings_for(lease)
+        return settings.min_delay > 0 or settings.jitter > 0
+
     def _land(self) -> None:
-        """Finish the leases of the requests that have ended."""
-        for request, flight in self._flights.landed():
+        """Finish the leases of the requests that have ended; those that have left the downloader have landed."""
+        for request, flight in self._flights.ended():
             try:
                 self._finish(request, flight)
             except Exception as e:  # the others have ended, too
                 self._failed(e, f"Cannot finish {request}")
+        for request, flight in self._flights.landed():
+            self._landed(request, flight)
 
     def _finish(self, request: Any, flight: Flight) -> None:
         outcome = flight.outcome()
-        latency = request.meta.get("download_latency") if flight.status and flight.reached else None
-        seconds = latency if isinstance(latency, float) and latency >= 0 else None
-        self.frontier.finish(flight.lease, outcome, fetch_seconds=seconds)
+        self.frontier.finish(flight.lease, outcome, fetch_seconds=flight.seconds(request))
         self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
 
     # -- how much there is

@@ -1,0 +1,266 @@
+"""A request whose download is over makes room for the next of its host, whatever its callbacks still do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from scrapy import Request, signals
+
+from budgetfrontier import Frontier, QueueState
+from budgetfrontier.scrapy.scheduler import Scheduler
+from budgetfrontier.testing import crash
+from tests.crawl.site import Site
+from tests.scrapy.crawler import make, page, scheduler
+from tests.scrapy.process import crawl
+
+MANY = 20  # more than may be with the downloader; the spider below has the same number
+
+GATED = """
+import asyncio
+from collections import Counter
+from scrapy.exceptions import IgnoreRequest
+
+MANY = 20
+waiting, most, gates = Counter(), Counter(), {}
+
+async def gate(kind):
+    opened = gates.setdefault(kind, asyncio.Event())
+    waiting[kind] += 1
+    most[kind] = max(most[kind], waiting[kind])
+    if waiting[kind] == MANY:
+        opened.set()
+    try:
+        await asyncio.wait_for(opened.wait(), 40)
+    except asyncio.TimeoutError:
+        opened.set()
+    waiting[kind] -= 1
+
+class Gates:
+    async def process_item(self, item, spider=None):
+        await gate("pipeline")
+        return item
+
+    async def process_request(self, request, spider=None):
+        if "ignored" in request.url:
+            raise IgnoreRequest
+        if "cached" in request.url:
+            return scrapy.http.HtmlResponse(request.url, body=b"", request=request)
+
+    async def process_response(self, request, response, spider=None):
+        if "middleware" in request.url:
+            await gate("middleware")
+        return response
+
+class Mine(Links):
+    custom_settings = {
+        "CONCURRENT_REQUESTS": 128,
+        "DOWNLOADER_MIDDLEWARES": {"__main__.Gates": 950},
+        "ITEM_PIPELINES": {"__main__.Gates": 1},
+        "RETRY_ENABLED": False,
+    }
+
+    async def start(self):
+        self.told = most
+        for number in range(MANY):
+            for host, kind in zip("abcde", ("pipeline", "callback", "middleware", "cached", "ignored")):
+                yield Request(url(f"{host}/{kind}{number}"), errback=self.failed)
+            yield Request(f"http://f.test:1/refused{number}", errback=self.failed)
+
+    async def parse(self, response):
+        if "pipeline" in response.url:
+            yield {"url": response.url}
+        elif "callback" in response.url or "cached" in response.url:
+            await gate("callback" if "callback" in response.url else "cached")
+
+    async def failed(self, failure):
+        await gate("ignored" if failure.check(IgnoreRequest) else "refused")
+"""
+
+
+def test_whatever_a_request_does_after_its_download_holds_up_no_other(tmp_path: Path) -> None:
+    pages = {
+        f"{host}.test/{kind}{number}": ""
+        for host, kind in (("a", "pipeline"), ("b", "callback"), ("c", "middleware"))
+        for number in range(MANY)
+    }
+    with Site(pages) as site:
+        result = crawl(site, tmp_path, GATED, JOBDIR=str(tmp_path / "job"))
+    assert result.reason == "finished", result.log
+    kinds = ("pipeline", "callback", "middleware", "cached", "ignored", "refused")
+    assert result.told == dict.fromkeys(kinds, MANY)
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.check()
+        spent = {queue.queue[0]: queue.expenditure for queue in frontier.report().queues}
+        assert spent == dict.fromkeys("abcdf", MANY) | {"e": 0}
+        assert frontier.summary().queued == 0
+
+
+class Gated(Site):
+    """Answers once a number of requests wait for it, or after a while."""
+
+    most = waiting = 0
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__({})
+        self._wanted, self._opened = wanted, asyncio.Event()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        if self.waiting == self._wanted:
+            self._opened.set()
+        try:
+            await asyncio.wait_for(self._opened.wait(), 10)
+        except TimeoutError:
+            self._opened.set()
+        self.waiting -= 1
+        return web.Response(text="", content_type="text/html")
+
+
+SLOTS = """
+class Mine(Links):
+    seeds = [f"a/{number}" for number in range(30)]
+    custom_settings = {"CONCURRENT_REQUESTS": 64, "DOWNLOAD_SLOTS": {"a.test": {"concurrency": 25, "delay": 0}}}
+"""
+
+
+def test_a_slot_of_many_fetches_as_many_at_a_time(tmp_path: Path) -> None:
+    with Gated(25) as site:
+        result = crawl(site, tmp_path, SLOTS)
+    assert result.reason == "finished", result.log
+    assert site.most == 25
+
+
+class Busy:
+    """An engine as far as the scheduler looks at it; the requests in it stand where a test puts them."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.downloader = SimpleNamespace(active=set())
+        self._slot = SimpleNamespace(inprogress=set(), nextcall=self)
+
+    def schedule(self) -> None:
+        self.woken += 1
+
+
+class Flown:
+    """Requests of a scheduler on their way through an engine."""
+
+    def __init__(self, made: Scheduler) -> None:
+        self.scheduler, self.engine = made, Busy()
+        made._clock.stop()
+        made._wake.stop()
+        made.crawler.engine = self.engine
+
+    def take(self) -> list[Request]:
+        """All that go out now, into the downloader."""
+        taken = []
+        while (request := self.scheduler.next_request()) is not None:
+            self.engine._slot.inprogress.add(request)
+            self.engine.downloader.active.add(request)
+            taken.append(request)
+        return taken
+
+    def download(self, request: Request, *, status: int = 200) -> None:
+        """It comes to the downloader, and leaves it."""
+        self._send(signals.request_reached_downloader, request=request)
+        request.meta["download_latency"] = 0.5
+        self._send(signals.response_downloaded, request=request, response=SimpleNamespace(status=status))
+        self._send(signals.request_left_downloader, request=request)
+
+    def end(self, request: Request) -> None:
+        """Its callback and pipelines are done."""
+        self.engine.downloader.active.discard(request)
+        self.engine._slot.inprogress.discard(request)
+
+    def _send(self, signal: object, **arguments: Any) -> None:
+        self.scheduler.crawler.signals.send_catch_log(signal, **arguments)
+
+
+def numbered(s: Any, count: int = 30) -> Flown:
+    for number in range(count):
+        s.enqueue_request(page(str(number)))
+    return Flown(s)
+
+
+def test_a_landing_wakes_an_engine_that_waits(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as s:
+        flown = numbered(s)
+        first = flown.take()
+        assert len(first) == 8
+        flown.download(first[0])
+        assert flown.engine.woken == 1
+        [second] = flown.take()
+        flown.engine.downloader.active.discard(first[1])  # as what a cache answers: no signal tells of that
+        s._flights._received(SimpleNamespace(status=200), first[1])
+        assert len(flown.take()) == 1
+        assert len(s) == 20 and s.frontier.summary().in_process == 10
+        for request in (*first, second):
+            flown.end(request)
+        s.has_pending_requests()
+        assert s.frontier.summary().succeeded == 2
+
+
+def test_what_has_landed_keeps_its_cost_reserved() -> None:
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"queue_total_budget": 10, "retire_when": "reached"}}) as s:
+        flown = numbered(s)
+        out: list[Request] = []
+        while taken := flown.take():
+            for request in taken:
+                flown.download(request)
+            out += taken
+        assert len(out) == 10
+        assert s.frontier.queue("example.org").expenditure == 0
+        for request in out:
+            flown.end(request)
+        assert not flown.take() and not s.has_pending_requests()
+        record = s.frontier.queue("example.org")
+        assert (record.expenditure, record.state) == (10, QueueState.RETIRED)
+
+
+def test_what_has_landed_and_was_not_finished_comes_again(tmp_path: Path) -> None:
+    s = make(tmp_path)
+    s.open(s.crawler.spider)
+    flown = numbered(s)
+    first = flown.take()
+    for request in first:
+        flown.download(request)
+    flown.end(first[0])
+    flown.take()
+    s.frontier.commit()
+    crash(s.frontier)
+    with scheduler(tmp_path) as s:
+        again = {request.url for request in iter(s.next_request, None)}
+    assert again == {page(str(number)).url for number in range(30)} - {first[0].url}
+
+
+def test_a_close_gives_back_what_has_landed(tmp_path: Path) -> None:
+    with scheduler(tmp_path) as s:
+        flown = numbered(s)
+        first = flown.take()
+        flown.download(first[0])
+        flown.download(first[1])
+        flown.end(first[1])
+    with scheduler(tmp_path) as s:
+        assert len(s) == 29
+        assert s.frontier.summary().succeeded == 1
+
+
+@pytest.mark.parametrize("fetched", [True, False])
+def test_a_host_rests_from_its_landing_on_unless_nothing_was_fetched(fetched: bool) -> None:
+    rest = {"politeness": {"min_delay": "1h", "max_delay": "1h", "per_queue_concurrency": 1}}
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": rest}) as s:
+        flown = numbered(s)
+        [request] = flown.take()
+        if fetched:
+            flown.download(request)
+        flown.engine.downloader.active.discard(request)  # ignored by a middleware; its errback takes its time
+        assert not flown.take()
+        assert (s.frontier.queue("example.org").state is QueueState.SNOOZED) is fetched
+        flown.end(request)
+        assert len(flown.take()) == (not fetched)
