@@ -10,7 +10,7 @@ from typing import ParamSpec
 from budgetfrontier import Lease
 from budgetfrontier.aio import Scheduler
 
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 P = ParamSpec("P")
 

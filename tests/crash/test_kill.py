@@ -13,7 +13,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,12 +21,15 @@ from pathlib import Path
 from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
+from tests.crash.processes import PATIENCE
 from tests.crawl.site import Site, linking
 
 KILLS = 50
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
 PAGES = 350
-"""On each host: more than can be served, each after SLOWNESS, in 50 lives of 1/8 s on average."""
+"""On each host: more than are asked for in all lives, of MOST_ASKED requests at the most."""
+
+MOST_ASKED = 240
 
 CONCURRENCY = 16
 SLOWNESS = 0.005
@@ -37,9 +40,18 @@ class Trees(Site):
 
     def __init__(self) -> None:
         super().__init__({})
+        self._asked = threading.Semaphore(0)
+
+    def wait_for(self, requests: int) -> None:
+        """Wait until that many more requests have come, however long the machine takes for them."""
+        while self._asked.acquire(blocking=False):
+            pass
+        for _ in range(requests):
+            assert self._asked.acquire(timeout=PATIENCE), "the crawl asks for nothing"
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.hits[request.host.partition(":")[0] + request.path] += 1
+        self._asked.release()
         await asyncio.sleep(SLOWNESS)
         if not request.path[1:].isdigit():
             return web.Response(status=404)
@@ -121,7 +133,7 @@ def test_killed_crawls_lose_nothing_and_pay_once(tmp_path: Path) -> None:
         with crawler(config, job) as child:
             for _ in range(KILLS):
                 pid = child.start()
-                time.sleep(chance.uniform(0.0, 0.25))
+                site.wait_for(chance.randrange(MOST_ASKED))
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                 assert child.wait() == -signal.SIGKILL, "the crawl was over before it could be killed"

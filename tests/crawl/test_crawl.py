@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.job import Job
@@ -464,24 +466,37 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
 def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def slowly(url: str, *_: object, **__: object) -> links.Page:
+    """Time passes when the crawl looks around, and the page has links until it has done so often enough."""
+    clock, looks, look = ManualClock(time.time()), 0, Job._look_around
+
+    def look_around(self: Job) -> None:
+        nonlocal looks
+        looks += 1
+        clock.advance(300.0)
+        look(self)
+
+    def endless(url: str, *_: object, **__: object) -> links.Page:
         def found() -> Iterator[tuple[str, str]]:
-            for number in range(20_000 if url == HOME else 0):
-                if number % 500 == 0:
-                    time.sleep(0.05)
-                yield f"http://a.test/{number}", "L"
+            for number in count() if url == HOME else ():
+                if looks > 20:
+                    return
+                yield f"http://a.test/{number % 1000}", "L"
 
         return links.Page(found())
 
-    monkeypatch.setattr(links, "discover", slowly)
+    monkeypatch.setattr(links, "discover", endless)
+    monkeypatch.setattr(Job, "_look_around", look_around)
+    monkeypatch.setattr("budgetfrontier.crawl.job.time", SimpleNamespace(monotonic=clock.time))
+    monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:
         settings = site.settings(
             HOME,
-            fetch={"timeout": 0.2, "robots": "ignore"},
-            frontier={"lease_ttl": 0.5, "commit_interval": 0.05},
+            fetch={"robots": "ignore"},
+            frontier={"lease_ttl": 1000.0, "commit_interval": 0.05},
             limits={"max_uris": 1},
         )
         code, _ = run(settings, tmp_path)
+    assert clock.time() - time.time() > 5 * 1000.0
     assert code == 0 and site.hits["a.test/"] == 1 and "expired" not in caplog.text
     with reopened(tmp_path) as frontier:
         assert frontier.summary().succeeded == 1

@@ -84,8 +84,8 @@ overrides:
   - {{match: "host:good.test", set: {{queue_total_budget: -1}}}}
 fetch:
   resolve: {{"*.test": "{web.address}"}}
-  timeout: 3s
-  first_byte_timeout: 1s
+  timeout: 40s
+  first_byte_timeout: 20s
   min_speed: 100
 output: {{warc: true, links: jsonl}}
 """
@@ -96,7 +96,7 @@ output: {{warc: true, links: jsonl}}
         (folder / "crawl.yaml").write_text(config, encoding="utf-8", errors="surrogateescape")
         command = [sys.executable, "-c", MEASURED, "crawl", "crawl.yaml", "--job", "job"]
         ended = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=100, errors="replace", check=False
+            command, cwd=folder, capture_output=True, text=True, timeout=600, errors="replace", check=False
         )
         assert ended.returncode == 0, ended.stderr
         yield web, folder / "job", ended.stderr, int(ended.stdout)
