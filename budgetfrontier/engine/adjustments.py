@@ -1,6 +1,7 @@
 """The commands that steer a frontier, and the record of what they did.
 
 A command is applied in one transaction with its audit entry, however it came: through the API, or through the mailbox.
+Those that may take long are in `long`.
 """
 
 from __future__ import annotations
@@ -13,22 +14,19 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import plugins
+from budgetfrontier.engine import deletion, long
 from budgetfrontier.engine.foresight import foresee, values
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlState, CrawlUri, Directive, QueueRecord
+from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.settings.overrides import Effective, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import (
     AuditEntry,
-    decode_dead,
-    decode_future,
-    decode_uri,
     encode,
-    with_tries,
 )
 
 
@@ -133,93 +131,10 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     return effect
 
 
-def delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Delete pending URIs by queue glob and URL regex; those that are out stay. O(URIs of the queues that match)."""
-    pattern = Pattern(args["pattern"]) if args.get("pattern") else None
-    glob = args.get("queue")
-    deleted = touched = 0
-    for queue_id in _matching(kernel, glob):
-        queue = kernel.queues.get(queue_id)
-        keys_out = kernel.leases.keys
-        prefix = keys.u32.pack(queue_id)
-        cursor = kernel.env.txn.cursor(kernel.env.db[keys.PENDING])
-        cursor.set_range(prefix)
-        doomed = []
-        for key, value in cursor.iternext():
-            if key[:4] != prefix:
-                break
-            if key not in keys_out and (pattern is None or pattern.search(decode_uri(value, queue.queue).url)):
-                doomed.append(key)
-        for key in doomed:
-            kernel.remove(queue, key)
-        if doomed:
-            touched += 1
-            kernel.queues.dirty.add(queue_id)
-            kernel.deleted(queue)
-        deleted += len(doomed) + _delete_future(kernel, queue, pattern)
-    return {"deleted": deleted, "queues": touched}
-
-
-def _matching(kernel: Kernel, glob: str | None) -> list[int]:
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.QUEUE_IDS])
-    cursor.first()
-    return [
-        keys.u32.unpack(value)[0]
-        for key, value in cursor.iternext()
-        if value and (glob is None or fnmatch.fnmatchcase(key.decode(), glob))
-    ]
-
-
-def _delete_future(kernel: Kernel, queue: QueueRecord, pattern: Pattern | None) -> int:
-    if not queue.future:
-        return 0
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.FUTURE])
-    cursor.first()
-    doomed = []
-    for key, value in cursor.iternext():
-        if key != keys.SENTINEL:
-            row = decode_future(value)
-            if row.queue == queue.id and (pattern is None or pattern.search(decode_uri(row.value, queue.queue).url)):
-                doomed.append(key)
-    for key in doomed:
-        kernel.later.remove(queue, key)
-    return len(doomed)
-
-
-def _dead(kernel: Kernel, args: dict[str, Any]) -> list[tuple[int, bytes]]:
-    """The dead letters that ids or a queue key name; all of them when neither is given."""
-    ids = None if args.get("ids") is None else set(args["ids"])
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.DEAD])
-    cursor.first()
-    found = []
-    for key, value in cursor.iternext():
-        if key == keys.SENTINEL:
-            continue
-        ordinal = keys.u64.unpack(key)[0]
-        if ids is not None and ordinal not in ids:
-            continue
-        if args.get("queue") is None or decode_dead(value).name == args["queue"]:
-            found.append((ordinal, value))
-    return found
-
-
-def replay(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Put dead letters back on their queues, as fresh as when they were scheduled."""
-    found = _dead(kernel, args)
-    for ordinal, value in found:
-        row = decode_dead(value)
-        kernel.env.txn.delete(keys.u64.pack(ordinal), db=kernel.env.db[keys.DEAD])
-        place = row.place[:-8] + bytes(8)  # an arrival now
-        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), now)
-    return {"replayed": len(found)}
-
-
-def drop(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Drop dead letters for good."""
-    found = _dead(kernel, args)
-    for ordinal, _ in found:
-        kernel.env.txn.delete(keys.u64.pack(ordinal), db=kernel.env.db[keys.DEAD])
-    return {"dropped": len(found)}
+def _delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Say what a delete would do; one that does it takes long."""
+    kernel.flush()
+    return deletion.foresee(kernel.env.txn, kernel.env.db, args)
 
 
 Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
@@ -233,10 +148,10 @@ OPERATIONS: dict[str, Operation] = {
     "pause": _crawl_state(_pause),
     "resume": _crawl_state(_resume),
     "terminate": _crawl_state(_terminate),
-    "delete": delete,
-    "replay": replay,
-    "drop": drop,
 }
+
+FORESEEN: dict[str, Operation] = {"adjust": adjust, "delete": _delete}
+"""Those with a `dry_run`."""
 
 
 def check_command(op: str, args: dict[str, Any]) -> None:
@@ -256,25 +171,9 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         if op == "snooze" and not isfinite(float(args["until"])):
             raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
     elif op in ("schedule", "mark_seen"):
-        list(map(uri_from, args["uris"]))
+        list(map(long.uri_from, args["uris"]))
     elif op in ("replay", "drop") and args.get("ids") is not None:
         set(args["ids"])
-
-
-_decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
-
-
-def uri_from(item: Any) -> str | CrawlUri:
-    """A URI as a command carries it: a string, a mapping of CrawlUri's fields, or a CrawlUri in msgpack."""
-    if isinstance(item, bytes):
-        return _decode_uri(item)
-    if not isinstance(item, dict):
-        return str(item)
-    fields = dict(item)
-    if "directive" in fields:
-        given = fields["directive"]
-        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
-    return CrawlUri(**fields)
 
 
 def record(kernel: Kernel, entry: AuditEntry) -> None:

@@ -179,7 +179,9 @@ class Frontier:
             kernel.expire(now)
             leases: list[Lease] = []
             kernel.backlog.step()
-            kernel.cut_short = kernel.backlog.waiting
+            if kernel.underway:
+                session.go_on()
+            kernel.cut_short = kernel.backlog.waiting or kernel.underway
             if kernel.counters.state is _RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
@@ -306,6 +308,8 @@ class Frontier:
         self._session.enter()
         kernel = self._kernel
         state = kernel.counters.state
+        if kernel.underway:
+            return 0.0
         if state in (CrawlState.PAUSED, CrawlState.PAUSING):
             return float(kernel.force.frontier.commit_interval)
         if state is not CrawlState.RUNNING:
@@ -439,13 +443,22 @@ class Frontier:
         return self._steer_queue("wake", {"queue": key}, who, reason)
 
     def delete(
-        self, *, queue: str | None = None, pattern: str | None = None, reason: str = "", who: str | None = None
+        self,
+        *,
+        queue: str | None = None,
+        pattern: str | None = None,
+        reason: str = "",
+        who: str | None = None,
+        dry_run: bool = False,
     ) -> int:
-        """Delete pending URIs by queue (a glob) and URL (a regular expression); nothing is charged.
+        """Delete pending URIs by queue (a glob) and URL (a regular expression); nothing is charged. How many they were.
 
-        URIs that are out stay. Deleted URIs stay seen. O(URIs of the queues that match).
+        URIs that are out stay. Deleted URIs stay seen. With `dry_run` nothing is deleted. O(URIs of the queues that
+        match, and what is scheduled for later), in parts that may be committed: once begun, it goes on after a crash.
         """
-        args = {"queue": queue, "pattern": pattern}
+        args: dict[str, Any] = {"queue": queue, "pattern": pattern}
+        if dry_run:
+            args["dry_run"] = True
         return int(self._steer("delete", args, who, reason).effect["deleted"])
 
     def replay(
@@ -473,15 +486,24 @@ class Frontier:
         return int(self._steer("drop", args, who, reason).effect["dropped"])
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
-        """Apply a command as it came from outside, and audit it. A command that is refused changes nothing."""
+        """Apply a command as it came from outside, and audit it. A command that is refused changes nothing.
+
+        One that takes long is committed in parts; one that takes long and is in progress is ended first, unless this
+        is a `pause` or `terminate`.
+        """
         self._session.enter()
-        command = checked(command)
-        return self._session.operate(lambda: self._session.apply(number, command))
+        command, session = checked(command), self._session
+        while session.commands.must_wait(command):
+            session.operate(session.go_on, changes=0)
+        job = session.operate(lambda: session.begin(command, number))
+        while job.entry is None:
+            session.operate(session.go_on, changes=0)
+        return job.entry
 
     # -- durability
 
     def commit(self) -> None:
-        """Return when everything so far is on disk; commands in the mailbox are applied first."""
+        """Return when everything so far is on disk; commands in the mailbox are applied first, long ones in part."""
         self._session.operate(self._session.tick, changes=0)
 
     def close(self) -> None:

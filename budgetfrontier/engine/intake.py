@@ -49,6 +49,8 @@ class Intake:
     def note(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
         """Mark a batch as seen, and queue nothing of it; with `charge`, queues pay for what was not seen before."""
         batch = [_unforced(given) for given in batch]
+        if not batch:
+            return
         candidates, _, invalid = found = self._candidates.read(batch, tally, None, self._dedup.recent)
         self._dedup.drop_seen(found)
         tally.added += len(candidates)

@@ -57,6 +57,10 @@ class Kernel:
         self.backlog = Backlog(env, counters, self.queues, refresh=self.refresh, unretire=self.unretire)
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
+        self.underway = False
+        """Whether a command is in progress that takes more than one step: the crawl is not over before it is."""
+        self.holds_later = False
+        """Whether it looks through what is scheduled for later: nothing comes out of there until it has."""
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
         self.on_dead: Callable[[int, DeadRow], None] | None = None
@@ -436,6 +440,8 @@ class Kernel:
 
     def place_due(self, now: float) -> None:
         """What was scheduled for later and is due now goes to its queues, by due time; some hundreds in one call."""
+        if self.holds_later:
+            return
         for _ in range(MAX_DUE):
             if now < self.later.next_due:
                 break
@@ -503,7 +509,7 @@ class Kernel:
             counters.state = CrawlState.RUNNING
         state = counters.state
         if state is CrawlState.RUNNING:
-            if not self.is_empty():
+            if self.underway or not self.is_empty():
                 return False
             if self.force.frontier.pause_at_finish:
                 counters.state, counters.pause_reason = CrawlState.PAUSED, "finish"

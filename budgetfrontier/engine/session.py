@@ -17,16 +17,18 @@ from typing import NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock
-from budgetfrontier.engine import adjustments
+from budgetfrontier.engine.commands import STARTS, STEP, Commands, Job
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.opening import Parts
-from budgetfrontier.errors import FrontierClosed, FrontierError, WrongThread
-from budgetfrontier.model import CrawlUri, Tally
+from budgetfrontier.errors import FrontierClosed, StorageFull, WrongThread
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import explain, is_damage
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.records import Counters, encode
 
 _T = TypeVar("_T")
+_NOBODYS_FAULT = (StorageFull, OSError, lmdb.Error)
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -49,7 +51,7 @@ class Session:
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
         self.kernel = parts.kernel
-        self.intake = parts.intake
+        self.commands = Commands(parts.kernel, parts.intake)
         self.hooks = hooks
         self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
         self.forked = False
@@ -59,7 +61,7 @@ class Session:
         self._skew = 0.0
         self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
         if self._mailbox is not None:
-            self._mailbox.begin_after(parts.kernel.counters.command)
+            self._mailbox.begin_after(_last_known(parts.kernel.counters, self.commands))
         self.changes = 0
         """Operations since the last commit."""
         self._begin()
@@ -138,47 +140,91 @@ class Session:
         self._most = min(self.kernel.force.frontier.commit_operations or room, room)
 
     def read_mailbox(self) -> None:
-        """Apply the commands that have come since the last look."""
+        """Go on with a command that takes long; apply those that have come since the last look, up to such a one."""
+        if self.commands.job is not None:
+            self.go_on()
         if self._mailbox is None:
             return
         waiting = self._mailbox.waiting(self.kernel.counters.command)
-        for number, command in waiting:
-            self.apply(number, command)
-            self.settle()
         if waiting:
+            before = self.kernel.counters.command
+            self._apply_in_order(waiting)
+            if self.commands.job is not None:
+                self._let_overtake(waiting)
             self.changes += 1
             self.commit()
-            self._mailbox.done(waiting[-1][0])
+            if self.kernel.counters.command > before:
+                self._mailbox.done(self.kernel.counters.command)
 
-    def apply(self, number: int, command: Command) -> AuditEntry:
-        """Apply one command and audit it; one that is refused changes nothing."""
-        kernel = self.kernel
-        entry = AuditEntry(0, command.op, command.args, command.who, self.now(), command.reason, {}, number=number)
-        try:
-            adjustments.check_command(command.op, command.args)
-        except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine
-            entry.error = f"{command.op}: {e if str(e) else type(e).__name__}"
-        try:
-            if entry.error:
-                pass
-            elif command.op in ("schedule", "mark_seen"):
-                tally, uris = Tally(), map(adjustments.uri_from, command.args["uris"])
-                if command.op == "schedule":
-                    self.intake.take(uris, tally, entry.when)
-                else:
-                    self.intake.note(uris, tally, charge=bool(command.args.get("charge")))
-                entry.args = {**command.args, "uris": len(command.args["uris"])}
-                entry.effect = {name: getattr(tally, name) for name in tally.__slots__}
-            elif command.op in adjustments.OPERATIONS:
-                entry.effect = adjustments.OPERATIONS[command.op](kernel, command.args, entry.when)
+    def _apply_in_order(self, waiting: list[tuple[int, Command]]) -> None:
+        """Apply commands until one takes long. Processes that die of one are counted, until it is known which it is."""
+        counters, commands = self.kernel.counters, self.commands
+        one_by_one = counters.starts > 0
+        counted = False
+        for number, command in waiting:
+            if commands.job is not None:
+                return
+            if commands.passed(number):
+                continue
+            if counters.trying == number and counters.starts >= STARTS:
+                commands.set_aside(self.now(), number, command)
             else:
-                entry.error = f"unknown command {command.op!r}; this engine knows {', '.join(adjustments.OPERATIONS)}"
-        except FrontierError as e:
-            entry.error = str(e)
-        kernel.counters.command = max(kernel.counters.command, number)
-        if number or not command.args.get("dry_run"):
-            adjustments.record(kernel, entry)
-        return entry
+                if not counted:
+                    self._count_start(number)
+                    counted = not one_by_one
+                commands.begin(command, number, self.now())
+            self.settle()
+            self._end_start()
+            if one_by_one:
+                self.changes += 1
+                self.commit()
+
+    def _let_overtake(self, waiting: list[tuple[int, Command]]) -> None:
+        """Apply those that overtake the command in progress; a pause does not overtake a `resume`."""
+        counters, resumes = self.kernel.counters, False
+        job = self.commands.job
+        for number, command in waiting:
+            resumes |= command.op == "resume"
+            may = command.op == "terminate" or (command.op == "pause" and not resumes)
+            if may and number not in counters.ahead and job is not None and number > job.begun.number:
+                self.commands.begin(command, number, self.now())
+                self.settle()
+
+    def go_on(self) -> None:
+        """Take the next step of the command in progress."""
+        counters, commands = self.kernel.counters, self.commands
+        inherited, job = commands.inherited, commands.job
+        if job is None:
+            return
+        if inherited and counters.trying == job.begun.number and counters.starts >= STARTS:
+            commands.set_aside(self.now())
+        else:
+            if inherited:
+                self._count_start(job.begun.number)
+            commands.step(self.now())
+        self.settle()
+        self.changes += STEP
+        if inherited:  # that it did not die of the first step must be known before the next
+            self._end_start()
+            self.commit()
+
+    def _count_start(self, number: int) -> None:
+        """Note on disk that a command is begun, or gone on with, in case that this process dies of it."""
+        counters = self.kernel.counters
+        counters.starts = counters.starts + 1 if counters.trying == number else 1
+        counters.trying = number
+        self.changes += 1
+        self.commit()
+
+    def _end_start(self) -> None:
+        self.kernel.counters.trying = self.kernel.counters.starts = 0
+
+    def begin(self, command: Command, number: int) -> Job:
+        """Apply a command of the API's, a long one for one step."""
+        job = self.commands.begin(command, number, self.now())
+        if job.entry is None:
+            self.changes += STEP
+        return job
 
     def given(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
         """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
@@ -194,10 +240,22 @@ class Session:
     def abandon(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation."""
         path = self.kernel.env.path
+        if self.kernel.counters.starts and (not isinstance(error, Exception) or isinstance(error, _NOBODYS_FAULT)):
+            self._excuse()
         self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise explain(error, path) from error
         raise error
+
+    def _excuse(self) -> None:
+        """The command that was begun is not to blame: count no start against it, if that can still be written."""
+        kernel, db = self.kernel, self.kernel.env.db[keys.META]
+        with contextlib.suppress(Exception):
+            kernel.env.abort()
+            with kernel.env.env.begin(write=True) as txn:
+                stored = meta.read_counters(txn, db)
+                stored.trying = stored.starts = 0
+                txn.put(b"counters", encode(stored), db=db)
 
     def shut(self, why: str) -> None:
         """Let go of the files; what was not committed is dropped."""
@@ -216,3 +274,9 @@ class Session:
             self.kernel.env.close()
         if self._mailbox is not None:
             self._mailbox.close()
+
+
+def _last_known(counters: Counters, commands: Commands) -> int:
+    """The highest number of a command that was begun."""
+    begun = 0 if commands.job is None else commands.job.begun.number
+    return max(counters.command, begun, *counters.ahead)

@@ -228,7 +228,8 @@ class _Checker:
             if getattr(c, name) != value:
                 self._say(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
         empty = not c.queued and not c.leases and c.future <= c.future_retired
+        at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
         if c.state is CrawlState.FINISHED and not empty:
             self._say("the crawl is FINISHED, but not empty")
-        if c.state is CrawlState.RUNNING and empty:
+        if c.state is CrawlState.RUNNING and empty and not at_work:
             self._say("the crawl is RUNNING, but empty")

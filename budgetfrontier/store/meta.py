@@ -1,4 +1,7 @@
-"""What a frontier keeps about itself: settings, adjustments, the suffix list, the canonicaliser's id, the counters."""
+"""What a frontier keeps about itself: settings, adjustments, the suffix list, the canonicaliser's id, the counters.
+
+And the command that is in progress, if it takes more than one step.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,19 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import Counters, decode_counters
+from budgetfrontier.store.records import (
+    Begun,
+    Counters,
+    Progress,
+    decode_begun,
+    decode_counters,
+    decode_progress,
+    encode,
+)
 
-NAMES = frozenset((b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer"))
+NAMES = frozenset(
+    (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress")
+)
 """The records of the table."""
 
 
@@ -69,3 +82,30 @@ def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
 def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
     """Store the public suffix list."""
     txn.put(b"suffixes", zlib.compress(text.encode()), db=db)
+
+
+def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
+    """The command that is in progress, and how far it has come; None if there is none."""
+    begun, progress = txn.get(b"command", db=db), txn.get(b"progress", db=db)
+    if begun is None or progress is None:
+        return None
+    try:
+        return decode_begun(begun), decode_progress(progress)
+    except msgspec.DecodeError as e:
+        raise CorruptFrontier(f"the command in progress cannot be read ({e}); restore a backup") from None
+
+
+def write_begun(txn: keys.Txn, db: Any, begun: Begun) -> None:
+    """Store a command that takes more than one step."""
+    txn.put(b"command", encode(begun), db=db)
+
+
+def write_progress(txn: keys.Txn, db: Any, progress: Progress) -> None:
+    """Store how far it has come."""
+    txn.put(b"progress", encode(progress), db=db)
+
+
+def end_begun(txn: keys.Txn, db: Any) -> None:
+    """The command has ended."""
+    txn.delete(b"command", db=db)
+    txn.delete(b"progress", db=db)

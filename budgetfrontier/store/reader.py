@@ -26,7 +26,7 @@ from budgetfrontier.store.check import check
 from budgetfrontier.store.copying import appearing, copy, copy_memory
 from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
 from budgetfrontier.store.locking import lock_holder
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.records import AuditEntry, Begun, Progress
 from budgetfrontier.store.shared import Shared
 from budgetfrontier.store.snapshot import PendingUri, Report, Tables
 
@@ -252,12 +252,18 @@ class Reader:
     def answer(self, number: int) -> AuditEntry | None:
         """The entry of a command by its number in the mailbox, None while it is not applied."""
         with self.transaction() as (txn, db):
-            if meta.read_counters(txn, db[keys.META]).command < number:
+            counters = meta.read_counters(txn, db[keys.META])
+            if counters.command < number and number not in counters.ahead:
                 return None
             for entry in snapshot.newest(txn, db):
                 if entry.number == number:
                     return entry
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
+
+    def in_progress(self) -> tuple[Begun, Progress] | None:
+        """The command that takes long and is being applied, and how far it had come at the last commit; None: none."""
+        with self.transaction() as (txn, db):
+            return meta.read_begun(txn, db[keys.META])
 
     def last_retirement(self, key: str) -> AuditEntry | None:
         """The entry of the last command that retired a queue by name. O(entries since)."""

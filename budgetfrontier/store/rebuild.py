@@ -25,10 +25,12 @@ from budgetfrontier.store.check import check_url
 from budgetfrontier.store.output import Notes, Tables
 from budgetfrontier.store.records import (
     decode_audit,
+    decode_begun,
     decode_counters,
     decode_dead,
     decode_future,
     decode_lease,
+    decode_progress,
     encode,
     encode_uri,
     restore_uri,
@@ -54,6 +56,8 @@ class Rebuild:
         self._ids: dict[str, int] = {}
         self._alias: dict[int, int] = {}
         """Ids of queues that another id has the same key as."""
+        self._begun: dict[bytes, bytes] = {}
+        """The records of the command in progress: one without the other is of no use."""
         self._last_queue = 0
         self._moved: dict[bytes, bytes] = {}
         """Keys of pending records that are not what they were."""
@@ -94,12 +98,19 @@ class Rebuild:
                     self._found.stored = decode_counters(value)
                 else:
                     self._check_meta(key, value)
-                    self._tables.put(keys.META, key, value)
+                    if key in (b"command", b"progress"):
+                        self._begun[key] = value
+                    else:
+                        self._tables.put(keys.META, key, value)
             except (ValueError, SettingsError, zlib.error) as e:
                 self._refuse(keys.META, key, value, e)
-                if key != b"counters":
+                if key not in (b"counters", b"command", b"progress"):
                     self._notes.say(f"{key!r} in meta: lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
+        for key, value in self._begun.items() if len(self._begun) == 2 else ():
+            self._tables.put(keys.META, key, value)
+        if len(self._begun) == 1:
+            self._notes.say("the command in progress: lost; what it had done stays, give it again")
 
     def _check_meta(self, key: bytes, value: bytes) -> None:
         if key == b"settings":
@@ -113,6 +124,10 @@ class Rebuild:
             asked_for = policies.canonicalizer_id(self._found.settings.frontier)
             if value != asked_for.encode():  # no such frontier can be opened
                 raise ValueError(f"the settings ask for {asked_for}")
+        elif key == b"command":
+            decode_begun(value)
+        elif key == b"progress":
+            decode_progress(value)
         elif key not in meta.NAMES:
             raise ValueError("nothing that a frontier knows of itself")
 
@@ -147,7 +162,8 @@ class Rebuild:
                 continue
             self._keep(keys.AUDIT, key, value, (key, value))
             self._found.last_audit = max(self._found.last_audit, number)
-            self._found.last_command = max(self._found.last_command, entry.number)
+            if self._found.stored is None or entry.number not in self._found.stored.ahead:
+                self._found.last_command = max(self._found.last_command, entry.number)
 
     # -- queues by name
 

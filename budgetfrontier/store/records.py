@@ -59,6 +59,12 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """The same for the INACTIVE, if precedences may have changed."""
     regrade_position: int = 0
     regrade_upto: int = 0
+    trying: int = 0
+    """The command that was begun when `starts` was counted, by its number; 0: one of the API's."""
+    starts: int = 0
+    """How many processes in a row have begun or gone on with it, and not come to the next commit yet."""
+    ahead: list[int] = []
+    """Numbers above `command` that were applied all the same: they have overtaken one that takes long."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
@@ -87,6 +93,25 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
     value: bytes
     reason: str
     time: float
+
+
+class Begun(msgspec.Struct, array_like=True, gc=False):
+    """A command that takes more than one step, from the first to the last."""
+
+    number: int
+    op: str
+    args: dict[str, Any]
+    who: str
+    reason: str
+    upto: int
+    """The last ordinal that was given out before it: what is newer is none of its business."""
+
+
+class Progress(msgspec.Struct, array_like=True, gc=False):
+    """How far such a command has come: plain data of its own, and what it has done until now."""
+
+    at: list[Any]
+    effect: dict[str, Any]
 
 
 class AuditEntry(msgspec.Struct, array_like=True, gc=False):
@@ -131,6 +156,8 @@ decode_lease = _decoder(LeaseRow)
 decode_future = _decoder(FutureRow)
 decode_dead = _decoder(DeadRow)
 decode_audit = _decoder(AuditEntry)
+decode_begun = _decoder(Begun)
+decode_progress = _decoder(Progress)
 _decode_fields = _decoder(CrawlUri)
 
 # -- URLs, without what their queue knows already

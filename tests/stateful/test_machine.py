@@ -13,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import commands
+from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
@@ -283,6 +285,25 @@ class FrontierMachine(RuleBasedStateMachine):
             expected = self.model.delete(key) if key in self.model.queues else 0
             same("deleted", self.frontier.delete(queue=key), expected)
 
+    @rule(key=keys, really=rarely)
+    def delete_through_the_mailbox(self, key: str, really: bool) -> None:
+        """In steps, each of which is committed."""
+        if not really:
+            return
+        path = Path(self.folder) / "frontier"
+        mailbox = Mailbox(path)
+        number = mailbox.post(Command("delete", {"queue": key}, "machine", ""))
+        mailbox.close()
+        for _ in range(200):
+            self.frontier.commit()
+            self.frontier.check()
+            if self.frontier._kernel.counters.command == number:
+                break
+        expected = self.model.delete(key) if key in self.model.queues else 0
+        same("deleted", self.frontier.audit(limit=1)[0].effect["deleted"], expected)
+        self.model.commit()
+        self.frontier.commit()
+
     @precondition(lambda self: self.model.dead)
     @rule()
     def replay(self) -> None:
@@ -390,6 +411,12 @@ class FrontierMachine(RuleBasedStateMachine):
                 if all(state != "RETIRED" for _, state in later):
                     same("next_ready_in", self.frontier.next_ready_in(), pytest.approx(wait))
                 self.time_passes(wait)
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that concern many URIs take steps: here of two URIs each."""
+    monkeypatch.setattr(commands, "STEP", 2)
 
 
 TestFrontierMachine = FrontierMachine.TestCase

@@ -1,0 +1,158 @@
+"""Commands applied: each exactly once, in order, with its audit entry, and the long ones a step at a time.
+
+A command that is not done after one step is stored with how far it has come, in the transaction of each step, so that
+it goes on after a crash where it was. Its audit entry comes at the end. Until then others wait, but for those that stop
+a crawl.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.engine import adjustments, deletion
+from budgetfrontier.engine.adjustments import FORESEEN, OPERATIONS
+from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.long import LONG, audited
+from budgetfrontier.engine.mailbox import Command
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.records import AuditEntry, Begun, Progress
+
+STEP = 500  # URIs or dead letters: some milliseconds
+STARTS = 3
+"""So many processes may die of a command before it is set aside."""
+OVERTAKING = frozenset(("pause", "terminate"))
+"""Commands that do not wait until a long one is done."""
+
+
+class Job:
+    """A command that was begun; `entry` is its audit entry once it has ended."""
+
+    __slots__ = ("begun", "entry", "progress")
+
+    def __init__(self, begun: Begun, progress: Progress) -> None:
+        self.begun = begun
+        self.progress = progress
+        self.entry: AuditEntry | None = None
+
+
+class Commands:
+    """Applies commands to a kernel, one after the other. `job` is the long one that is in progress."""
+
+    def __init__(self, kernel: Kernel, intake: Intake) -> None:
+        self._kernel = kernel
+        self._intake = intake
+        found = meta.read_begun(kernel.env.txn, kernel.env.db[keys.META])
+        self.job: Job | None = None
+        self.inherited = found is not None
+        """Whether it was begun by an earlier process, and this one has not gone on with it yet."""
+        if found is not None:
+            self._put_in_progress(Job(*found))
+
+    def begin(self, command: Command, number: int, now: float) -> Job:
+        """Apply a command, a long one for one step; one that is refused changes nothing. `number`: 0 for the API's."""
+        args = command.args
+        if isinstance(args.get("ids"), list):
+            args = {**args, "ids": sorted(set(args["ids"]))}
+        begun = Begun(number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal)
+        job = Job(begun, Progress([], {}))
+        try:
+            adjustments.check_command(command.op, args)
+        except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine
+            self._end(job, now, f"{command.op}: {e if str(e) else type(e).__name__}")
+            return job
+        if command.op in LONG and not (command.op in FORESEEN and args.get("dry_run")):
+            job.progress = LONG[command.op].start(args)
+            self._go_on(job, now)
+        else:
+            self._at_once(job, now)
+        return job
+
+    def step(self, now: float) -> None:
+        """Go on with the command that is in progress."""
+        assert self.job is not None
+        self.inherited = False
+        self._go_on(self.job, now)
+
+    def set_aside(self, now: float, number: int = 0, command: Command | None = None) -> None:
+        """End a command of which so many processes have died, the one in progress if none is given; audit that."""
+        job = self.job
+        if command is not None:
+            job = Job(Begun(number, command.op, command.args, command.who, command.reason, 0), Progress([], {}))
+        assert job is not None
+        self.inherited = False
+        done = "; what it had done until then stays" if job is self.job else ""
+        self._end(
+            job,
+            now,
+            f"{job.begun.op} was set aside: {STARTS} processes in a row ended while they applied it{done}; "
+            "give it in smaller parts, and keep the audit for a bug report",
+        )
+
+    def must_wait(self, command: Command) -> bool:
+        """Whether a command comes after the one that is in progress."""
+        dry_run = command.op in FORESEEN and command.args.get("dry_run")
+        return self.job is not None and command.op not in OVERTAKING and not dry_run
+
+    def passed(self, number: int) -> bool:
+        """Whether a command was applied before its turn; if so, its turn is over."""
+        counters = self._kernel.counters
+        if number not in counters.ahead:
+            return False
+        counters.ahead = [other for other in counters.ahead if other != number]
+        counters.command = number
+        return True
+
+    def _at_once(self, job: Job, now: float) -> None:
+        begun, error = job.begun, None
+        operation = FORESEEN.get(begun.op) or OPERATIONS.get(begun.op)
+        if operation is None:
+            known = ", ".join(sorted({*OPERATIONS, *LONG}))
+            error = f"unknown command {begun.op!r}; this engine knows {known}"
+        else:
+            try:
+                job.progress.effect = operation(self._kernel, begun.args, now)
+            except FrontierError as e:
+                error = str(e)
+        self._end(job, now, error)
+
+    def _go_on(self, job: Job, now: float) -> None:
+        kernel, begun, error = self._kernel, job.begun, None
+        try:
+            done = LONG[begun.op].step(kernel, self._intake, begun.args, job.progress, begun.upto, STEP, now)
+        except FrontierError as e:
+            done, error = True, str(e)
+        kernel.queues.trim()
+        if done:
+            self._end(job, now, error)
+            return
+        txn, table = kernel.env.txn, kernel.env.db[keys.META]
+        if job is not self.job:
+            meta.write_begun(txn, table, begun)
+        meta.write_progress(txn, table, job.progress)
+        self._put_in_progress(job)
+
+    def _put_in_progress(self, job: Job) -> None:
+        self.job = job
+        self._kernel.underway = True
+        self._kernel.holds_later = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
+
+    def _end(self, job: Job, now: float, error: str | None) -> None:
+        kernel, begun = self._kernel, job.begun
+        counters = kernel.counters
+        effect: dict[str, Any] = {} if error and job is not self.job else job.progress.effect
+        if job is self.job:
+            meta.end_begun(kernel.env.txn, kernel.env.db[keys.META])
+            self.job = None
+            kernel.underway = kernel.holds_later = False
+        if self.job is not None and begun.number:
+            counters.ahead = [*counters.ahead, begun.number]
+        else:
+            counters.command = max(counters.command, begun.number)
+        args = audited(begun.args) if begun.op in LONG and not error else begun.args
+        job.entry = AuditEntry(
+            0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number
+        )
+        if begun.number or not (begun.op in FORESEEN and begun.args.get("dry_run")):
+            adjustments.record(kernel, job.entry)

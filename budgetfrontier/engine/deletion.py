@@ -1,0 +1,206 @@
+"""What a `delete` takes: looked for a part at a time, so that it holds nobody up, and told beforehand.
+
+First one pass over what is scheduled for later, then one over the pending URIs of the queues that match. Until the
+first is done, nothing comes out of that table, so that nothing moves past it. What arrives after the command stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import groupby
+from typing import Any
+
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.patterns import Pattern
+from budgetfrontier.store import keys, snapshot
+from budgetfrontier.store.records import Progress, decode_future, expand, short_url
+from budgetfrontier.store.snapshot import Tables
+
+LATER, PENDING = range(2)
+"""Where a deletion has come to: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
+
+_SLOW = 100  # URIs that might have been looked at in the time of one that a pattern gave up on
+_BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # a queue's id and this: behind all its URIs
+
+Name = Callable[[int], str]
+Taken = tuple[bytes, int | None]
+"""The key of what was looked at, and the id of its queue if it is to go."""
+
+
+class Chosen:
+    """What a command names: queues by a glob on their keys, URIs by a regular expression."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        glob = args.get("queue")
+        self._glob: str | None = glob
+        self._pattern = Pattern(args["pattern"]) if args.get("pattern") else None
+        self.only = glob if glob is not None and not set(glob) & set("*?[") else None
+        """The one queue that is meant, if it is named in full."""
+
+    @property
+    def given_up(self) -> int:
+        """How many URIs the pattern took too long for: they stay."""
+        return self._pattern.given_up if self._pattern else 0
+
+    def queue(self, name: str) -> bool:
+        """Whether a queue is named."""
+        return self._glob is None or fnmatchcase(name, self._glob)
+
+    def uri(self, value: bytes, name: str) -> bool:
+        """Whether the URI of a record of such a queue is."""
+        return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
+
+
+def _later(txn: keys.Txn, db: Tables, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
+    """What is scheduled for later, from a key on."""
+    for key, value in snapshot.items(txn, db[keys.FUTURE], at):
+        row = decode_future(value)
+        name = name_of(row.queue)
+        takes = keys.due.unpack(key)[1] <= upto and chosen.queue(name) and chosen.uri(row.value, name)
+        yield key, row.queue if takes else None
+
+
+def _pending(
+    txn: keys.Txn,
+    db: Tables,
+    chosen: Chosen,
+    name_of: Name,
+    at: bytes,
+    upto: int,
+    out: Container[bytes],
+    only: int | None,
+) -> Iterator[Taken]:
+    """What is pending, from a key on, those that are out left out; of a queue that is not named only that."""
+    cursor = txn.cursor(db[keys.PENDING])
+    more = cursor.set_range(max(at or keys.FIRST, b"" if only is None else keys.u32.pack(only)))
+    prefix, queue_id, name = b"", 0, ""
+    while more:
+        key, value = cursor.item()
+        if key[:4] != prefix:
+            prefix = key[:4]
+            queue_id = keys.u32.unpack(prefix)[0]
+            if only not in (None, queue_id):
+                return
+            name = name_of(queue_id)
+            if not chosen.queue(name):
+                yield prefix + _BEHIND, None
+                more, prefix = cursor.set_range(prefix + _BEHIND), b""
+                continue
+        ordinal = keys.pending.unpack(key)[4]
+        arrived = min(ordinal, keys.MAX_ORDINAL - ordinal)
+        takes = arrived <= upto and key not in out and chosen.uri(value, name)
+        yield key, queue_id if takes else None
+        more = cursor.next()
+
+
+def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Taken], bool]:
+    """The first of them, as many as one step has time for; whether there may be more."""
+    part: list[Taken] = []
+    for one in found:
+        part.append(one)
+        if len(part) + _SLOW * chosen.given_up >= limit:
+            return part, True
+    return part, False
+
+
+def start(args: dict[str, Any]) -> Progress:
+    """Where a deletion begins."""
+    return Progress([LATER, b"", 0], {"deleted": 0, "queues": 0})
+
+
+def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> bool:
+    """Delete the next; whether that was all. O(limit)."""
+    chosen, only = Chosen(args), None
+    if chosen.only is not None:
+        queue = kernel.queues.find(chosen.only)
+        if queue is None:
+            return True
+        only = queue.id
+        if not queue.future:
+            _go_on_to_pending(progress)
+    txn, db = kernel.env.txn, kernel.env.db
+    more = False
+
+    def name_of(queue_id: int) -> str:
+        return kernel.queues.get(queue_id).queue
+
+    if progress.at[0] == LATER:
+        part, more = _part(_later(txn, db, chosen, name_of, progress.at[1], upto), chosen, limit)
+        _delete_later(kernel, part, progress)
+        limit -= len(part)
+        if more:
+            progress.at[1] = part[-1][0] + b"\0"
+        else:
+            _go_on_to_pending(progress)
+    if not more:
+        found = _pending(txn, db, chosen, name_of, progress.at[1], upto, kernel.leases.keys, only)
+        part, more = _part(found, chosen, limit)
+        _delete_pending(kernel, part, progress)
+        if more:
+            progress.at[1] = part[-1][0] + b"\0"
+    if chosen.given_up:
+        progress.effect["undecided"] = progress.effect.get("undecided", 0) + chosen.given_up
+    return not more
+
+
+def _go_on_to_pending(progress: Progress) -> None:
+    if progress.at[0] == LATER:
+        progress.at[:2] = PENDING, b""
+
+
+def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
+    for key, queue_id in part:
+        if queue_id is not None:
+            kernel.later.remove(kernel.queues.get(queue_id), key)
+            progress.effect["deleted"] += 1
+            progress.effect["later"] = progress.effect.get("later", 0) + 1
+
+
+def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
+    for queue_id, group in groupby(part, lambda taken: taken[1]):
+        if queue_id is None:
+            continue
+        queue = kernel.queues.get(queue_id)
+        for key, _ in group:
+            kernel.remove(queue, key)
+            progress.effect["deleted"] += 1
+        kernel.queues.dirty.add(queue_id)
+        kernel.deleted(queue)
+        if queue_id != progress.at[2]:
+            progress.at[2] = queue_id
+            progress.effect["queues"] += 1
+
+
+def foresee(txn: keys.Txn, db: Tables, args: dict[str, Any]) -> dict[str, Any]:
+    """What a command would delete, as of the transaction; `cost` is what that would have been charged. O(URIs)."""
+    chosen = Chosen(args)
+    names: dict[int, str] = {}
+
+    def name_of(queue_id: int) -> str:
+        if queue_id not in names:
+            if len(names) > 10_000:
+                names.clear()
+            names[queue_id] = snapshot.queue_by_id(txn, db, keys.u32.pack(queue_id)).queue
+        return names[queue_id]
+
+    only, last = None, 0
+    effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
+    if chosen.only is not None:
+        queue = snapshot.find_queue(txn, db, chosen.only)
+        if queue is None:
+            return effect
+        only = queue.id
+    out = frozenset(snapshot.keys_out(txn, db))
+    for _, queue_id in _later(txn, db, chosen, name_of, b"", keys.MAX_ORDINAL):
+        effect["later"] += queue_id is not None
+    effect["deleted"] = effect["later"]
+    for key, queue_id in _pending(txn, db, chosen, name_of, b"", keys.MAX_ORDINAL, out, only):
+        if queue_id is not None:
+            effect["deleted"] += 1
+            effect["cost"] += keys.pending.unpack(key)[3]
+            effect["queues"] += queue_id != last
+            last = queue_id
+    if chosen.given_up:
+        effect["undecided"] = chosen.given_up
+    return effect

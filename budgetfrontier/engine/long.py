@@ -1,0 +1,144 @@
+"""The commands that may concern any number of URIs. Each is done a step at a time, and knows how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from budgetfrontier.engine import deletion
+from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.model import CrawlUri, Directive, Tally
+from budgetfrontier.store import keys, snapshot
+from budgetfrontier.store.records import Progress, decode_dead, with_tries
+
+
+class Long(NamedTuple):
+    """A command that takes steps: where it starts, and its next step, which tells whether that was the last."""
+
+    start: Callable[[dict[str, Any]], Progress]
+    step: Callable[[Kernel, Intake, dict[str, Any], Progress, int, int, float], bool]
+    """Takes the progress, which it changes, the last ordinal that counts, how many URIs one step may take, the time."""
+
+
+_decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
+
+
+def uri_from(item: Any) -> str | CrawlUri:
+    """A URI as a command carries it: a string, a mapping of CrawlUri's fields, or a CrawlUri in msgpack."""
+    if isinstance(item, bytes):
+        return _decode_uri(item)
+    if not isinstance(item, dict):
+        return str(item)
+    fields = dict(item)
+    if "directive" in fields:
+        given = fields["directive"]
+        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
+    return CrawlUri(**fields)
+
+
+# -- URIs: `at` is how many of them were taken
+
+
+def _start_uris(args: dict[str, Any]) -> Progress:
+    return Progress([0], _told(Tally()))
+
+
+def _told(tally: Tally) -> dict[str, Any]:
+    return {name: getattr(tally, name) for name in tally.__slots__}
+
+
+def _step_uris(take: Callable[[Intake, list[str | CrawlUri], Tally, dict[str, Any], float], None]) -> Any:
+    def step(
+        kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+    ) -> bool:
+        done = progress.at[0]
+        part = args["uris"][done : done + limit]
+        tally = Tally()
+        take(intake, [uri_from(item) for item in part], tally, args, now)
+        for name, count in _told(tally).items():
+            if name != "reasons":
+                progress.effect[name] += count
+        reasons = progress.effect["reasons"]
+        for reason, count in tally.reasons.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+        progress.at[0] = done + len(part)
+        return bool(progress.at[0] == len(args["uris"]))
+
+    return step
+
+
+# -- dead letters: `at` is the first that was not looked at
+
+
+def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
+    """The next dead letters that ids or a queue key name, all when neither is given; whether those were the last."""
+    txn, table = kernel.env.txn, kernel.env.db[keys.DEAD]
+    ids, at = args.get("ids"), progress.at[0]
+    if ids is None:
+        part = list(islice(snapshot.items(txn, table, keys.u64.pack(at)), limit))
+        numbered = [(keys.u64.unpack(key)[0], value) for key, value in part]
+        done = len(part) < limit or numbered[-1][0] >= upto
+        progress.at[0] = numbered[-1][0] + 1 if numbered else at
+    else:  # here `at` counts those of the list
+        part = ids[at : at + limit]
+        stored = ((n, txn.get(keys.u64.pack(n), db=table) if 0 < n <= upto else None) for n in part)
+        numbered = [(n, value) for n, value in dict(stored).items() if value is not None]
+        progress.at[0] = at + len(part)
+        done = progress.at[0] == len(ids)
+    queue = args.get("queue")
+    rows = ((n, decode_dead(value)) for n, value in numbered if n <= upto)
+    return [(n, row) for n, row in rows if queue is None or row.name == queue], done
+
+
+def _replay(
+    kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Put dead letters back on their queues, as fresh as when they were scheduled."""
+    found, done = _letters(kernel, args, progress, upto, limit)
+    for number, row in found:
+        place = row.place[:-8] + bytes(8)  # an arrival now
+        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), now)
+        kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
+    progress.effect["replayed"] += len(found)
+    return done
+
+
+def _drop(
+    kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Drop dead letters for good."""
+    found, done = _letters(kernel, args, progress, upto, limit)
+    for number, _ in found:
+        kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
+    progress.effect["dropped"] += len(found)
+    return done
+
+
+def _start_letters(word: str) -> Callable[[dict[str, Any]], Progress]:
+    return lambda args: Progress([0], {word: 0})
+
+
+LONG: dict[str, Long] = {
+    "schedule": Long(_start_uris, _step_uris(lambda intake, uris, tally, args, now: intake.take(uris, tally, now))),
+    "mark_seen": Long(
+        _start_uris,
+        _step_uris(
+            lambda intake, uris, tally, args, now: intake.note(uris, tally, charge=bool(args.get("charge"))),
+        ),
+    ),
+    "delete": Long(
+        deletion.start,
+        lambda kernel, intake, args, progress, upto, limit, now: deletion.step(kernel, args, progress, upto, limit),
+    ),
+    "replay": Long(_start_letters("replayed"), _replay),
+    "drop": Long(_start_letters("dropped"), _drop),
+}
+
+
+def audited(args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the audit keeps them: of URIs only how many."""
+    return {**args, "uris": len(args["uris"])} if "uris" in args else args

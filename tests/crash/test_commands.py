@@ -1,0 +1,242 @@
+"""Long commands in processes that are killed: each is applied exactly once, and only one that kills is set aside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Outcome
+from budgetfrontier.engine import commands, deletion, session
+from budgetfrontier.engine.long import LONG, Long
+from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.store.reader import Reader
+from tests.crash import processes
+from tests.crash.harms import die
+from tests.crash.killing import killed_after
+from tests.support import START, on_disk, pages
+
+KEPT = 4  # pages of b.test, beside 12 of a.test
+DEAD = 5
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "STEP", 2)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """12 pages of a.test, 3 of them for later, 4 of b.test; 5 dead letters of c.test."""
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("c", DEAD))
+        for lease in (lease for _ in range(DEAD) for lease in f.lease(1)):
+            f.finish(lease, Outcome.DEAD)
+        f.schedule_many(pages("ab", KEPT))
+        f.schedule_many(pages("a", 5, first=KEPT))
+        f.schedule_many(CrawlUri(url, not_before=START + 1e6) for url in pages("a", 3, first=KEPT + 5))
+    return tmp_path / "frontier"
+
+
+def post(path: Path, op: str, **args: Any) -> int:
+    mailbox = Mailbox(path)
+    try:
+        return mailbox.post(Command(op, args, "somebody", ""))
+    finally:
+        mailbox.close()
+
+
+def told(path: Path) -> list[tuple[int, str, dict[str, Any], bool]]:
+    """The audit's numbers, commands, effects, and whether they failed."""
+    with Reader(path) as reader:
+        return [(entry.number, entry.command, entry.effect, bool(entry.error)) for entry in reader.audit()]
+
+
+def finish_all(path: Path) -> None:
+    """Open it and commit until nothing is in progress."""
+    with on_disk(path.parent) as f:
+        while f._session.commands.job is not None:
+            f.commit()
+        f.commit()
+        f.check()
+
+
+def killed(work: Callable[[], object]) -> None:
+    assert processes.in_child(work).signal == signal.SIGKILL
+
+
+def dies_after(path: Path, steps: int, *, committed: bool) -> Callable[[], None]:
+    """Work on a frontier whose process is killed after so many steps of a command."""
+
+    def work() -> None:
+        step = commands.Commands.step
+        left = [steps]
+
+        def counted(self: commands.Commands, now: float) -> None:
+            step(self, now)
+            left[0] -= 1
+            if not left[0] and not committed:
+                die()
+
+        commands.Commands.step = counted  # type: ignore[method-assign]
+        with on_disk(path.parent) as f:
+            while left[0] > 0 and f._session.commands.job is not None:
+                f.commit()
+            die()
+
+    return work
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_deletion_goes_on_after_each_of_many_kills(path: Path, committed: bool) -> None:
+    number = post(path, "delete", queue="a*")
+    kills = 0
+    while not told(path):
+        killed(dies_after(path, 2, committed=committed))
+        with Reader(path) as reader:
+            reader.check()
+        kills += 1
+    assert kills > 2
+    assert told(path) == [(number, "delete", {"deleted": 12, "queues": 1, "later": 3}, False)]
+    with on_disk(path.parent) as f:
+        assert (f.summary().queued, f.summary().future, f.summary().dead) == (KEPT, 0, DEAD)
+
+
+def test_kills_before_the_first_commit_of_a_start_are_not_forgotten(path: Path) -> None:
+    """Twice in a row is no reason to set a command aside."""
+    post(path, "delete", queue="a*")
+    killed(dies_after(path, 1, committed=True))
+    for _ in range(2):
+        killed(dies_after(path, 1, committed=False))
+    finish_all(path)
+    assert [(effect["deleted"], failed) for _, _, effect, failed in told(path)] == [(12, False)]
+
+
+def test_commands_of_the_api_go_on_too(path: Path) -> None:
+    def work() -> None:
+        step = commands.Commands.step
+
+        steps = iter((False, True))  # a commit comes between them
+
+        def dies(self: commands.Commands, now: float) -> None:
+            step(self, now)
+            if next(steps):
+                die()
+
+        with on_disk(path.parent) as f:
+            f.pause()
+            f.commit()
+            commands.Commands.step = dies  # type: ignore[method-assign]
+            f._session._most = 1  # every operation is committed
+            f.replay()
+
+    killed(work)
+    assert told(path) == [(0, "pause", {"before": {"state": "RUNNING"}, "after": {"state": "PAUSED"}}, False)]
+    finish_all(path)
+    assert told(path)[1:] == [(0, "replay", {"replayed": DEAD}, False)]
+    with on_disk(path.parent) as f:
+        assert (f.summary().dead, f.summary().queued) == (0, 2 * KEPT + 5 + DEAD)
+
+
+def test_killed_anywhere_each_command_is_applied_once_in_order(path: Path, tmp_path: Path) -> None:
+    sent = [
+        post(path, "delete", queue="a*", pattern="[02468]$"),
+        post(path, "retire", queue="b.test"),
+        post(path, "replay"),
+        post(path, "schedule", uris=pages("d", 5)),
+    ]
+    expected: Any = None
+    lines, alive = 0, True
+    while alive:
+        copy = tmp_path / "copy" / "frontier"
+        shutil.copytree(path, copy)
+        alive = killed_after(lines, lambda: finish_all(tmp_path / "copy" / "frontier"), session, commands, deletion)
+        finish_all(copy)
+        with Reader(copy) as reader:
+            found = told(copy), reader.report().totals, [row.queued for row in reader.queues()]
+        expected = expected or found
+        assert [entry[0] for entry in found[0]] == sent
+        assert found == expected, lines
+        shutil.rmtree(copy)
+        lines += 29
+    assert lines > 100
+
+
+def poison(op: str) -> None:
+    """From now on a command kills its process."""
+
+    def step(*_: object) -> bool:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+    LONG[op] = Long(LONG[op].start, step)
+
+
+def test_only_a_command_of_which_three_starts_have_died_is_set_aside(path: Path) -> None:
+    first, second = post(path, "retire", queue="a.test"), post(path, "retire", queue="b.test")
+    bad = post(path, "drop")
+    last = post(path, "unretire", queue="b.test")
+
+    def poisoned() -> None:
+        poison("drop")
+        finish_all(path)
+
+    killed(poisoned)
+    assert told(path) == []  # one transaction for all of them: nobody knows yet which it was
+    for _ in range(commands.STARTS):
+        killed(poisoned)
+        assert [entry[0] for entry in told(path)] == [first, second]
+    assert processes.in_child(poisoned).signal == 0
+    entries = told(path)
+    assert [(number, failed) for number, _, _, failed in entries] == [
+        (first, False),
+        (second, False),
+        (bad, True),
+        (last, False),
+    ]
+    with on_disk(path.parent) as f:
+        assert "set aside" in (f.audit()[2].error or "")
+        assert f.summary().dead == DEAD
+        f.check()
+
+
+def test_one_that_kills_later_on_keeps_what_it_did(path: Path) -> None:
+    number = post(path, "delete", queue="a*")
+    killed(dies_after(path, 2, committed=True))
+
+    def poisoned() -> None:
+        poison("delete")
+        finish_all(path)
+
+    for _ in range(commands.STARTS):
+        assert told(path) == []
+        killed(poisoned)
+    assert processes.in_child(poisoned).signal == 0
+    ((given, _, effect, failed),) = told(path)
+    assert (given, failed) == (number, True)
+    assert 0 < effect["deleted"] < 12
+    with on_disk(path.parent) as f:
+        assert f.summary().queued + f.summary().future == KEPT + 12 - effect["deleted"]
+
+
+def test_ctrl_c_is_not_held_against_a_command(path: Path) -> None:
+    post(path, "drop")
+
+    def interrupted() -> None:
+        def step(*_: object) -> bool:
+            raise KeyboardInterrupt
+
+        LONG["drop"] = Long(LONG["drop"].start, step)
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                Frontier.open(path)
+
+    assert not processes.in_child(interrupted).signal
+    finish_all(path)
+    with on_disk(path.parent) as f:
+        assert [entry.effect for entry in f.audit() if entry.command == "drop"] == [{"dropped": DEAD}]
