@@ -210,6 +210,7 @@ class Kernel:
         leased: list[Lease] = []
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
+        ids, gone = ring.ids, ring.gone
         pack, unpack_place, out = keys.u32.pack, keys.place.unpack_from, leases.out
         trivial, settings = self.force.trivial, self.force.base
         revision, concurrency = counters.settings_revision, settings.per_queue_concurrency
@@ -221,13 +222,15 @@ class Kernel:
             if turns == MAX_TURNS:
                 self.cut_short |= bool(ring or counters.inactive)
                 break
-            if not ring:
+            if gone:
+                ring.skip()
+            if not ids:
                 if not counters.inactive:
                     break
                 turns += 1
                 self.activate(rotation.front_inactive(), now)
                 continue
-            queue_id = ring[0]
+            queue_id = ids[0]
             queue = cache.get(queue_id) or queues.get(queue_id)
             if queue.out:
                 key, value = self.heads.first(queue_id) or _NOTHING
@@ -252,7 +255,10 @@ class Kernel:
                     continue
                 if key in leases.keys:
                     raise self._contradiction(queue)
-            ring.popleft()
+            if gone:
+                ring.popleft()
+            else:
+                ids.popleft()
             directive, inverted, cost, _ = unpack_place(key, 4)
             uri.cost = cost
             if directive != 3:
@@ -275,7 +281,7 @@ class Kernel:
             if concurrency > 1 or queue.landed:
                 self.heads.went_out(queue_id, key)
             if queue.out - queue.landed < concurrency and rules.may_lease(queue, concurrency, settings.reached):
-                ring.append(queue_id)
+                ids.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
             else:
                 queue.state = IN_PROCESS
@@ -374,7 +380,7 @@ class Kernel:
         if state is IN_PROCESS and after is READY:  # the common case of `move`, without its questions
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
-            self.rotation.ring.append(queue_id)
+            self.rotation.ring.ids.append(queue_id)
             queue.state = READY
         elif state is not after:
             if after is INACTIVE and queue.balance > 0:

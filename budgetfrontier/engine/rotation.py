@@ -1,18 +1,18 @@
 """Moving queues between the ring, the snoozed, the FIFOs of the inactive, and the retired.
 
-The ring of READY queues is a deque of queue ids; all other places are tables. Every move goes through `move`, so that a
+The ring of READY queues is in memory; all other places are tables. Every move goes through `move`, so that a
 queue is in exactly one place and the totals are right.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from sortedcontainers import SortedDict
 
 from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
@@ -23,13 +23,13 @@ NONE_WAITING = 1 << 16  # worse than any precedence
 
 
 class Rotation:
-    """Where queues wait, and in which order. Moves cost O(1) table accesses, those out of the ring's middle O(ring)."""
+    """Where queues wait, and in which order. Moves cost O(1) table accesses."""
 
     def __init__(self, env: Environment, counters: Counters, queues: Queues) -> None:
         self._env = env
         self._counters = counters
         self._queues = queues
-        self.ring: deque[int] = deque()
+        self.ring = Ring()
         self.next_wake = NEVER
         """A lower bound of the wake times of the snoozed."""
         self.waiting: SortedDict[int, int] = SortedDict()
@@ -42,7 +42,7 @@ class Rotation:
     def _load(self) -> None:
         txn, db = self._env.txn, self._env.db
         cursor = txn.cursor(db[keys.ACTIVE])
-        self.ring.extend(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
+        self.ring.ids.extend(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
         cursor = txn.cursor(db[keys.INACTIVE])
         precedence = 0
         while cursor.set_range(keys.fifo.pack(precedence, 0)):
@@ -102,10 +102,7 @@ class Rotation:
     def _leave(self, queue: QueueRecord, state: QueueState) -> None:
         counters = self._counters
         if state is READY:
-            if self.ring and self.ring[0] == queue.id:
-                self.ring.popleft()
-            else:
-                self.ring.remove(queue.id)
+            self.ring.remove(queue.id)
         elif state is IN_PROCESS:
             counters.in_process -= 1
         elif state is SNOOZED:

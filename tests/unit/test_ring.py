@@ -1,0 +1,118 @@
+"""The ring of READY queues beside a plain list, and what leaving its middle costs."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier import Outcome
+from budgetfrontier.engine import ring
+from budgetfrontier.engine.ring import Ring
+from tests.support import memory, record, state
+
+steps = st.lists(st.tuples(st.sampled_from(("append", "appendleft", "popleft", "remove", "skip")), st.integers(0, 5)))
+
+
+@given(steps, st.sampled_from((0, 2, 1000)))
+def test_the_ring_is_a_list_without_duplicates(taken: list[tuple[str, int]], most: int) -> None:
+    expected: list[int] = []
+    told = Ring()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ring, "MOST_GONE", most)
+        for step, queue_id in taken:
+            if step == "skip":
+                told.skip()
+            elif step == "popleft":
+                if expected:
+                    assert told.popleft() == expected.pop(0)
+            elif step == "remove":
+                if queue_id in expected:
+                    expected.remove(queue_id)
+                    told.remove(queue_id)
+            elif queue_id not in expected:
+                getattr(told, step)(queue_id)
+                expected.insert(0 if step == "appendleft" else len(expected), queue_id)
+            assert (list(told), len(told), bool(told)) == (expected, len(expected), bool(expected))
+    while expected:
+        assert told.popleft() == expected.pop(0)
+    told.skip()
+    assert not told.ids and not told.gone
+
+
+def test_what_is_gone_is_at_most_half_of_the_ring() -> None:
+    full = Ring(range(10_000))
+    for queue_id in range(9_999, 0, -1):
+        full.remove(queue_id)
+        assert len(full.ids) <= 2 * len(full) + 2 * ring.MOST_GONE
+    assert (list(full), full.popleft(), len(full)) == ([0], 0, 0)
+
+
+def test_a_queue_that_leaves_and_comes_back_for_ever_takes_no_more_room() -> None:
+    full = Ring(range(10))
+    for _ in range(20_000):
+        full.remove(5)
+        full.append(5)
+    assert len(full.ids) <= 2 * ring.MOST_GONE + 2 and list(full) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 5]
+
+
+class Counted(deque[Any]):
+    """A deque that tells how many of its elements are touched."""
+
+    touched = 0
+
+    def popleft(self) -> Any:
+        self.touched += 1
+        return super().popleft()
+
+    def append(self, item: Any) -> None:
+        self.touched += 1
+        super().append(item)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.touched += 1
+        return super().__getitem__(index)
+
+    def remove(self, item: Any) -> None:
+        self.touched += self.index(item)
+        super().remove(item)
+
+    def __iter__(self) -> Any:
+        self.touched += len(self)
+        return super().__iter__()
+
+
+def test_a_finish_touches_as_much_of_a_long_ring_as_of_a_short_one() -> None:
+    touched = []
+    for hosts in 100, 2000:
+        frontier = memory(hold_queues=False, concurrency=2, polite=True)
+        frontier.schedule_many(f"https://host{host}.test/{page}" for host in range(hosts) for page in range(4))
+        leases = frontier.lease(50)
+        kept = frontier._kernel.rotation.ring
+        kept.ids = Counted(kept.ids)
+        for lease in leases:
+            assert frontier.queue(lease.queue).state == "READY"  # type: ignore[union-attr]
+            frontier.finish(lease)
+        touched.append(kept.ids.touched)
+        assert frontier.summary().queues["READY"] == hosts - 50
+        frontier.check()
+    assert touched[1] == touched[0] <= 4 * 50
+
+
+def test_queues_that_left_the_middle_have_their_turns_where_they_came_back() -> None:
+    frontier = memory(hold_queues=False, concurrency=2)
+    frontier.schedule_many(f"https://{host}.test/{page}" for page in range(3) for host in "abcd")
+    frontier.snooze("b.test", until=2_000_000.0)
+    frontier.snooze("c.test", until=2_000_000.0)
+    frontier.wake("b.test")
+    frontier.retire("d.test")
+    assert (state(frontier, "C"), record(frontier, "B").state) == ("SNOOZED", "READY")
+    assert frontier.summary().queues["READY"] == 2
+    leases = frontier.lease(9)
+    assert [lease.queue[0] for lease in leases] == ["a", "b", "a", "b"]
+    frontier.finish(leases[3], Outcome.SUCCESS)
+    assert [lease.queue[0] for lease in frontier.lease(9)] == ["b"]
+    frontier.check()
