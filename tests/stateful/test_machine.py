@@ -69,12 +69,22 @@ option_sets = st.fixed_dictionaries(
         "order": st.sampled_from(("fifo", "lifo")),
         "pause_at_finish": booleans,
         "max_deliveries": st.sampled_from((20, 2)),
-        "per_queue_concurrency": st.integers(1, 3),
+        "per_queue_concurrency": st.sampled_from((1, 2, 3, 8)),
         "polite": booleans,
         "max_retries": st.sampled_from((0, 1, 30)),
         "retry_delay": st.sampled_from((0.0, 10.0, 900.0)),
         "retry_scope": st.sampled_from(("queue", "uri")),
     }
+)
+moves = st.tuples(
+    st.sampled_from(
+        ("lease",) * 6
+        + ("RETRY",) * 5
+        + ("SUCCESS",) * 3
+        + ("wait",) * 4
+        + ("landed", "landed", "arrive", "arrive", "DEFERRED", "DEAD", "renew", "delete")
+    ),
+    st.integers(0, 9),
 )
 PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
@@ -108,8 +118,8 @@ def same(what: str, told: object, expected: object) -> None:
 class FrontierMachine(RuleBasedStateMachine):
     """Rules are the operations of both; `agree` compares."""
 
-    @initialize(options=option_sets, pages=st.sampled_from((0, 1, 2, 4, 8)))
-    def begin(self, options: dict[str, Any], pages: int) -> None:
+    @initialize(options=option_sets, pages=st.sampled_from((0, 1, 2, 4, 8)), hosts=st.sampled_from((4, 1, 2, 1)))
+    def begin(self, options: dict[str, Any], pages: int, hosts: int) -> None:
         self.options = options
         self.folder = tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
         self.clock = ManualClock(1_000_000.0)
@@ -118,7 +128,9 @@ class FrontierMachine(RuleBasedStateMachine):
         self.handed: list[tuple[Any, int]] = []
         self.model = Model(dict(options), self.clock.time())
         self.frontier = self.open(settings_of(options))
-        self.schedule_many([SEED | {"url": f"https://{host}/seed/{page}"} for page in range(pages) for host in HOSTS])
+        self.schedule_many(
+            [SEED | {"url": f"https://{host}/seed/{page}"} for page in range(pages) for host in HOSTS[:hosts]]
+        )
 
     def open(self, settings: Settings | None, *, keep_leases: bool = False) -> Frontier:
         self.kept = keep_leases
@@ -190,6 +202,30 @@ class FrontierMachine(RuleBasedStateMachine):
                 if end := next(left, None):
                     self.end(*pair, end, options, [])
 
+    @rule(moves=st.lists(moves, min_size=4, max_size=16))
+    def overlap(self, moves: list[tuple[str, int]]) -> None:
+        """Fetches side by side: retried alone, landed, expired or given back while others of their host are out."""
+        for what, number in moves:
+            out = [pair for pair in self.handed if pair[1] in self.model.leases]
+            lease, leased = out[-1 - number // 3 % len(out)] if out else (None, 0)
+            if what == "lease":
+                self.lease(1 + number % 3, 15.0 if number > 7 else 300.0)
+            elif what == "wait":
+                self.time_passes((10.0, 10.0, 10.0, 3.0, 15.0)[number % 5])
+            elif what == "arrive":
+                url = f"https://{HOSTS[number % 4]}/late/{len(self.model.seen)}"
+                self.schedule(SEED | {"url": url, "directive": number % 3})
+            elif what == "delete":
+                self.delete(HOSTS[number % 4], number > 5)
+            elif lease is None:
+                continue
+            elif what == "landed":
+                self.land(lease, leased, PLAIN)
+            elif what == "renew":
+                self.prolong(lease, leased, 300.0)
+            else:
+                self.end(lease, leased, what, PLAIN | {"delay": 10.0}, [])
+
     def pick(self, which: int) -> tuple[Any, int]:
         """A lease: nearly always one that is out."""
         out = [pair for pair in self.handed if pair[1] in self.model.leases]
@@ -220,7 +256,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.leases)
     @rule(which=st.integers(0, 99), options=ways_to_finish)
     def landed(self, which: int, options: dict[str, Any]) -> None:
-        lease, number = self.pick(which)
+        self.land(*self.pick(which), options)
+
+    def land(self, lease: Any, number: int, options: dict[str, Any]) -> None:
         told = {name: options[name] for name in ("fetch_seconds", "crawl_delay")}
         if self.model.landed(number, **told):
             self.frontier.landed(lease, **told)
@@ -231,7 +269,9 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.leases)
     @rule(which=st.integers(0, 99), ttl=st.sampled_from((15.0, 300.0)))
     def renew(self, which: int, ttl: float) -> None:
-        lease, number = self.pick(which)
+        self.prolong(*self.pick(which), ttl)
+
+    def prolong(self, lease: Any, number: int, ttl: float) -> None:
         if self.model.renew(number, ttl):
             self.frontier.renew(lease, ttl)
         else:
