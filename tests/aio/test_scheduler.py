@@ -380,3 +380,18 @@ def test_wrong_arguments() -> None:
             make()
     with pytest.raises(TypeError):
         Scheduler(None)  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_pending_is_what_was_got_and_is_not_done() -> None:
+    async with Scheduler(":memory:") as scheduler:
+        await scheduler.add_many([page(1), page(2), page(3)])
+        seen = []
+        for _ in range(2):
+            await scheduler.get()
+            stats = await scheduler.stats()
+            seen.append((stats["queued"], stats["pending"]))
+        scheduler.task_done()
+        stats = await scheduler.stats()
+        assert [*seen, (stats["queued"], stats["pending"])] == [(2, 1), (1, 2), (1, 1)]
+        scheduler.task_done()

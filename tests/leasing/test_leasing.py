@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -395,3 +396,73 @@ def test_a_queue_made_under_another_default_opens_as_it_was(tmp_path: Path) -> N
 def test_what_settings_say_of_equal_urls_counts(tmp_path: Path) -> None:
     with LeaseQueue.open(tmp_path, make_settings(canonicalization={"strip_www": False})) as queue:
         assert queue.push("https://e.test/?utm_source=x") and not queue.push("https://e.test/")
+
+
+# -- rows of docs/reference/compatibility.md
+
+
+def test_leaving_the_block_flushes_what_was_pushed_and_what_was_acknowledged(tmp_path: Path) -> None:
+    settings = make_settings(commit_interval=3600.0, commit_operations=10_000)
+    with LeaseQueue.open(tmp_path, settings) as queue:
+        for url in (A, B, C):
+            queue.push(url)
+        queue.ack_lease(leased(queue))
+    with LeaseQueue.open(tmp_path) as queue:
+        assert (queue.state().queued, queue.state().seen) == (2, 3) and popped(queue) == [B, C]
+
+
+def test_pop_is_a_lease_that_is_acknowledged_at_once(queue: LeaseQueue) -> None:
+    queue.push(A)
+    queue.push(B)
+    assert queue.pop() is not None
+    assert (queue.state().leased, queue.state().queued) == (0, 1)
+    row = queue.frontier.queue("a.test")
+    assert row is not None and row.expenditure == 1  # paid for, as any other
+    lease = leased(queue)
+    assert lease.delivery == 1 and queue.state().leased == 1  # leases are real without a folder, too
+
+
+def test_what_an_engine_says_of_its_requests(clock: ManualClock) -> None:
+    settings = make_settings(lease_ttl=40.0, retry={"max_retries": 1, "delay": 0})
+    with LeaseQueue.open(":memory:", settings, clock=clock) as queue:
+        queue.push(A)
+        lease = leased(queue)
+        assert lease.expires == clock.time() + 40.0  # a setting
+        assert queue.renew_lease(lease, 500.0)  # and renewed, which kumo's engine cannot
+        clock.advance(499.0)
+        assert queue.lease_request() is None
+        assert queue.release_lease(lease)  # a hook that aborts
+        lease = leased(queue)
+        assert (lease.uri.url, lease.attempt) == (A, 1)
+        assert queue.retry_lease(lease)
+        lease = leased(queue)
+        assert lease.attempt == 2 and queue.retry_lease(lease, reason=Reason.RETRY_EXHAUSTED)  # once too often
+        queue.push(B)
+        assert queue.dead_letter(leased(queue), Reason.FAILED)  # a panic
+        queue.push(C)
+        assert queue.ack_lease(leased(queue))  # success
+        assert [(letter.uri.url, letter.reason) for letter in queue.dead_letters()] == [
+            (A, Reason.RETRY_EXHAUSTED),
+            (B, Reason.FAILED),
+        ]
+        assert queue.is_empty() and queue.state().leased == 0
+
+
+def test_politeness_by_domain(clock: ManualClock) -> None:
+    polite = {"per_queue_concurrency": 2, "min_delay": 10.0, "max_delay": 10.0}
+    settings = Settings.from_dict(
+        {
+            "frontier": {"politeness": {"delay_factor": 0, "min_delay": 0, "per_queue_concurrency": 8}},
+            "overrides": [{"match": "domain:SLOW.test", "set": {"politeness": polite}}],
+        }
+    )
+    with LeaseQueue.open(":memory:", settings, clock=clock) as queue:
+        for host in ("quick.test", "www.slow.test"):
+            queue.frontier.schedule_many(f"https://{host}/{number}" for number in range(12))
+        out = queue.frontier.lease(100)
+        assert Counter(lease.queue for lease in out) == {"quick.test": 8, "www.slow.test": 2}
+        for lease in out:
+            queue.ack_lease(lease)
+        assert {lease.queue for lease in queue.frontier.lease(100)} == {"quick.test"}
+        clock.advance(10.0)
+        assert Counter(lease.queue for lease in queue.frontier.lease(100)) == {"www.slow.test": 2}
