@@ -53,6 +53,7 @@ def compact(args: argparse.Namespace) -> None:
 def backup(args: argparse.Namespace) -> None:
     """Back up a job, running or stopped."""
     from budgetfrontier.errors import FrontierError
+    from budgetfrontier.store.modes import make_folder
     from budgetfrontier.store.reader import Reader
 
     folder: Path = args.folder
@@ -61,6 +62,7 @@ def backup(args: argparse.Namespace) -> None:
     if folder.exists() and (not folder.is_dir() or not known.issuperset(item.name for item in folder.iterdir())):
         raise FrontierError(f"{folder} holds something; name a folder that is empty, or not there yet")
     with Reader(common.frontier_path(args.job)) as reader:
+        make_folder(folder)
         reader.backup(copied, max_growth=args.max_growth)
     print(f"{copied}: {(copied / 'data.mdb').stat().st_size:,} bytes")
 

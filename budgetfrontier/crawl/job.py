@@ -43,6 +43,7 @@ from budgetfrontier.reports.figures import Overview, counted
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.store.copying import MEMORY
+from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.snapshot import Report
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
@@ -109,7 +110,8 @@ class Job:
         if not self._stored and not self._paused and not any_valid(self._settings.seeds):
             self._progress.say(NOTHING)
             return 1
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
+        make_folder(frontier, like=self._folder)
         with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
             with (
                 Memory(frontier / MEMORY) as self._memory,

@@ -21,6 +21,7 @@ import msgspec
 
 from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.store.environment import GIB, check_files, explain, open_lmdb
+from budgetfrontier.store.modes import make_folder
 
 DAMAGED = ".damaged"  # what the folder's name ends in, moved aside
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it expired, for when its host does not answer
@@ -160,7 +161,7 @@ class Memory:
     def _open(self) -> None:
         try:
             if not check_files(self.path):
-                self.path.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path, like=self.path.parent)
             self._env = open_lmdb(self.path, map_size=GIB)
             self._env.reader_check()
             self._robots: Any = self._env.open_db(b"robots")

@@ -20,6 +20,7 @@ from budgetfrontier.engine.bounds import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import explain, open_lmdb
+from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.records import encode
 
 
@@ -106,7 +107,7 @@ class Mailbox:
         if self._shared:
             self._env = _open_mailboxes[self._key]
         else:
-            os.makedirs(self._key, exist_ok=True)
+            make_folder(Path(self._key), like=path)
             _drop_unfinished(Path(self._key, "data.mdb"))
             self._env = open_lmdb(Path(self._key), map_size=1 << 28)
             _open_mailboxes[self._key] = self._env

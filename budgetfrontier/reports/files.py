@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from budgetfrontier.reports import tables, text
 from budgetfrontier.reports.figures import Overview
+from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.snapshot import Report
 
@@ -20,16 +22,21 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
 
     Whoever looks finds the old ones or the new ones, whole.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, like=folder.parent)
     overview = Overview(20)
-    with Reader(frontier) as reader, (folder / "frontier.json.partial").open("w", encoding="ascii") as out:
+    with Reader(frontier) as reader, _written(folder / "frontier.json.partial") as out:
         with reader.scan() as (head, rows):
             out.writelines(tables.json_report(head, overview.through(rows)))
         out.write("\n")
-    (folder / "frontier.txt.partial").write_text(text.render(head, overview=overview), encoding="utf-8")
+    with _written(folder / "frontier.txt.partial") as out:
+        out.write(text.render(head, overview=overview))
     for name in ("frontier.txt", "frontier.json"):
         os.replace(folder / f"{name}.partial", folder / name)
     return head, overview
+
+
+def _written(path: Path) -> TextIO:
+    return open(path, "w", encoding="utf-8", opener=opener)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from budgetfrontier.store.environment import (
     sync_folder,
 )
 from budgetfrontier.store.locking import LOCK, WriterLock
+from budgetfrontier.store.modes import make_folder, opener
 
 PARTIAL = ".partial"
 MEMORY = "crawl"  # the folder in a frontier's in which a crawl keeps what it remembers besides: an LMDB file too
@@ -52,7 +53,7 @@ def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | N
     data = path / "data.mdb"
     size = data.stat().st_size
     most = size + (max(size, GIB) if max_growth is None else max_growth)
-    with _streamed(env, path) as stream, open(folder / "data.mdb", "xb", buffering=0) as file:
+    with _streamed(env, path) as stream, open(folder / "data.mdb", "xb", buffering=0, opener=opener) as file:
         try:
             unsynced = 0
             while chunk := os.read(stream, _CHUNK):
@@ -82,7 +83,7 @@ def copy_memory(path: Path, folder: Path) -> None:
     source, made = path / MEMORY, folder / MEMORY
     if not (source / "data.mdb").is_file():
         return
-    made.mkdir()
+    make_folder(made, like=folder)
     try:
         check_files(source)
         env = open_lmdb(source, readonly=True)
@@ -135,7 +136,7 @@ def appearing(path: Path) -> Iterator[Path]:
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise taken
     partial = path.with_name(path.name + PARTIAL)
-    partial.mkdir(parents=True, exist_ok=True)
+    make_folder(partial)
     lock = WriterLock(partial / LOCK)
     try:
         (partial / "data.mdb").unlink(missing_ok=True)  # of one who was killed
@@ -168,7 +169,7 @@ def compact(path: Path) -> tuple[int, int]:
     making = path / UNFINISHED
     try:
         before = (path / "data.mdb").stat().st_size
-        making.mkdir()
+        make_folder(making, like=path)
         copy(env.env, path, making)
         number_on(making / "data.mdb", env.env.info()["last_txnid"], env.env.stat()["psize"])
         _compare(env.env, making)

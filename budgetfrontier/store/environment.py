@@ -19,6 +19,7 @@ from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked
 from budgetfrontier.store import keys
 from budgetfrontier.store.locking import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
+from budgetfrontier.store.modes import file_mode, make_folder
 from budgetfrontier.store.pages import lacks_free_pages_only
 from budgetfrontier.store.salvage import was_frontier
 
@@ -86,6 +87,7 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             meminit=False,
             lib_version=0,
             create=not readonly,
+            mode=file_mode(path),
         )
     except (lmdb.Error, OSError) as e:
         if isinstance(e, lmdb.MemoryError) and map_size > SMALLEST_MAP:  # address space is limited (ulimit -v)
@@ -121,7 +123,7 @@ def _reserve_lock_table(path: Path) -> None:
     if path.exists() and path.stat().st_blocks * 512 >= READERS * 64:
         return  # opening it would do harm: closing it lets go of the locks that this process may have on it
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
     except OSError as e:
         if e.errno in (errno.EROFS, errno.EACCES, errno.ENOENT):
             return  # LMDB does without where it may only read, or says what is wrong
@@ -138,7 +140,7 @@ def _reserve_lock_table(path: Path) -> None:
 def _create(path: Path) -> None:
     """Make a new environment, whole or not at all: a kill in between leaves nothing that looks like a frontier."""
     making = path / UNFINISHED
-    making.mkdir()
+    make_folder(making, like=path)
     env = open_lmdb(making)
     with env.begin(write=True) as txn:
         for name in keys.TABLES:
@@ -229,7 +231,7 @@ class Environment:
         self._lock: WriterLock | None = None
         try:
             check_files(self.path)
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             self._lock = WriterLock(self.path / LOCK)
             self.fresh = not check_files(self.path)  # only now: somebody may have made it since
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # of one who was killed

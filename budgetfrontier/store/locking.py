@@ -13,6 +13,7 @@ from pathlib import Path
 from struct import Struct
 
 from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store.modes import file_mode
 
 LOCK = "lock"  # the name of the file
 
@@ -33,7 +34,7 @@ class WriterLock:
         with _looking:
             if self._key in _mine:
                 raise FrontierLocked(f"{path.parent} is open already in this process ({os.getpid()})", pid=os.getpid())
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
             try:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as e:

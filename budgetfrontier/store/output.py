@@ -12,6 +12,7 @@ from typing import IO, Any
 import lmdb
 
 from budgetfrontier.store import keys
+from budgetfrontier.store.modes import opener
 from budgetfrontier.store.pages import Lost
 
 TOLD = 20  # changes that are kept to be told at once
@@ -87,7 +88,10 @@ class Notes:
 def notes_in(folder: Path) -> Iterator[Notes]:
     """Notes in the files `changes.txt` and, if anything is, `set-aside.jsonl` of a folder, synced at the end."""
     changes, aside = folder / "changes.txt", folder / "set-aside.jsonl"
-    with open(changes, "x", encoding="utf-8", errors="backslashreplace") as told, open(aside, "x") as left_out:
+    with (
+        open(changes, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as told,
+        open(aside, "x", opener=opener) as left_out,
+    ):
         notes = Notes(told, left_out)
         yield notes
         for file in told, left_out:

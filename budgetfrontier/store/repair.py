@@ -30,6 +30,7 @@ from budgetfrontier.store.environment import (
     sync_folder,
 )
 from budgetfrontier.store.locking import locked
+from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.output import Notes, Tables, notes_in
 from budgetfrontier.store.rebuild import Rebuild
 from budgetfrontier.store.salvage import Salvage
@@ -62,7 +63,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
         _finish_earlier(path)
         name = f"{path.name}{_FOLDER}{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
         folder, partial = path.with_name(name), path.with_name(name + PARTIAL)
-        partial.mkdir()
+        make_folder(partial, like=path)
         try:
             with notes_in(partial) as notes:
                 lost_mailbox = _is_damaged(mailbox)
@@ -105,7 +106,8 @@ def _rebuild(path: Path, notes: Notes) -> None:
     """Make the new file in the folder UNFINISHED, whole, checked and synced."""
     data, making = path / "data.mdb", path / UNFINISHED
     built = making / "built"
-    built.mkdir(parents=True)
+    make_folder(making, like=path)
+    make_folder(built, like=path)
     with Salvage(data) as source:
         if not source.is_frontier():
             if source.lost:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from budgetfrontier.errors import StorageFull
+from budgetfrontier.store.modes import file_mode
 
 _MOST = 1 << 18
 _BLOCK = 1 << 16
@@ -24,7 +25,7 @@ class GrowingFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(path.parent))
         self.size = os.fstat(self._fd).st_size
         self._waiting = bytearray()
         self._unsynced = False

@@ -14,6 +14,7 @@ from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut_half_line
 from budgetfrontier.model import Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
+from budgetfrontier.store.modes import make_folder
 
 _NO_FIELD = re.compile(r"[\s\x00-\x1f\x7f]+")
 _encode = msgspec.json.Encoder().encode
@@ -26,7 +27,7 @@ class Logs:
     """
 
     def __init__(self, folder: Path, settings: OutputSettings) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, like=folder.parent)
         self._crawl = open_log(folder / "crawl.log")
         self._pages = open_log(folder / "pages.jsonl") if settings.pages == "jsonl" else None
         self._links = open_log(folder / "links.jsonl") if settings.links == "jsonl" else None

@@ -22,6 +22,7 @@ from budgetfrontier.crawl.outputs import records
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut, full_disk, sync_folder
 from budgetfrontier.model import CrawlUri, Lease
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.modes import make_folder
 
 OPEN = ".open"
 _SPECIFICATION = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
@@ -50,7 +51,7 @@ class WarcFiles:
     """
 
     def __init__(self, folder: Path, settings: Settings, *, memory: Originals) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, like=folder.parent)
         recover(folder)
         self._folder, self._settings, self._memory = folder, settings, memory
         prefix = settings.output.warc_prefix or settings.crawl
