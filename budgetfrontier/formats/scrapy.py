@@ -90,7 +90,10 @@ def _read_queue(path: Path, allowance: Allowance) -> Iterator[Item]:
                 return
         yield from _read_sqlite(path, allowance)
     except (OSError, sqlite3.Error, UnicodeError) as error:  # SQLite quotes damaged bytes in its messages
-        yield Bad(str(path), "queue", f"{error}; no more of this queue can be read", ends=True)
+        # Nothing is rolled back here: a journal names files that SQLite would then delete.
+        kill = path.with_name(f"{path.name}-journal").is_file()
+        hint = "; a kill left it in the middle of a change, which `sqlite3 FILE .tables` takes back" if kill else ""
+        yield Bad(str(path), "queue", f"{error}; no more of this queue can be read{hint}", ends=True)
 
 
 def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[Item]:

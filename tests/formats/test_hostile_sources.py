@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from budgetfrontier import formats
 from budgetfrontier.engine.bounds import TOO_DEEP, TOO_LARGE, excess
 from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import allowance
 from budgetfrontier.formats.allowance import Allowance, Exhausted, TooMuch
+from budgetfrontier.formats.records import Bad
 from budgetfrontier.model import CrawlUri
 from tests.formats import hostile
 from tests.support import memory
@@ -140,3 +144,21 @@ def test_behind_a_damaged_record_the_next_ones_are_read(tmp_path: Path) -> None:
     elements[1] = elements[1].replace('"request":', '"request"')
     (tmp_path / "queue.json").write_text(f"[{','.join(elements)}]")
     assert hostile.look(tmp_path / "queue.json") == (4, 1, True)
+
+
+def test_a_database_in_the_middle_of_a_change_is_left_as_it_is(tmp_path: Path) -> None:
+    made = sqlite3.connect(_put(tmp_path, b"") / "requests.queue/0")
+    made.execute("CREATE TABLE queue (id INTEGER PRIMARY KEY AUTOINCREMENT, item BLOB)")
+    made.executemany("INSERT INTO queue (item) VALUES (?)", [(pickle.dumps(hostile.request()),)] * 200)
+    made.commit()
+    made.execute("PRAGMA cache_size = 2")
+    made.execute("DELETE FROM queue WHERE id > 5")
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "requests.queue", killed / "requests.queue")  # as a kill would leave it now
+    made.rollback()
+    made.close()
+    files = {path.name: path.read_bytes() for path in (killed / "requests.queue").iterdir()}
+    assert files.keys() == {"0", "0-journal"}
+    (told,) = formats.read(str(killed))
+    assert isinstance(told, Bad) and told.ends and "`sqlite3 FILE .tables` takes back" in told.why
+    assert {path.name: path.read_bytes() for path in (killed / "requests.queue").iterdir()} == files
