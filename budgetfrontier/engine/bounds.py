@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-
 TOO_LARGE, TOO_DEEP = "too large", "nested too deep"
-_END = object()
+_DEEP = -1 << 62
 
 
 def excess(value: object, *, size: int, depth: int) -> str:
@@ -14,21 +11,29 @@ def excess(value: object, *, size: int, depth: int) -> str:
 
     O(size), whatever refers to itself, or again and again to the same; an encoder would take all the memory there is.
     """
-    levels: list[Iterator[object]] = [iter((value,))]
-    while levels:
-        item = next(levels[-1], _END)
-        if item is _END:
-            levels.pop()
-            continue
-        size -= 1
-        if isinstance(item, str | bytes | bytearray):
-            size -= len(item)
-        elif isinstance(item, dict):
-            levels.append(chain(item, item.values()))
-        elif isinstance(item, list | tuple | set | frozenset):
-            levels.append(iter(item))
-        if size < 0:
-            return TOO_LARGE
-        if len(levels) > depth + 1:
-            return TOO_DEEP
-    return ""
+    left = _left(value, size, depth)
+    return "" if left >= 0 else TOO_LARGE if left > _DEEP else TOO_DEEP
+
+
+def _left(value: object, left: int, depth: int) -> int:
+    """What is left of so many bytes after a value: less than 0 if that was too much, _DEEP if it is nested too deep."""
+    if isinstance(value, str | bytes | bytearray):
+        return left - 1 - len(value)
+    left -= 1
+    if isinstance(value, dict):
+        if not depth:
+            return _DEEP
+        for key, item in value.items():
+            left = left - 1 - len(key) if type(key) is str else _left(key, left, depth - 1)
+            if left >= 0:
+                left = left - 1 - len(item) if type(item) is str else _left(item, left, depth - 1)
+            if left < 0:
+                break
+    elif isinstance(value, list | tuple | set | frozenset):
+        if not depth:
+            return _DEEP
+        for item in value:
+            left = _left(item, left, depth - 1)
+            if left < 0:
+                break
+    return left

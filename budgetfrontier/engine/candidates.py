@@ -272,10 +272,9 @@ def _check(uri: CrawlUri) -> None:
     when: object = uri.not_before
     if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
         raise InvalidUrl("type", "not_before is a time in epoch seconds")
-    if uri.meta is not None or uri.headers:
-        why = excess((uri.meta, uri.headers), size=MAX_RECORD, depth=MAX_DEPTH + 1)
-        if why:
-            raise InvalidUrl("too-large" if why == TOO_LARGE else "type", f"meta and headers are {why}")
+    for name, value in ("meta", uri.meta), ("headers", uri.headers):
+        if value is not None and (why := excess(value, size=MAX_RECORD, depth=MAX_DEPTH)):
+            raise InvalidUrl("too-large" if why == TOO_LARGE else "type", f"{name}: {why}")
 
 
 def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
