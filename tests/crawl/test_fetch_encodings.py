@@ -21,7 +21,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from budgetfrontier.crawl.fetch.encodings import ACCEPTED, FREE, Body, layers
+from budgetfrontier.crawl.fetch.encodings import ACCEPTED, FREE, Body, both, layers
 
 PAGE = b"".join(b'<a href="/page/%d">%d</a>\n' % (number, number * number) for number in range(5000))
 
@@ -135,8 +135,21 @@ def test_a_wrong_checksum_costs_nothing_but_a_note() -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 def test_what_is_not_compressed_at_all(encoding: str) -> None:
-    got = read(encoding, b"<!doctype html><p>plain text")
-    assert (got.raw, got.notes) == (b"<!doctype html><p>plain text", ["badEncoding"])
+    page = b"<!doctype html><p>plain text"
+    got, apart = read(encoding, page), read(encoding, page[:5], page[5:])
+    assert (got.body, got.raw, got.notes) == (page, page, ["notEncoded"]) and got.problem
+    assert (apart.body, apart.notes) == (page, ["notEncoded"])
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "br"])
+def test_what_is_no_text_either_is_damaged(encoding: str) -> None:
+    got = read(encoding, b"\x1f\x8b\x08\xff\x00\x01" + bytes(range(100)))
+    assert (got.body, got.notes) == (b"", ["badEncoding"])
+
+
+def test_a_transfer_encoding_is_on_top() -> None:
+    assert both("br", ["GZIP, chunked"]) == "br, GZIP"
+    assert both("", ["identity", "Chunked"]) == ""
 
 
 def test_a_window_that_is_too_wide() -> None:

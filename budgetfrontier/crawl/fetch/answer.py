@@ -30,9 +30,10 @@ class Answer(msgspec.Struct, kw_only=True):
 
     `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc
     (cut at `max_body` or `max_expansion`), timeTrunc (cut at `timeout` or for `min_speed`), headerTrunc (given up at
-    `max_header`), midFetchAbort (not wanted once the header was in); and three of our own: connTrunc (the server closed
-    the connection before the end that it had announced), badEncoding (compressed data that is damaged or incomplete),
-    unknownEncoding (kept as it was sent). With any of them, `reason` says more.
+    `max_header`), midFetchAbort (not wanted once the header was in); and five of our own: connTrunc (the server closed
+    the connection before the end that it had announced), badHeader (it breaks rules of HTTP/1.1, and was mended),
+    badEncoding (compressed data that is damaged or incomplete), notEncoded and unknownEncoding (kept as it was sent:
+    not compressed though it says so, or nobody knows how). With any of them, `reason` says more.
     """
 
     status: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import yarl
@@ -13,6 +13,9 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+
+from budgetfrontier.crawl.fetch import headers
 
 
 class HeaderTooLarge(aiohttp.ClientError):
@@ -42,14 +45,21 @@ class Connector(aiohttp.TCPConnector):
 
 
 class Response(aiohttp.ClientResponse):
-    """aiohttp's, and the address that it came from: a short answer has given its connection back before one can ask."""
+    """aiohttp's, and what a short answer has given back before one can ask: the address that it came from, and its
+    header as it was sent, if that had to be mended.
+    """
 
     address: str | None = None
+    broken_head: bytes | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        handler = connection.protocol
         if (transport := connection.transport) is not None and (peer := transport.get_extra_info("peername")):
             self.address = peer[0]
-        return await super().start(connection)
+        response = await super().start(connection)
+        if isinstance(handler, _Handler):
+            self.broken_head = handler.broken_head
+        return response
 
 
 class NoCookies(aiohttp.DummyCookieJar):
@@ -68,6 +78,8 @@ class _Handler(ResponseHandler):
     - A body longer than its Content-Length, or garbage behind an answer, makes aiohttp drop the answer too if both came
       at once. Here the header goes ahead by itself.
     - Garbage between chunks leaves aiohttp's reader waiting for ever. Here it is told.
+    - A header that is not as HTTP has it loses the answer. Here it waits until it is whole, and what the parser refuses
+      is mended, if it can be; the connection is closed then.
     - A connection that is reset ends a body that has no length like one that is closed. Here it is an error.
     """
 
@@ -77,25 +89,56 @@ class _Handler(ResponseHandler):
         self._heading = False  # whether an answer's header is still to come
         self._received = 0  # bytes since the request was sent, or the body grew last
         self._body_size = 0
+        self._head = bytearray()  # as far as it has come
+        self._params: dict[str, Any] = {}
+        self.broken_head: bytes | None = None
+        """The header of the last answer as it was sent, if it had to be mended."""
 
     def set_response_params(self, **params: Any) -> None:
         self._heading, self._received, self._body_size = True, 0, 0
+        self._head.clear()
+        self._params, self.broken_head = params, None
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._heading:
-            end = data.find(b"\r\n\r\n") + 4
-            if 4 <= end < len(data):
-                super().data_received(data[:end])
-                if self.exception() is not None:
-                    return
-                data = data[end:]
-        super().data_received(data)
+        while self._heading and data:
+            data = self._receive_head(data)
+            if self.exception() is not None:
+                return
+        if data:
+            super().data_received(data)
         if self._payload is not None and self._payload.total_bytes != self._body_size:
             self._body_size, self._received = self._payload.total_bytes, 0
         elif self._received > self._max_header:
             self._refuse()
+
+    def _receive_head(self, data: bytes) -> bytes:
+        """Read on until a header is whole, and return what comes after it."""
+        head = self._head
+        known = len(head)
+        head += data
+        if not (b"http/".startswith(head.lstrip(b"\r\n")[:5].lower())):
+            end = len(head)  # no use to wait
+        elif not (end := headers.end(head, known)):
+            return b""
+        self._parse_head(bytes(head[:end]))
+        head.clear()
+        return data[end - known :]
+
+    def _parse_head(self, head: bytes) -> None:
+        tolerant = _Tolerant(self, head)
+        self._parser = cast(Any, tolerant)
+        super().data_received(head)
+        if self._parser is not None:
+            self._parser = tolerant.parser
+
+    def mend(self, head: bytes) -> Any:
+        """Return a new parser, after one has refused a header that can be mended."""
+        self.broken_head = head
+        super().set_response_params(**self._params)
+        self.force_close()
+        return self._parser
 
     def feed_data(self, data: tuple[RawResponseMessage, Any], size: int = 0) -> None:
         message = data[0]
@@ -116,6 +159,8 @@ class _Handler(ResponseHandler):
             self._loop.call_soon(_fail, payload, error)  # later: what is there already is read first
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        if self._heading and self._head and self._parser is not None:
+            super().data_received(bytes(self._head))  # it may say why
         if exc is not None and (payload := self._payload) is not None and not payload.is_eof():
             payload.set_exception(aiohttp.ClientOSError(*exc.args))
             self._payload = None
@@ -125,6 +170,27 @@ class _Handler(ResponseHandler):
         if self.transport is not None:
             self.transport.abort()
         self.set_exception(HeaderTooLarge(self._max_header))
+
+
+class _Tolerant:
+    """A parser for one header: what it refuses, it is given once more, mended."""
+
+    def __init__(self, handler: _Handler, head: bytes) -> None:
+        self._handler, self._head = handler, head
+        self.parser: Any = handler._parser
+
+    def feed_data(self, data: bytes) -> Any:
+        try:
+            return self.parser.feed_data(data)
+        except HttpProcessingError:
+            mended = headers.mended(self._head)
+            if mended is None:
+                raise
+            self.parser = self._handler.mend(self._head)
+            return self.parser.feed_data(mended)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parser, name)
 
 
 def _size(message: RawResponseMessage) -> int:

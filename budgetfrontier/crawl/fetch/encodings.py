@@ -6,9 +6,10 @@ windows of its decoders: 32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for z
 
 from __future__ import annotations
 
+import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import brotlicffi
@@ -30,6 +31,8 @@ FREE = 1024**2
 _PIECE = 32 * 1024  # what is decompressed in one go
 _SLICE = 16 * 1024  # what is fed in one go: decoders copy what they did not get to
 _WIDEST: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
+_LOOKED_AT = 64
+_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # https://mimesniff.spec.whatwg.org/#binary-data-byte
 _ERRORS = (zlib.error, brotlicffi.error, zstd.ZstdError)
 
 
@@ -38,8 +41,9 @@ class Body:
 
     At most `limit` bytes are kept, compressed or not (0 for no limit); beyond 1 MiB, decompressed bytes may also be no
     more than `max_expansion` times those that came in. `notes` gets "lenTrunc" where that cut the body, "badEncoding"
-    where its compressed data is damaged or ends too early: what could be read is kept; "unknownEncoding" where the
-    body is kept as it is. `problem` says why, in words. `received` counts what came in and was kept.
+    where its compressed data is damaged or ends too early: what could be read is kept; "notEncoded" where it is text
+    that is not compressed at all, and "unknownEncoding" where nobody knows: the body is kept as it is. `problem` says
+    why, in words. `received` counts what came in and was kept.
     """
 
     def __init__(self, encoding: str, *, limit: int, max_expansion: int) -> None:
@@ -78,6 +82,10 @@ class Body:
             return raw, raw
         if raw and complete and not (self._over or self.notes) and not all(layer.done for layer in self._layers):
             self._damage("the compressed data ends too early")
+        if "badEncoding" in self.notes and not _BINARY.search(raw[:_LOOKED_AT]):
+            self.notes[self.notes.index("badEncoding")] = "notEncoded"
+            self.problem = f"Content-Encoding {self._encoding!r}: plain text"[:200]
+            return raw, raw
         return raw, b"".join(self._decoded)
 
     def _decompress(self, chunk: bytes, start: int) -> bool:
@@ -156,6 +164,12 @@ def layers(encoding: str) -> list[_Layer] | None:
     if len(names) > MOST_LAYERS or not all(name in _MAKERS for name in names):
         return None
     return [_MAKERS[name]() for name in reversed(names)]
+
+
+def both(encoding: str, transfer: Iterable[str]) -> str:
+    """Return a Content-Encoding with what a Transfer-Encoding puts on top of it, besides chunks."""
+    codings = (coding.strip() for line in transfer for coding in line.split(","))
+    return ", ".join(name for name in (encoding, *codings) if name.lower() not in ("", "chunked", "identity"))
 
 
 class _Gzip:

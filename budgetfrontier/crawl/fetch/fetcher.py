@@ -28,6 +28,7 @@ from budgetfrontier.crawl.fetch.answer import (
 )
 from budgetfrontier.crawl.fetch.connections import Connector, HeaderTooLarge, NoCookies, Response
 from budgetfrontier.crawl.fetch.descriptors import most_idle
+from budgetfrontier.crawl.fetch.headers import fields
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
 from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
 from budgetfrontier.model import CrawlUri
@@ -173,12 +174,16 @@ class Fetcher:
             raise ValueError(f"{response.status} is no HTTP status")
         answer.status, answer.headers = response.status, response.headers
         answer.raw_headers = response.raw_headers
+        if (head := response.broken_head) is not None:
+            answer.notes.append("badHeader")
+            answer.reason = "the header breaks rules of HTTP/1.1"
+            answer.raw_headers = fields(head) or ()
         answer.phrase = response.reason or ""
         if response.version is not HttpVersion11 and response.version is not None:
             answer.version = f"{response.version.major}.{response.version.minor}"
-        if not (answer.phrase.isascii() and b"".join(chain.from_iterable(answer.raw_headers)).isascii()):
+        if not (answer.phrase.isascii() and b"".join(chain.from_iterable(response.raw_headers)).isascii()):
             answer.phrase = _text(answer.phrase.encode(errors="surrogateescape"))
-            answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in answer.raw_headers))
+            answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in response.raw_headers))
         sent = response.request_info.headers.items()
         answer.request_headers = tell(sent, told) if told or uri.headers or "@" in uri.url else tuple(sent)
         if not self._proxy:
@@ -202,6 +207,8 @@ class Fetcher:
         """Read the body; what was read is kept even if it ends badly."""
         content = response.content
         encoding = ", ".join(response.headers.getall("Content-Encoding", ()))
+        if "Transfer-Encoding" in response.headers:
+            encoding = encodings.both(encoding, response.headers.getall("Transfer-Encoding"))
         first = content.read_nowait() if content.is_eof() else None
         if first is not None and not encoding and (not limit or len(first) <= limit):
             answer.body = answer.raw = first  # most pages that are short: all of it came along with the header

@@ -80,14 +80,16 @@ def response_header(answer: Answer) -> bytes:
     """Return the status line and the header as sent, up to and with the blank line.
 
     But for Transfer-Encoding, which becomes X-Crawl-Transfer-Encoding: the payload is kept without its chunks, and a
-    reader that believed the header would look for them. What would break the header (CR, LF, NUL) becomes a space.
+    reader that believed the header would look for them. So does the Content-Length of a header that breaks the rules:
+    it may not be this body's. What would break the header (CR, LF, NUL) becomes a space.
     """
+    renamed = (b"transfer-encoding", b"content-length") if "badHeader" in answer.notes else (b"transfer-encoding",)
     version = answer.version if answer.version in _VERSIONS else "1.1"
     phrase = answer.phrase.encode("utf-8", "surrogateescape")
     lines = [_line(b"HTTP/%s %d %s" % (version.encode(), answer.status, phrase))]
     for name, value in answer.raw_headers:
         name = _line(name)
-        if name.lower() == b"transfer-encoding":
+        if name.lower() in renamed:
             name = b"X-Crawl-" + name
         lines.append(b"%s: %s" % (name, _line(value)))
     return b"\r\n".join((*lines, b"", b""))
