@@ -106,6 +106,7 @@ class Kernel:
             if queue.state is IN_PROCESS:  # a budget that was raised may let more of its URIs out
                 self.refresh(queue)
                 self._move_on(queue, now)
+            self.queues.trim()
 
     def _settings_of(self, queue: QueueRecord) -> QueueSettings:
         """The settings in force for the head URI of a queue that has one."""
@@ -441,6 +442,7 @@ class Kernel:
             for lease in self.leases.due(now):
                 self.count_delivery(lease, now)
                 self.release(lease, now)
+                self.queues.trim()
 
     # -- later
 

@@ -99,6 +99,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
             kernel.count_delivery(lease, now)
         for lease in reversed(leases):
             kernel.release(lease, now, front=True)
+    kernel.queues.trim()
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:
@@ -135,6 +136,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
         queue = kernel.queues.get(queue_id)
         if wake_time > max(latest, queue.block):
             kernel.rotation.set_wake(queue, latest)
+        kernel.queues.trim()
 
 
 def load_hooks(names: Sequence[str]) -> list[object]:

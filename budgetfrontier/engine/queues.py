@@ -89,16 +89,23 @@ class Queues:
             txn.put(position, value, db=active)
         self.dirty.clear()
 
-    def trim(self) -> None:
-        """Keep the caches bounded. Call only where nobody holds a record that may still change."""
+    def trim(self) -> bool:
+        """Keep the caches bounded; say whether that wrote something.
+
+        Every operation that looks at queues ends with this, and so does each turn of a loop that may look at many. Call
+        it only where nobody holds a record that may still change.
+        """
+        written = False
         if len(self.cache) > CACHE:
+            written = bool(self.dirty)
             self.flush()
             _drop_oldest(self.cache)
         if len(self.ids) > CACHE:
             _drop_oldest(self.ids)
+        return written
 
 
 def _drop_oldest(cache: dict[Any, Any]) -> None:
-    """Drop a quarter: those that came first."""
-    for key in list(islice(cache, CACHE // 4)):
+    """Drop those that came first, until a quarter of the room is free: whatever is over was taken in at once."""
+    for key in list(islice(cache, len(cache) - CACHE + CACHE // 4)):
         del cache[key]

@@ -112,6 +112,7 @@ class Session:
         try:
             result = operation()
             self.settle()
+            changes += self.kernel.queues.trim()
         except BaseException as e:
             self.abandon(e)
         self.leave(changes)

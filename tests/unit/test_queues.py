@@ -1,0 +1,121 @@
+"""The records of queues in memory: few, whoever looks at how many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import queues
+from budgetfrontier.testing import crash
+from tests.support import START, memory, on_disk
+
+HOSTS = 300
+NAMES = [f"host{number}.test" for number in range(HOSTS)]
+URLS = [f"https://{name}/" for name in NAMES]
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many records may be in memory."""
+    monkeypatch.setattr(queues, "CACHE", 40)
+    return 40
+
+
+def kept(frontier: Frontier) -> int:
+    found = frontier._kernel.queues
+    return max(len(found.cache), len(found.ids))
+
+
+def each(call: Callable[[Frontier, str], object]) -> Callable[[Frontier], object]:
+    """The same call for every queue, one after the other."""
+
+    def calls(frontier: Frontier) -> None:
+        for name in NAMES:
+            call(frontier, name)
+            assert kept(frontier) <= 40
+
+    return calls
+
+
+CALLS: dict[str, Callable[[Frontier], object]] = {
+    "look": each(lambda f, name: f.queue(name)),
+    "look at what is not there": each(lambda f, name: f.queue(f"no.{name}")),
+    "wake": each(lambda f, name: f.wake(name)),
+    "snooze": each(lambda f, name: f.snooze(name, until=START + 9)),
+    "retire": each(lambda f, name: f.retire(name)),
+    "delete": each(lambda f, name: f.delete(queue=name)),
+    "delete nothing": lambda f: f.delete(pattern="nothing is like this"),
+    "delete everything": lambda f: f.delete(),
+    "report": lambda f: f.report(),
+    "check": lambda f: f.check(),
+    "adjust": lambda f: f.adjust(queue_total_budget=7),
+    "adjust, dry": lambda f: f.adjust(queue_total_budget=0, dry_run=True),
+    "schedule": lambda f: f.schedule_many([url + "more" for url in URLS]),
+    "schedule what is known": lambda f: f.schedule_each(URLS),
+    "schedule for later": lambda f: f.schedule_many([CrawlUri(url + "x", not_before=START + 9) for url in URLS]),
+    "mark as seen": lambda f: f.mark_seen([url + "seen" for url in URLS], charge=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_call_leaves_more_records_in_memory_than_there_is_room_for(name: str) -> None:
+    with memory() as frontier:
+        frontier.schedule_many(URLS)
+        CALLS[name](frontier)
+        assert kept(frontier) <= 40
+        frontier.check()
+
+
+def test_the_cache_is_within_its_bound_again_at_once(room: int) -> None:
+    with memory() as frontier:
+        frontier.schedule_many(URLS)
+        found = frontier._kernel.queues
+        for name in NAMES:
+            found.find(name)
+        assert len(found.cache) > 250
+        found.trim()
+        assert len(found.cache) == len(found.ids) == room * 3 // 4
+
+
+def test_leases_of_many_queues_expire_and_change_within_the_bound() -> None:
+    clock = ManualClock(START)
+    with memory(clock, hold_queues=False) as frontier:
+        frontier.schedule_many(URLS)
+        assert len(frontier.lease(HOSTS)) == HOSTS
+        frontier.adjust(queue_total_budget=7)
+        assert kept(frontier) <= 40
+        clock.advance(301)
+        assert frontier.lease(0) == [] and kept(frontier) <= 40
+        frontier.check()
+
+
+def test_opening_stays_within_the_bound(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    frontier = on_disk(tmp_path, clock, hold_queues=False, polite=True)
+    frontier.schedule_many([*URLS, *(url + "more" for url in URLS)])
+    for lease in frontier.lease(HOSTS // 2):
+        frontier.finish(lease, fetch_seconds=9.0)
+    frontier.lease(HOSTS // 2)
+    frontier.commit()
+    crash(frontier)
+    with on_disk(tmp_path, ManualClock(START - 100_000)) as frontier:
+        assert kept(frontier) <= 40
+        frontier.check()
+
+
+def test_what_a_look_brings_up_to_date_is_kept(tmp_path: Path) -> None:
+    frontier = on_disk(tmp_path, hold_queues=False)
+    frontier.schedule_many(URLS)
+    frontier.adjust(queue_total_budget=7)
+    for name in NAMES:
+        frontier.queue(name)
+    frontier.commit()
+    crash(frontier)
+    with on_disk(tmp_path) as frontier:
+        report = frontier.report()
+        assert {queue.total_budget for queue in report.queues} == {7}
+        frontier.check()
