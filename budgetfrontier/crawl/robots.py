@@ -55,6 +55,11 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 _NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
 
 
+# Protego takes "/a$" for "/a%24", too. A "$" that is not at a rule's end goes by another name, in rules and URLs, so
+# that this fits nothing.
+_LITERAL_DOLLAR, _STAND_IN = re.compile(r"\$(?!$)|%24", re.MULTILINE), "%03"
+
+
 class Verdict(Enum):
     """What robots.txt says about a URL."""
 
@@ -94,8 +99,8 @@ class _Site:
 
     def allows(self, url: str) -> bool:
         if self.compiled is None:
-            self.compiled = Protego.parse("User-agent:*\n" + self.group.rules)
-        return self.compiled.can_fetch(url, "*")
+            self.compiled = Protego.parse("User-agent:*\n" + _LITERAL_DOLLAR.sub(_STAND_IN, self.group.rules))
+        return self.compiled.can_fetch(url.replace("$", _STAND_IN).replace("%24", _STAND_IN), "*")
 
 
 class _Awaited:

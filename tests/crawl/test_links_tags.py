@@ -78,6 +78,7 @@ LOST = [
     "</p title='<script>'><a href=x>",
     "</p <!--><a href=x>",
     "<p<script><a href=x>",
+    "</p<script><a href=x>",
     "<x-y title='<!--'><a href=x>",
     "<b\ttitle='<!--'><a href=x>",
     "<b/title='<!--'><a href=x>",

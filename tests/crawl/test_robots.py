@@ -338,6 +338,16 @@ CASES = [
     (b"User-agent: *\nDisallow: /a%2Ab", "/a*b", False),
     (b"User-agent: *\nDisallow: /a%2Ab", "/axb", True),
     (b"User-agent: *\nDisallow: /a%24", "/a$b", False),
+    # A dollar is an anchor at the end of a rule only, and stands for itself nowhere else.
+    (b"User-agent: *\nDisallow: /a$", "/a", False),
+    (b"User-agent: *\nDisallow: /a$", "/a$b", True),
+    (b"User-agent: *\nDisallow: /a$", "/a%24b", True),
+    (b"User-agent: *\nDisallow: /a$", "/a$", True),
+    (b"User-agent: *\nDisallow: /a$$", "/a$", False),
+    (b"User-agent: *\nDisallow: /a$$", "/a", True),
+    (b"User-agent: *\nDisallow: /a$b", "/a$bc", False),
+    (b"User-agent: *\nDisallow: /*$x", "/a$x", False),
+    (b"User-agent: *\nDisallow: /a\nAllow: /a$", "/a$b", False),
     (b"User-agent: *\nDisallow: //a", "//a", False),
 ]
 

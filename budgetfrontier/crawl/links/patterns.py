@@ -35,7 +35,7 @@ _ODD = (
     rf"|<[^ \t\n\f\r/>]*+){ATTRIBUTES}"
 )
 _END_NAME = re.compile(rf"</({ANY_NAME})")
-_ODD_END = rf"(?![a-zA-Z][^ \t\n\f\r/>]*+>)(?:{ANY_NAME}{ATTRIBUTES}|[^a-zA-Z>][^>]*+)"
+_ODD_END = rf"(?![a-zA-Z][^ \t\n\f\r/><]*+>)(?:{ANY_NAME}{ATTRIBUTES}|[^a-zA-Z>][^>]*+)"
 STYLED = r"[a-zA-Z][^ \t\n\f\r/>]*+(?=[ \t\n\f\r/](?:[^<>u]++|u(?!rl\())*+u)"
 """The names of tags that may hold a style with a URL."""
 
