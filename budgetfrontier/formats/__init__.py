@@ -50,10 +50,17 @@ def kind_of(source: str) -> str:
 
 def read(source: str, kind: str | None = None) -> Iterator[Item]:
     """The URIs of a source; without `kind`, of the kind that it looks like. Raises FrontierError and OSError."""
+    begun = False
     try:
-        yield from _read(source, kind or kind_of(source), Allowance())
+        for item in _read(source, kind or kind_of(source), Allowance()):
+            begun = True
+            yield item
     except Exhausted as error:
         yield Bad(source, "too-large", str(error), ends=True)
+    except OSError as error:
+        if not begun:
+            raise
+        yield Bad(source, "read", f"{error}; no more of it can be read", ends=True)
 
 
 def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:

@@ -8,6 +8,7 @@ file alone can be imported to try them again. Its first version kept `[url, dept
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -22,6 +23,7 @@ from budgetfrontier.model import CrawlUri
 QUEUES = ("leases.json", "queue.json")
 DEAD, SEEN = "dead_letters.json", "seen.json"
 _CHUNK = 1 << 20  # characters
+_decode = json.JSONDecoder().raw_decode
 _DEEPEST = 100
 _NEXT = re.compile(r"[\s,]*+")  # what may be between two elements
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")|([\[{])|([\]}])|(")|[^"\[\]{}]++', re.DOTALL)
@@ -114,7 +116,7 @@ def _elements(path: Path, allowance: Allowance) -> Iterator[tuple[str, Any]]:
                 return
             place = f"{path}: element {number + 1}"
             allowance.begin()
-            end, size, depth = _span(text, at)
+            end, value = _decoded_at(place, text, at, allowance)
             if not end:
                 text, at = text[at:], 0
                 more = file.read(wanted) if len(text) < LARGEST else ""
@@ -125,8 +127,21 @@ def _elements(path: Path, allowance: Allowance) -> Iterator[tuple[str, Any]]:
                 text += more
                 wanted *= 2
                 continue
-            yield place, _decoded(place, text[at:end], size, depth, allowance)
+            yield place, value
             at, number, wanted = end, number + 1, _CHUNK
+
+
+def _decoded_at(place: str, text: str, at: int, allowance: Allowance) -> tuple[int, Any]:
+    """Where the JSON value at `at` ends (0: not in this text), and the value, or its Bad."""
+    if len(text) - at <= _CHUNK:  # it cannot take much: decode it, and look closer only if that fails
+        with contextlib.suppress(ValueError, RecursionError):
+            value, end = _decode(text, at)
+            containers = text.count("[", at, end) + text.count("{", at, end)
+            if containers <= _DEEPEST and (end < len(text) or text[end - 1] in '"]}'):  # a number at the end may go on
+                allowance.spend(end - at + json_size(containers, text.count(",", at, end)))
+                return end, value
+    end, size, depth = _span(text, at)
+    return end, _decoded(place, text[at:end], size, depth, allowance) if end else None
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:

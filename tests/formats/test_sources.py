@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ import pytest
 
 from budgetfrontier import formats
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.formats import heritrix, records
+from budgetfrontier.formats import heritrix, lists, records
+from budgetfrontier.formats import kumo as kumo_format
 from budgetfrontier.formats.allowance import Allowance
-from budgetfrontier.formats.records import Record
+from budgetfrontier.formats.records import Bad, Item, Record
 from budgetfrontier.model import CrawlUri
 from tests.formats.conftest import DATA, bad, notes, read, uris
 
@@ -334,6 +337,38 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path) -> None:
     assert most < (8 << 20) < source.stat().st_size
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+def test_an_array_is_the_same_in_parts_of_any_size(kumo: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    odd = [
+        {"a": 'x]}"[{\\', "b": [1, {"c": []}]},
+        "}",
+        "\\\\",
+        12,
+        -1.5e9,
+        True,
+        None,
+        [],
+        {},
+        stored("http://a.test/é"),
+    ]
+    (kumo / "leases.json").write_text(json.dumps(odd, indent=1))
+    expected = read(kumo)
+    monkeypatch.setattr(kumo_format, "_CHUNK", size)
+    assert read(kumo) == expected
+
+
+@pytest.mark.parametrize("size", [3, 1 << 20])
+def test_a_bad_element_hides_none_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(kumo_format, "_CHUNK", size)
+    damaged = ['{"request" 1}', "nul", '"\x01"', "[1, 2}", "}", "9" * 5000, "[" * 300 + "]" * 300]
+    source = tmp_path / "queue.json"
+    for element in damaged:
+        source.write_text(f'[["http://a.test/1", 0, 0], {element}, ["http://a.test/2", 0, 0]]')
+        items = read(source)
+        assert [uri.url for uri in uris(items)] == ["http://a.test/1", "http://a.test/2"], element
+        assert [(told.reason, told.ends) for told in bad(items)] == [("json", False)], element
+
+
 # -- Heritrix
 
 JOURNAL = """
@@ -433,6 +468,19 @@ def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(records, "LARGEST", 1000)
     found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
     assert found == [(1, b"a"), (2, None), (3, b"b"), (4, None), (5, b"c")]
+
+
+def test_a_disk_that_fails_in_the_middle_ends_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> Iterator[Item]:
+        yield Record("urls:1", CrawlUri("http://a.test/"))
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(lists, "read", failing)
+    source = tmp_path / "urls"
+    source.write_text("")
+    first, told = read(source)
+    assert isinstance(first, Record) and isinstance(told, Bad)
+    assert told.ends and told.place == str(source) and "Input/output error" in told.why
 
 
 def test_what_is_no_source_is_told(tmp_path: Path) -> None:
