@@ -48,6 +48,10 @@ class NewerSchema(FrontierError):
     """This frontier was written by a newer budgetfrontier; upgrade this one."""
 
 
+class CommandInProgress(FrontierError):
+    """The command is being applied, and takes long; `budgetfrontier audit JOB` lists it once it is done."""
+
+
 class SettingsError(FrontierError):
     """The settings are not valid.
 

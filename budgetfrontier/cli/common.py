@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.errors import FrontierError, NotAFrontier
-from budgetfrontier.vocabulary import QueueState
+from budgetfrontier.vocabulary import CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 Commands = Any  # what add_subparsers() returns; argparse has no public name for it
 Command = Callable[[argparse.Namespace], int | None]
+
+PATIENCE = 10.0
+"""Seconds that a command waits for a running engine's answer."""
+TERMINATED = (
+    "this crawl was terminated: it hands out nothing ever again; begin a new one with "
+    "`budgetfrontier crawl CONFIG --job DIR`, and take over what was left with `export` and `import`"
+)
 
 SMALLEST_FIRST = frozenset(("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased"))
 """Columns that sort from the smallest; by the other ones, amounts, the largest comes first."""
@@ -124,11 +131,22 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "crawl"
 
 
-def steer(args: argparse.Namespace, op: str, details: dict[str, Any]) -> AuditEntry:
-    """Do something to the job, running or stopped."""
+def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patiently: bool = False) -> AuditEntry:
+    """Do something to the job, running or stopped; `patiently` waits for the answer as long as an engine runs."""
     from budgetfrontier.engine.steering import steer as ask
 
-    return ask(frontier_path(args.job), op, details, who=args.who, reason=args.reason)
+    return ask(
+        frontier_path(args.job), op, details, who=args.who, reason=args.reason, timeout=None if patiently else PATIENCE
+    )
+
+
+def refuse_if_terminated(args: argparse.Namespace) -> None:
+    """Raise FrontierError for a job that hands out nothing ever again."""
+    from budgetfrontier.store.reader import Reader
+
+    with Reader(frontier_path(args.job)) as reader:
+        if reader.summary().state == CrawlState.TERMINATED:
+            raise FrontierError(f"{args.job}: {TERMINATED}")
 
 
 def no_queue(reader: Reader, args: argparse.Namespace) -> FrontierError:

@@ -25,6 +25,8 @@ def exit_code(error: Exception) -> int | None:
     """The exit code for an error that a user can meet; None for one that is our own bug and deserves its traceback."""
     from budgetfrontier import errors
 
+    if isinstance(error, errors.CommandInProgress):
+        return OK
     if isinstance(error, errors.SettingsError):
         return CONFIGURATION
     if isinstance(error, errors.FrontierLocked):

@@ -21,12 +21,14 @@ from budgetfrontier.cli.common import note
 from budgetfrontier.engine.candidates import MAX_RECORD
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, checked
+from budgetfrontier.engine.steering import whoami
 from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
 from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance, TooMuch
 from budgetfrontier.formats.records import Bad, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.figures import clean
+from budgetfrontier.store.records import AuditEntry
 
 CHUNK = 1000
 """URIs that are handed to a running engine at a time."""
@@ -82,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     ERROR if a file or folder could not be read to its end, or there was no URI in it, or in all that was given.
     """
     path, total, seen = common.frontier_path(args.job), Tally(), 0
+    common.refuse_if_terminated(args)
     usable, whole = 0, True
     for source in args.sources:
         done = Imported(source, Tally())
@@ -159,8 +162,20 @@ def _check(uri: CrawlUri) -> None:
         raise TooMuch(f"{size:,} bytes with all it carries; a frontier takes {MAX_RECORD:,} at the most")
 
 
-def _posted(uri: CrawlUri) -> dict[str, Any] | bytes:
-    """A URI as it goes into a mailbox: its fields, or if `meta` has what is not plain there, its record."""
+def _count(tally: Tally, entry: AuditEntry) -> None:
+    """Add what a command did. Raises FrontierError for one that was refused."""
+    if entry.error:
+        raise FrontierError(entry.error)
+    for name in ("added", "duplicate", "invalid", "full"):
+        setattr(tally, name, getattr(tally, name) + entry.effect[name])
+    for reason, count in entry.effect["reasons"].items():
+        tally.reasons[reason] = tally.reasons.get(reason, 0) + count
+
+
+def _posted(uri: CrawlUri) -> str | dict[str, Any] | bytes:
+    """A URI as it goes into a mailbox: bare, its fields, or if `meta` has what is not plain there, its record."""
+    if lists.is_bare(uri):
+        return uri.url
     fields = lists.fields(uri)
     return fields if lists.is_json(fields.get("meta")) else msgspec.msgpack.encode(uri)
 
@@ -170,21 +185,18 @@ def _hand_over(
 ) -> int:
     """Into the frontier itself when nobody runs it, else through the running engine's mailbox, chunk by chunk.
 
+    Each chunk is a command of its own, with an audit entry that says who gave it and why.
     How many were new; of those that are to be marked only the invalid are counted.
     """
     tally = Tally()
-    chunks = _chunks(given)
+    extra = {"charge": charge} if op == "mark_seen" else {}
+    commands = ({"uris": list(map(_posted, chunk))} | extra for chunk in _chunks(given))
     with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
-        for chunk in chunks:
-            cheap = [uri.url if lists.is_bare(uri) else uri for uri in chunk]
-            tally.add(frontier.schedule_many(cheap) if op == "schedule" else frontier.mark_seen(cheap, charge=charge))
-    for chunk in chunks:
-        details = {"uris": list(map(_posted, chunk))} | ({"charge": charge} if op == "mark_seen" else {})
-        effect = common.steer(args, op, details).effect
-        for name in ("added", "duplicate", "invalid", "full"):
-            setattr(tally, name, getattr(tally, name) + effect[name])
-        for reason, count in effect["reasons"].items():
-            tally.reasons[reason] = tally.reasons.get(reason, 0) + count
+        who = args.who or whoami()
+        for details in commands:
+            _count(tally, frontier.apply(Command(op, details, who, args.reason)))
+    for details in commands:
+        _count(tally, common.steer(args, op, details, patiently=True))
     new = tally.added
     if op == "mark_seen":
         tally.added = tally.duplicate = 0

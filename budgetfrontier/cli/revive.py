@@ -104,7 +104,7 @@ def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator
         frontier = Frontier.open(common.frontier_path(args.job), keep_leases=True)
     except FrontierLocked:
         for arguments in commands:
-            yield common.steer(args, "schedule", arguments)
+            yield common.steer(args, "schedule", arguments, patiently=True)
         return
     with frontier:
         for arguments in commands:

@@ -190,12 +190,17 @@ def audit(args: argparse.Namespace) -> None:
 
     with Reader(common.frontier_path(args.job)) as reader:
         entries = reader.audit(None if args.limit is None else args.limit + args.offset)
+        in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
     rows = (
         (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
         for entry in entries[: len(entries) - args.offset]
     )
     tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
+    if in_progress:
+        from budgetfrontier.engine.steering import told
+
+        common.note(told(*in_progress))
 
 
 def _when(epoch: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.vocabulary import CrawlState
 
 QUEUE_COMMANDS = {
@@ -98,23 +99,60 @@ def _register_delete(commands: Commands) -> None:
     parser.add_argument(
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
     )
+    parser.add_argument("--dry-run", action="store_true", help="only say how many there are, and change nothing")
     add_who(parser)
     parser.set_defaults(usage=parser.error)
 
 
 def delete(args: argparse.Namespace) -> None:
-    """Delete what is pending."""
+    """Delete what is pending, or say what that would be."""
     from budgetfrontier.reports.figures import counted
 
     if (args.queue or args.pattern) is None or "" in (args.queue, args.pattern):  # a script's empty variable is not all
         args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
-    effect = common.steer(args, "delete", {"queue": args.queue, "pattern": args.pattern}).effect
-    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}")
+    details = {"queue": args.queue, "pattern": args.pattern}
+    if args.dry_run:
+        _foresee_deletion(args, details)
+        return
+    effect = common.steer(args, "delete", details).effect
+    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
+    _note_undecided(effect)
+
+
+def _later(effect: dict[str, Any]) -> str:
+    """How many of them were scheduled for later, if any."""
+    return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
+
+
+def _note_undecided(effect: dict[str, Any]) -> None:
+    from budgetfrontier.reports.figures import counted
+
+    if effect.get("undecided"):
+        common.note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
+
+
+def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
+    """Computed here, from the last commit: no engine is asked, and none is held up."""
+    from budgetfrontier.engine.adjustments import check_command
+    from budgetfrontier.engine.deletion import foresee
+    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.store.reader import Reader
+
+    check_command("delete", details)
+    with Reader(common.frontier_path(args.job)) as reader:
+        totals = reader.summary()
+        with reader.transaction() as (txn, db):
+            effect = foresee(txn, db, details)
+    print(f"would delete {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
+    print(f"those pending would cost {effect['cost']:,}")
+    print(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
+    _note_undecided(effect)
+    common.note("dry run: nothing was changed")
 
 
 def adjust(args: argparse.Namespace) -> None:
     """Append an adjustment, or foresee what it would do."""
-    from budgetfrontier.engine.foresight import foresee
+    from budgetfrontier.engine.foresight import foresee, is_matched
     from budgetfrontier.reports.figures import counted
     from budgetfrontier.settings.overrides import validate_override
     from budgetfrontier.store.reader import Reader
@@ -135,6 +173,9 @@ def adjust(args: argparse.Namespace) -> None:
         with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
             effect = foresee(txn, db, override)
     else:
+        with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
+            if not is_matched(txn, db, override):
+                common.note(f"{override.match} {_NONE}; check that it is written as you mean it")
         effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
         json.dump(details | effect, sys.stdout, indent=1)
@@ -146,13 +187,15 @@ def adjust(args: argparse.Namespace) -> None:
         looks = "gets" if effect["revived_count"] == 1 else "get"
         print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
         return
-    none = "no queue yet; it will count for queues that come later"
-    print(f"matches {counted(effect['matched'], 'queue') if effect['matched'] else none}")
+    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _NONE)
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:
         print(f"would let them spend up to {effect['spend']:,}")
     print(f"would retire {_named(effect, 'retired')}")
     common.note("dry run: nothing was changed")
+
+
+_NONE = "matches no queue yet; it will count for queues that come later"
 
 
 def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
@@ -179,12 +222,16 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
     print(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
 
 
-def _steer_crawl(op: str, args: argparse.Namespace) -> None:
+def _steer_crawl(op: str, args: argparse.Namespace) -> int:
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     effect = common.steer(args, op, details).effect
     print(f"{effect['before']['state']} -> {effect['after']['state']}")
-    if op == "resume" and effect["after"]["state"] != CrawlState.TERMINATED:
+    if op == "resume" and effect["after"]["state"] == CrawlState.TERMINATED:
+        common.note(common.TERMINATED)
+        return ERROR
+    if op == "resume":
         common.note_if_stopped(args)
+    return OK
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -72,6 +72,19 @@ def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
     return {**effect, "matched": matched, "retired": retired, "revived": revived, **counts, "spend": spend}
 
 
+def is_matched(txn: keys.Txn, db: Tables, override: Override) -> bool:
+    """Whether an override names any queue that there is, as `foresee` counts them. O(queues) if it does not."""
+    match, heads = parse_match(override.match), snapshot.Heads(txn, db)
+    unseen: dict[int, str] = {}
+    for queue in snapshot.stored_queues(txn, db):
+        url = heads.url(queue) or queue.last_enqueued
+        if (url or match.kind in ("*", "queue")) and match.matches(url, queue.queue):
+            return True
+        if not url and queue.future:
+            unseen[queue.id] = queue.queue
+    return match.kind == "*" or _matched_later(txn, db, match, unseen) > 0
+
+
 def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, str]) -> int:
     """How many queues are matched of those that never held a URI: what is scheduled for later tells their hosts."""
     matched = set()

@@ -10,11 +10,13 @@ from typing import Any
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, Mailbox
-from budgetfrontier.errors import FrontierError, FrontierLocked, NotAFrontier
+from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.store.environment import check_files
 from budgetfrontier.store.locking import lock_holder
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.records import AuditEntry, Begun, Progress
+
+_LOOK = 10.0  # seconds between two looks whether an engine still runs
 
 
 def whoami() -> str:
@@ -32,13 +34,14 @@ def steer(
     *,
     who: str | None = None,
     reason: str = "",
-    timeout: float = 10.0,
+    timeout: float | None = 10.0,
 ) -> AuditEntry:
     """Apply a command to the frontier at `path`, whoever runs it; the audit entry says what it did.
 
     With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the
-    answer. Otherwise the frontier is opened here for a moment, keeping its leases. Raises FrontierError for a command
-    that is refused, or that was left in the mailbox unanswered.
+    answer (None: as long as an engine runs). Otherwise the frontier is opened here for a moment, keeping its leases.
+    Raises FrontierError for a command that is refused, or that was left in the mailbox unanswered, and
+    CommandInProgress for one that takes longer, or that comes after such a one.
     """
     path = Path(path)
     if not check_files(path):
@@ -58,18 +61,39 @@ def steer(
     return _checked(_wait(path, number, timeout))
 
 
-def _wait(path: Path, number: int, timeout: float) -> AuditEntry:
-    deadline = time.monotonic() + timeout
+def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
+    deadline = time.monotonic() + (_LOOK if timeout is None else timeout)
     with Reader(path) as reader:
-        while time.monotonic() < deadline:
+        while True:
             entry = reader.answer(number)
             if entry is not None:
                 return entry
+            if time.monotonic() >= deadline:
+                if timeout is not None or lock_holder(path) is None:
+                    break
+                deadline += _LOOK
             time.sleep(0.02)
+        found = reader.in_progress()
+    if found is not None and lock_holder(path) is not None:
+        raise CommandInProgress(_in_progress(number, *found))
+    timeout = _LOOK if timeout is None else timeout
     raise FrontierError(
         f"the running engine (process {lock_holder(path) or '?'}) did not answer within {timeout:g} s; the command is "
         "in its mailbox and will be applied when it next looks there, or when the frontier is next opened"
     )
+
+
+def told(begun: Begun, progress: Progress) -> str:
+    """A command in progress, and what it has done until now."""
+    done = ", ".join(f"{name} {count:,}" for name, count in progress.effect.items() if isinstance(count, int))
+    return f"{begun.op} by {begun.who} is in progress ({done})"
+
+
+def _in_progress(number: int, begun: Begun, progress: Progress) -> str:
+    later = "`budgetfrontier audit JOB` lists it once it is done"
+    if begun.number == number:
+        return f"{told(begun, progress)}; {later}"
+    return f"{told(begun, progress)}, and your command comes after it; {later}"
 
 
 def _checked(entry: AuditEntry) -> AuditEntry:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from budgetfrontier import Frontier
+from budgetfrontier.cli import common
+from budgetfrontier.engine import commands
+from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
@@ -31,6 +34,11 @@ def crawl_state(job: Path) -> CrawlState:
 def newest(job: Path) -> Any:
     with Reader(job / "frontier") as reader:
         return reader.audit(1)[0]
+
+
+def audit(job: Path) -> list[Any]:
+    with Reader(job / "frontier") as reader:
+        return reader.audit()
 
 
 def until(test: Callable[[], bool]) -> bool:
@@ -95,6 +103,15 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
     assert (entry.command, entry.who, entry.reason) == ("adjust", "bob", "worth a look")
     assert entry.effect["before"]["queue_total_budget"] == 0
     assert entry.effect["after"]["queue_total_budget"] == 500
+
+
+@pytest.mark.parametrize("match", ["domain:cappde.test", "queue:cappde.*", "regex:cappde", "host:cappde.test"])
+def test_adjust_warns_of_a_match_of_nothing(job: Path, cli: Cli, match: str) -> None:
+    answer = cli("adjust", job, "--match", match, "--total-budget", 5)
+    assert answer.code == 0 and f"{match} matches no queue yet" in answer.err
+    assert newest(job).args == {"match": match, "set": {"queue_total_budget": 5}}
+    told = cli("adjust", job, "--match", match.replace("cappde", "later"), "--total-budget", 5, "--format", "json")
+    assert (told.code, told.err) == (0, "")
 
 
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:
@@ -209,6 +226,52 @@ def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
     assert look(job, "capped.test").queued == 3
 
 
+@pytest.mark.parametrize(
+    "options", [["--queue", "*ped.test"], ["--pattern", "/[12]$"], ["--queue", "later.test"], ["--queue", "none"]]
+)
+def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: list[str]) -> None:
+    before = len(audit(job))
+    answer = cli("delete", job, *options, "--dry-run")
+    assert (answer.code, answer.err) == (0, "dry run: nothing was changed\n")
+    assert len(audit(job)) == before
+    foreseen, cost, totals = answer.out.splitlines()
+    assert totals == "in all there are 2 queued and 1 scheduled for later"
+    assert cost.startswith("those pending would cost ")
+    assert cli("delete", job, *options).out == foreseen.replace("would delete", "deleted") + "\n"
+
+
+def test_a_dry_run_of_a_deletion_refuses_what_the_deletion_refuses(job: Path, cli: Cli) -> None:
+    answer = cli("delete", job, "--pattern", "(", "--dry-run")
+    assert (answer.code, answer.out) == (1, "") and "no regular expression" in answer.err
+
+
+# -- commands that take long
+
+
+@pytest.fixture
+def busy(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The job, run by this process, with a deletion in progress."""
+    monkeypatch.setattr(commands, "STEP", 2)
+    monkeypatch.setattr(common, "PATIENCE", 0.0)
+    with Frontier.open(stopped / "frontier") as frontier:
+        mailbox = Mailbox(stopped / "frontier")
+        mailbox.post(Command("delete", {"queue": "*"}, "alice", ""))
+        mailbox.close()
+        frontier.commit()
+        yield stopped
+        for _ in range(20):
+            frontier.commit()
+        assert [entry.command for entry in frontier.audit()[-2:]] == ["delete", "retire"]
+
+
+def test_a_command_behind_one_that_takes_long_is_in_progress(busy: Path, cli: Cli) -> None:
+    answer = cli("retire", busy, "capped.test")
+    assert (answer.code, answer.out) == (0, "")
+    assert "delete by alice is in progress" in answer.err
+    assert "your command comes after it" in answer.err and "`budgetfrontier audit JOB`" in answer.err
+    assert "delete by alice is in progress" in cli("audit", busy).err
+
+
 # -- the crawl
 
 
@@ -222,7 +285,9 @@ def test_pause_resume_and_terminate(job: Path, cli: Cli) -> None:
     assert cli("terminate", job, "--reason", "enough").out == "RUNNING -> TERMINATED\n"
     assert crawl_state(job) is CrawlState.TERMINATED
     assert newest(job).reason == "enough"
-    assert cli("resume", job).out == "TERMINATED -> TERMINATED\n"
+    answer = cli("resume", job)
+    assert (answer.code, answer.out) == (1, "TERMINATED -> TERMINATED\n")
+    assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
 
 
 def test_resume_of_a_crawl_that_nobody_runs_says_how_to_start_it(job: Path, cli: Cli) -> None:
@@ -231,8 +296,6 @@ def test_resume_of_a_crawl_that_nobody_runs_says_how_to_start_it(job: Path, cli:
         runs = reader.lock_pid() is not None
     note = cli("resume", job).err
     assert note == ("" if runs else f"no process runs this crawl; to go on: budgetfrontier crawl CONFIG --job {job}\n")
-    cli("terminate", job)
-    assert cli("resume", job).err == ""
 
 
 def test_the_reason_for_a_pause_has_a_default(stopped: Path, cli: Cli) -> None:

@@ -69,6 +69,27 @@ def test_import_of_json_lines(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert [uri.url for uri in pending(job, "gone.test")] == ["http://gone.test/"]
 
 
+def test_import_is_audited_with_who_and_why(job: Path, cli: Cli) -> None:
+    assert cli("import", job, "http://new.test/", "http://new.test/", "--who", "bob", "--reason", "wanted").code == 0
+    assert cli("import", job, "http://other.test/", "--seen", "--who", "eve").code == 0
+    with Reader(job / "frontier") as reader:
+        entries = reader.audit()[1:]
+    assert [(e.command, e.args["uris"], e.effect["added"], e.who, e.reason) for e in entries] == [
+        ("schedule", 1, 1, "bob", "wanted"),
+        ("schedule", 1, 0, "bob", "wanted"),
+        ("mark_seen", 1, 1, "eve", ""),
+    ]
+
+
+def test_import_into_a_terminated_crawl_is_refused(job: Path, cli: Cli) -> None:
+    cli("terminate", job)
+    answer = cli("import", job, "http://new.test/")
+    assert (answer.code, answer.out) == (1, "")
+    assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
+    with Reader(job / "frontier") as reader:
+        assert reader.queue("new.test") is None
+
+
 def test_import_from_stdin_and_by_force(job: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli("pause", job)
     for options, expected in (([], "added 0, duplicate 1"), (["--force"], "added 1, duplicate 0")):
