@@ -6,12 +6,17 @@ import codecs
 import re
 from urllib.parse import quote
 
+from budgetfrontier.crawl.links.patterns import ATTRIBUTES
+
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _PRESCANNED = 4096
-_META = re.compile(
-    rb"""<meta(?=[\s/])[^>]{0,500}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([^\s"'/>;]{1,40})""", re.IGNORECASE
-)
+_META = rb"""<meta(?=[\s/])[^>]{0,500}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([^\s"'/>;]{1,40})"""
+# What one may seem to stand in: comments, and the attributes of other elements.
+# https://html.spec.whatwg.org/multipage/parsing.html#prescan-a-byte-stream-to-determine-its-encoding
+_OTHER = rb"<!--(?:-?>|.*?(?:-->|\Z))|<(?!meta[\s/])/?[a-z][^ \t\n\f\r/>]*+" + ATTRIBUTES.encode()
+_SEEMING = re.compile(_META, re.IGNORECASE)
+_PRESCAN = re.compile(_META + b"|" + _OTHER, re.IGNORECASE | re.DOTALL)
 _DECLARATION = re.compile(rb"""\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([^"'>]{1,40})["']""")
 
 # Python's codec for each encoding, and its labels; of codecs that come in several sizes, the largest. Encodings that
@@ -106,7 +111,14 @@ def encoding(body: bytes, *, charset: str | None = None) -> str | None:
             return name
     if charset and (codec := _LABELS.get(charset.strip("\t\n\f\r \"'").lower())):
         return codec
-    found = _DECLARATION.match(body, 0, _PRESCANNED) or _META.search(body, 0, _PRESCANNED)
+    found = _DECLARATION.match(body, 0, _PRESCANNED) or _meta(body)
     codec = _LABELS.get(found[1].decode("latin-1").lower()) if found else None
     # It could not have been read if it were in UTF-16.
     return "utf-8" if codec and codec.startswith("utf-16") else codec
+
+
+def _meta(body: bytes) -> re.Match[bytes] | None:
+    """Return the first meta element that names a charset."""
+    if not _SEEMING.search(body, 0, _PRESCANNED):
+        return None
+    return next((match for match in _PRESCAN.finditer(body, 0, _PRESCANNED) if match[1]), None)
