@@ -132,7 +132,7 @@ class Job:
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
             self._robots = Robots(self._settings.fetch.user_agent, memory=self._memory)
-            pace = Pace(self._frontier, self._settings)
+            pace = Pace(self._frontier)
             self._prerequisites = Prerequisites(self._frontier, self._robots, self._memory, pace)
         self._visitor = Visitor(
             self._settings,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable
 
-from budgetfrontier import plugins, uris
+from budgetfrontier import uris
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import CrawlUri, Lease
-from budgetfrontier.settings import Settings
+from budgetfrontier.model import CrawlUri, Lease, QueueRecord
 from budgetfrontier.settings.overrides import QueueSettings
 
 LONGEST = 300.0
@@ -45,9 +43,8 @@ class Pace:
     memory, for the queues that were asked of late; a restart forgets it. `now` tells epoch seconds.
     """
 
-    def __init__(self, frontier: Frontier, settings: Settings, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, frontier: Frontier, *, now: Callable[[], float] = time.time) -> None:
         self._frontier, self._now = frontier, now
-        self._politeness = plugins.resolve("politeness", settings.frontier.politeness_policy)
         self._places: dict[str, _Place] = {}
         self._many = _FEW
 
@@ -79,12 +76,14 @@ class Pace:
         self._forget()
         now = self._now()
         place = self._places.setdefault(key, _Place())
-        wait = max(self._own_rest(key, place, now), _left(place, now))
+        queue = self._frontier.queue(key)
+        wait = max(_own_rest(queue, place, now), _left(place, now))
         if wait <= 0.0:
             place.waiting.pop(url, None)
             place.until, place.kept, place.own_turn = math.inf, 0.0, True
             return 0.0
-        when = self._appointment(place, url, now + wait, 2 * settings.min_delay)
+        turns = 2 if queue is not None and queue.queued else 1  # its own URIs have theirs in between
+        when = self._appointment(place, url, now + wait, turns * settings.min_delay)
         if not now < place.kept < when + _LATE:
             place.kept = when + _LATE
         return min(when - now, LONGEST)
@@ -99,34 +98,26 @@ class Pace:
         place.last = max(place.last, when)
         return when
 
-    def asked(self, key: str, settings: QueueSettings, *, seconds: float | None, delay: float = 0.0) -> None:
-        """Let a queue rest after it was asked: as politeness wants, and for at least `delay` seconds."""
-        rest = max(self.rest(settings, seconds), delay)
+    def asked(self, key: str, rest: float) -> None:
+        """Let a queue rest, after it was asked."""
         self._places[key].until = self._now() + rest
-
-    def rest(self, settings: QueueSettings, seconds: float | None) -> float:
-        """Return how long a queue rests after a fetch that took `seconds`."""
-        if seconds is None:  # nothing was sent
-            return 0.0
-        delay: float = self._politeness(settings, fetch_seconds=seconds, crawl_delay=None, random=random.random)
-        return delay
 
     def settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
         """Return the settings in force for a URI on a queue."""
         return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))
-
-    def _own_rest(self, key: str, place: _Place, now: float) -> float:
-        queue = self._frontier.queue(key)
-        if queue is None:
-            return 0.0
-        rest = queue.wake_time - now if queue.wake_time > place.put_back else 0.0
-        return max(rest, _BUSY if queue.out else 0.0)
 
     def _forget(self) -> None:
         if len(self._places) > self._many:
             now = self._now()
             self._places = {key: place for key, place in self._places.items() if max(place.until, place.kept) > now}
             self._many = max(2 * len(self._places), _FEW)
+
+
+def _own_rest(queue: QueueRecord | None, place: _Place, now: float) -> float:
+    if queue is None:
+        return 0.0
+    rest = queue.wake_time - now if queue.wake_time > place.put_back else 0.0
+    return max(rest, _BUSY if queue.out else 0.0)
 
 
 def _left(place: _Place, now: float) -> float:

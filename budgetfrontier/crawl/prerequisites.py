@@ -95,17 +95,21 @@ class Prerequisites:
         hop, key = self._out.pop(lease.id, (None, lease.queue))
         if hop is None:
             return Ended(self._robots.record(uri.url, answer))
-        settings = self._pace.settings_for(lease, hop, key)
+        retry_delay = self._pace.settings_for(lease, hop, key).retry_delay
+        rest = 0.0
+        if answer.seconds is not None:  # else nothing was sent
+            delay = self._robots.delay(hop.url)
+            rest = self._frontier.rest(hop, key, fetch_seconds=answer.seconds, crawl_delay=delay)
         target = links.resolve(can_ada.parse(hop.url), answer.location)
         if target is not None:
             self._keep(hop.url, StoredRobots(answer.status, 0.0, target.encode()))
-            ended = Ended(Outcome.DEFERRED, self._pace.rest(settings, answer.seconds) if key == lease.queue else None)
+            ended = Ended(Outcome.DEFERRED, rest if key == lease.queue else None)
         else:
-            self._share(uri, hop, answer, until=self._now() + settings.retry_delay)
+            self._share(uri, hop, answer, until=self._now() + retry_delay)
             ended = Ended(self._robots.record(uri.url, answer), answer.retry_after)
         if key != lease.queue:
-            failed = settings.retry_delay if answer.outcome is Outcome.RETRY else 0.0
-            self._pace.asked(key, settings, seconds=answer.seconds, delay=answer.retry_after or failed)
+            failed = retry_delay if answer.outcome is Outcome.RETRY else 0.0
+            self._pace.asked(key, max(rest, answer.retry_after or failed))
         return ended
 
     def _put_back(self, lease: Lease, wait: float, why: str) -> None:

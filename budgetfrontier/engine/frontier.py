@@ -345,6 +345,14 @@ class Frontier:
         self._session.enter()
         return uri.queue or self._intake.queue_key(uri)
 
+    def rest(
+        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
+    ) -> float:
+        """Return the seconds that politeness wants a queue left alone after a fetch of a URI on it. Changes nothing."""
+        self._session.enter()
+        force = self._kernel.force
+        return force.rest(force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
+
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
         self._session.enter()

@@ -40,7 +40,7 @@ class Simulation:
         self.memory = Memory(folder / "memory")
         now = self.clock.time
         self.robots = Robots("tester", memory=self.memory, now=now)
-        pace = Pace(self.frontier, self.settings, now=now)
+        pace = Pace(self.frontier, now=now)
         self.prerequisites = Prerequisites(self.frontier, self.robots, self.memory, pace, now=now)
         self._serve, self._seconds = serve, seconds
         self.asked: dict[str, list[tuple[float, str]]] = {}
@@ -230,3 +230,16 @@ def test_the_key_of_a_queue_that_is_not_there_yet() -> None:
     with Frontier.open(":memory:", settings) as frontier:
         assert frontier.queue_key(CrawlUri("http://www.example.co.uk/a")) == "example.co.uk"
         assert frontier.queue("example.co.uk") is None
+
+
+def test_a_crawl_delay_counts_for_hops(simulate: Simulate) -> None:
+    def serve(url: str) -> Answer:
+        if url == "http://victim.test/robots.txt":
+            return Answer(status=200, body=b"User-agent: *\nCrawl-delay: 20")
+        return chains(url)
+
+    simulation = simulate(serve)
+    simulation.frontier.schedule_many(["http://victim.test/1", "http://h1.test/1", "http://h2.test/1"])
+    simulation.run()
+    times = [time for time, url in simulation.asked["victim.test"] if "robots.txt" not in url]
+    assert len(times) == 11 and all(later - earlier >= 20 for earlier, later in pairwise(times[1:]))

@@ -115,9 +115,9 @@ class Fetcher:
         return None
 
     def _check(self, href: str) -> None:
-        check_port(href, self._ports)
         if self._allowed is not None:
             check_literal(href, self._allowed, proxied=self._proxy is not None)
+        check_port(href, self._ports)
 
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Answer:
         """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
