@@ -128,6 +128,36 @@ def test_a_spider_fetches_what_it_does_with_scrapys_own_scheduler(tmp_path: Path
     assert seen[0][1]["a.test/ill"] == 2 and seen[0][2]["request_depth_max"] == 3
 
 
+ORDER = """
+class Mine(Links):
+    custom_settings = {"CONCURRENT_REQUESTS": 1}
+
+    async def start(self):
+        self.told = []
+        self.crawler.signals.connect(self.went, signal=signals.request_reached_downloader)
+        for path, priority in ("0", 0), ("5", 0), ("7", 2), ("9", -1):
+            yield Request(url(f"a/{path}"), priority=priority)
+
+    def went(self, request):
+        self.told.append(request.url.rpartition("/")[2])
+
+    def parse(self, response):
+        for number, link in enumerate(response.css("a::attr(href)").getall()):
+            yield response.follow(link, priority=number % 2)
+"""
+
+
+def test_one_request_at_a_time_goes_out_in_scrapys_order(tmp_path: Path) -> None:
+    told = []
+    for own in ({}, {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}):
+        (folder := tmp_path / str(len(own))).mkdir()
+        with Site(mesh("a", 30)) as site:
+            result = crawl(site, folder, ORDER, JOBDIR=str(folder / "job"), **own)
+        assert result.reason == "finished", result.log
+        told.append(result.told)
+    assert told[0] == told[1] and len(told[0]) == 30
+
+
 MESH = """
 class Mine(Links):
     custom_settings = {"CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0}

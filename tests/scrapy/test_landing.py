@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,22 +104,24 @@ def test_whatever_a_request_does_after_its_download_holds_up_no_other(tmp_path: 
 class Gated(Site):
     """Answers once a number of requests wait for it, or after a while."""
 
-    most = waiting = 0
-
     def __init__(self, wanted: int) -> None:
         super().__init__({})
         self._wanted, self._opened = wanted, asyncio.Event()
+        self._waiting: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        """Requests at a time, of each host and "all" of them."""
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.waiting += 1
-        self.most = max(self.most, self.waiting)
-        if self.waiting == self._wanted:
+        places = (request.host[0], "all")
+        self._waiting.update(places)
+        self.most |= self._waiting
+        if self._waiting["all"] == self._wanted:
             self._opened.set()
         try:
             await asyncio.wait_for(self._opened.wait(), 10)
         except TimeoutError:
             self._opened.set()
-        self.waiting -= 1
+        self._waiting.subtract(places)
         return web.Response(text="", content_type="text/html")
 
 
@@ -133,7 +136,20 @@ def test_a_slot_of_many_fetches_as_many_at_a_time(tmp_path: Path) -> None:
     with Gated(25) as site:
         result = crawl(site, tmp_path, SLOTS)
     assert result.reason == "finished", result.log
-    assert site.most == 25
+    assert site.most == {"a": 25, "all": 25}
+
+
+USUAL = """
+class Mine(Links):
+    seeds = [f"{host}/{number}" for host in "ab" for number in range(20)]
+"""
+
+
+def test_sixteen_at_a_time_eight_of_a_host(tmp_path: Path) -> None:
+    with Gated(16) as site:
+        result = crawl(site, tmp_path, USUAL)
+    assert result.reason == "finished", result.log
+    assert site.most == {"a": 8, "b": 8, "all": 16}
 
 
 class Busy:

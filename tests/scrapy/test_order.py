@@ -63,8 +63,10 @@ def test_higher_priorities_go_first(jobdir: Path | None) -> None:
 
 
 @pytest.mark.parametrize("queues", [{}, FIFO])
-def test_start_requests_wait_behind_others_of_their_priority_oldest_first(queues: dict[str, Any]) -> None:
-    with scheduler(**queues) as s:
+def test_start_requests_wait_behind_others_of_their_priority_oldest_first(
+    queues: dict[str, Any], jobdir: Path | None
+) -> None:
+    with scheduler(jobdir, **queues) as s:
         for letter in "abc":
             s.enqueue_request(start(letter))
         s.enqueue_request(page("x"))
@@ -73,12 +75,18 @@ def test_start_requests_wait_behind_others_of_their_priority_oldest_first(queues
         assert paths(s) == "dxabcy"
 
 
-def test_without_queues_of_their_own_start_requests_are_like_others() -> None:
-    with scheduler(SCHEDULER_START_MEMORY_QUEUE=None) as s:
-        for letter in "abc":
-            s.enqueue_request(start(letter))
+@pytest.mark.parametrize(("queues", "expected"), [({}, "ecxba"), (FIFO, "eabxc")])
+def test_without_queues_of_their_own_start_requests_are_like_others(
+    queues: dict[str, Any], expected: str, jobdir: Path | None
+) -> None:
+    shared: dict[str, Any] = {"SCHEDULER_START_MEMORY_QUEUE": None, "SCHEDULER_START_DISK_QUEUE": None}
+    with scheduler(jobdir, **queues, **shared) as s:
+        s.enqueue_request(start("a"))
+        s.enqueue_request(start("b"))
         s.enqueue_request(page("x"))
-        assert paths(s) == "xcba"
+        s.enqueue_request(start("c"))
+        s.enqueue_request(start("e", priority=1))
+        assert paths(s) == expected
 
 
 @pytest.mark.parametrize("queues", [{}, FIFO])

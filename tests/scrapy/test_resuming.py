@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.dupefilters import BaseDupeFilter
+from twisted.internet.defer import Deferred
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, SettingsError
 from budgetfrontier.scrapy import Scheduler, requests
@@ -377,6 +379,43 @@ def test_another_scrapy_is_refused_loudly(tmp_path: Path) -> None:
     s.crawler.engine = Engine(slot=object())
     with pytest.raises(FrontierError, match="does not keep its requests in progress"):
         s.open(s.crawler.spider)
+
+
+class Waiting(BaseDupeFilter):  # type: ignore[misc]
+    """A dupefilter that is opened and closed later."""
+
+    def __init__(self) -> None:
+        self.opened: Deferred[None] = Deferred()
+        self.closed: Deferred[None] = Deferred()
+
+    def open(self) -> Deferred[None]:
+        return self.opened
+
+    def close(self, reason: str) -> Deferred[None]:
+        return self.closed
+
+
+def test_opening_and_closing_wait_for_the_dupefilter(tmp_path: Path) -> None:
+    plain = make(tmp_path / "plain")
+    assert plain.open(plain.crawler.spider) is None
+    assert plain.close("finished") is None
+    waiting = make(tmp_path / "waiting", DUPEFILTER_CLASS=Waiting)
+    assert waiting.open(waiting.crawler.spider) is waiting.df.opened
+    assert waiting.enqueue_request(page("a"))
+    assert waiting.close("finished") is waiting.df.closed
+    for name in ("plain", "waiting"):
+        with Frontier.open(tmp_path / name / "frontier") as frontier:
+            assert frontier.summary().queued == (name == "waiting")
+
+
+def test_what_scrapys_scheduler_is_given_comes_from_the_crawler(tmp_path: Path) -> None:
+    made = make(tmp_path, DUPEFILTER_CLASS=Waiting)
+    assert made.stats is made.crawler.stats and type(made.df) is Waiting
+    default = make()
+    assert default.df.fingerprinter is default.crawler.request_fingerprinter
+    for name in ("dupefilter", "jobdir", "dqclass", "mqclass", "logunser", "stats", "pqclass"):
+        with pytest.raises(TypeError, match=name):
+            Scheduler(made.crawler, **{name: None})
 
 
 def test_it_is_made_by_from_crawler() -> None:
