@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from budgetfrontier.errors import LeaseExpired as LeaseExpired
     from budgetfrontier.errors import NewerSchema as NewerSchema
     from budgetfrontier.errors import NotAFrontier as NotAFrontier
+    from budgetfrontier.errors import PolicyError as PolicyError
     from budgetfrontier.errors import SettingsError as SettingsError
     from budgetfrontier.errors import StorageFull as StorageFull
     from budgetfrontier.errors import WrongThread as WrongThread
@@ -48,6 +49,7 @@ _HOMES = {
         "LeaseExpired",
         "NewerSchema",
         "NotAFrontier",
+        "PolicyError",
         "SettingsError",
         "StorageFull",
         "WrongThread",

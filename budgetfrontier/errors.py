@@ -70,7 +70,22 @@ class ScopeChanged(FrontierError):
 
 
 class PolicyError(SettingsError):
-    """A policy is unknown, or its options are not valid."""
+    """A policy is unknown, its options are not valid, or it failed on a URL: it raised, or gave what is no answer.
+
+    When a policy fails on a URL, nothing has changed, and the frontier stays open: mend the policy and go on. `policy`
+    names it then, `url` is what it was asked about, and `value` what it gave, or the exception that it raised.
+    """
+
+    def __init__(
+        self,
+        problems: str | list[str] | None = None,
+        *,
+        policy: str | None = None,
+        url: str | None = None,
+        value: object = None,
+    ) -> None:
+        super().__init__(problems)
+        self.policy, self.url, self.value = policy, url, value
 
 
 class MissingExtra(FrontierError):

@@ -5,7 +5,7 @@ Nothing here does any work. What `vocabulary` defines can be imported from here,
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -78,46 +78,55 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     """Its download is over: it no longer counts towards `per_queue_concurrency`."""
 
 
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""A stored number that may still be added to: a record with another one is damaged."""
+Place = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+"""One that is part of keys."""
+RingPlace = Annotated[int, msgspec.Meta(ge=0)]
+"""One of schema 1 may begin at 2**63."""
+QueueId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+
+
 class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """One queue: its place, its money and its history. Times are epoch seconds, 0.0 for never."""
 
     queue: str
-    id: int
+    id: QueueId
     state: QueueState = QueueState.EXHAUSTED
-    precedence: int = 3
-    queued: int = 0
+    precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 3
+    queued: Number = 0
     """URIs pending, those that are out included."""
-    enqueued: int = 0
+    enqueued: Number = 0
     """URIs ever placed here."""
-    balance: int = 0
-    balance_replenish_amount: int = 0
-    total_budget: int = -1
-    expenditure: int = 0
+    balance: Number = 0
+    balance_replenish_amount: Number = 0
+    total_budget: Number = -1
+    expenditure: Number = 0
     """All that was ever charged, penalties included."""
-    last_cost: int = 0
-    charges: int = 0
-    penalties: int = 0
+    last_cost: Number = 0
+    charges: Number = 0
+    penalties: Number = 0
     wake_time: float = 0  # not 0.0, which takes nine bytes
-    errors: int = 0
+    errors: Number = 0
     last_enqueued: str = ""
     last_leased: str = ""
-    future: int = 0
+    future: Number = 0
     """URIs scheduled for later that will come here."""
-    out: int = 0
+    out: Number = 0
     """Leases that are out."""
-    reserved: int = 0
+    reserved: Number = 0
     """What those leases will cost."""
-    position: int = 0
+    position: RingPlace = 0
     """Place in the ring, in the FIFO of its precedence, or among the retired."""
-    row: int = 0
+    row: RingPlace = 0
     """Position under which the table `active` knows it, 0 for none."""
     by_name: bool = False
     """Retired by the operator by name: no change of settings revives it."""
     block: float = 0
     """A wake time that an operator or a delay given by name asked for: never clipped."""
-    revision: int = 0
+    revision: Number = 0
     """Revision of the settings that its budgets were taken from."""
-    landed: int = 0
+    landed: Number = 0
     """Leases that are out, but no longer count towards `per_queue_concurrency`."""
 
     @property

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, LeaseExpired
+from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
 
 BATCH = 500  # messages, and leases, between two looks at what else there is to do
@@ -24,6 +24,9 @@ Waiting = asyncio.Future[Any]
 
 Message = tuple[Callable[[Any], object], Any, Waiting | None]
 """A method of the Owner, its argument, and who waits for the answer."""
+
+Answer = tuple[Waiting | None, object]
+"""Who asked, None for all who wait for a URI, and what comes of it."""
 
 Adding = tuple[str | CrawlUri, Waiting]
 
@@ -48,7 +51,7 @@ class Owner:
         self,
         open_frontier: Callable[[], Frontier],
         *,
-        deliver: Callable[[list[tuple[Waiting, object]], list[Lease]], None],
+        deliver: Callable[[list[Answer], list[Lease]], None],
         end: Callable[[BaseException | None], None],
         maxsize: int,
         wait: bool,
@@ -63,7 +66,7 @@ class Owner:
         self._batch: list[Message] = []
         self._asking: Waiting | None = None
         """Who waits for the answer to the message that is being applied."""
-        self._answers: list[tuple[Waiting, object]] = []
+        self._answers: list[Answer] = []
         self._leases: list[Lease] = []
         self._wanted = 0
         """URIs that somebody waits for; below zero while those who gave up and those who were served cross."""
@@ -155,15 +158,25 @@ class Owner:
         """Admit what is to be added, all at once; what finds no room waits, if it is to."""
         adding, self._adding = self._adding, []
         uris = [uri for uri, _ in adding]
+        admissions: Sequence[Admission | Failure]
         if self._maxsize:
-            admissions = [Admission.FULL if self._is_full() else self._frontier.schedule(uri) for uri in uris]
+            admissions = [Admission.FULL if self._is_full() else self._schedule(uri) for uri in uris]
         else:
-            admissions = self._frontier.schedule_each(uris)
+            try:
+                admissions = self._frontier.schedule_each(uris)
+            except PolicyError:  # of one of them, and nobody else is to be told
+                admissions = [self._schedule(uri) for uri in uris]
         for (uri, future), admission in zip(adding, admissions, strict=True):
             if admission is Admission.FULL and self._wait and self._open_for_all:
                 self._parked.append((uri, future))
             else:
                 self._answers.append((future, admission))
+
+    def _schedule(self, uri: str | CrawlUri) -> Admission | Failure:
+        try:
+            return self._frontier.schedule(uri)
+        except PolicyError as e:
+            return Failure(e)
 
     def _hand_out(self) -> None:
         """Lease what is wanted as far as it is there; else know when to look again."""
@@ -172,7 +185,12 @@ class Owner:
             self._ready = self._frontier.next_ready_in()
             if self._ready != 0.0:  # not to be asked in vain: an empty answer waits for a commit
                 return
-            leases = self._frontier.lease(min(self._wanted, BATCH), ttl=self._ttl)
+            try:
+                leases = self._frontier.lease(min(self._wanted, BATCH), ttl=self._ttl)
+            except PolicyError as e:
+                self._ready = None
+                self._answers.append((None, Failure(e)))
+                return
             if not leases:  # thousands of queues change: messages first
                 return
             self._leases += leases
@@ -187,7 +205,7 @@ class Owner:
             if self._is_full():
                 break
             uri, future = self._parked.popleft()
-            admission = self._frontier.schedule(uri)
+            admission = self._schedule(uri)
             if admission is Admission.FULL:
                 self._parked.append((uri, future))
             else:

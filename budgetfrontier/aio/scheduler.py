@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.owner import Failure, Owner, Waiting
+from budgetfrontier.aio.owner import Answer, Failure, Owner, Waiting
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
@@ -318,10 +318,13 @@ class Scheduler:
         total: Summary = await self._ask(self._owner.call, Frontier.summary)
         return total
 
-    def _deliver(self, answers: list[tuple[Waiting, object]], leases: list[Lease]) -> None:
+    def _deliver(self, answers: list[Answer], leases: list[Lease]) -> None:
         """In the loop's thread: give answers to those who asked, requests to those who wait longest."""
         for future, answer in answers:
-            if not future.done():
+            if future is None:
+                if isinstance(answer, Failure):
+                    self._tell(self._owner.want, -self._refuse_waiters(answer.error))
+            elif not future.done():
                 if isinstance(answer, Failure):
                     future.set_exception(answer.error)
                 else:
@@ -346,11 +349,14 @@ class Scheduler:
         if self._closing and not self._out:
             self._drained.set()
 
-    def _refuse_waiters(self, error: BaseException) -> None:
+    def _refuse_waiters(self, error: BaseException) -> int:
+        refused = 0
         while self._waiters:
             waiter, _ = self._waiters.popitem(last=False)
             if not waiter.done():
                 waiter.set_exception(error)
+                refused += 1
+        return refused
 
     def _finish_up(self, error: BaseException | None) -> None:
         """In the loop's thread, last: the frontier is closed. Nobody may wait for it any more."""

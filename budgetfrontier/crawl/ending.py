@@ -27,6 +27,7 @@ class Stop(StrEnum):
     LIMIT = "limit"
     INTERRUPTED = "interrupted"
     FORCED = "forced"
+    POLICY = "policy"  # one failed
 
 
 def ending(
@@ -58,9 +59,12 @@ def ending(
         yield f"stopped: limits.{limit.name} is reached; {again}"
     elif stop is Stop.FORCED:
         yield f"stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, {again}"
+    elif stop is Stop.POLICY:
+        yield f"stopped: {summary.pause_reason}"
+        yield f"  what was in flight is fetched again; once the policy is mended, {again}"
     else:
         yield f"stopped: interrupted; to go on, {again}"
-    if paused and not done:
+    if paused and not done and stop is not Stop.POLICY:
         why = summary.pause_reason or "no reason given"
         yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
     yield f"  done: {ends(summary)}, {summary.disregarded:,} disregarded; spend {summary.expenditure:,}"

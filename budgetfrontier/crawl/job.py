@@ -26,6 +26,7 @@ from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.memory import Memory
+from budgetfrontier.crawl.mending import Mending, is_for_a_policy
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.pace import Pace
 from budgetfrontier.crawl.prerequisites import Prerequisites
@@ -93,6 +94,7 @@ class Job:
         self._done: list[asyncio.Task[Visit]] = []
         self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
         self._stop = Stop.NONE
+        self._mending = Mending()
         self._failures = 0
         self._looked = self._reported = self._counted = self._renewed = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
@@ -124,6 +126,7 @@ class Job:
                     self._sync = self._outputs.sync  # closed, it raises again what failed
             if begun:
                 self._conclude(*files.write(frontier, reports))
+        self._mending.end()
         return 0 if begun and self._stop is not Stop.FORCED else 1
 
     def _run(self) -> bool:
@@ -143,7 +146,10 @@ class Job:
             write_links=self._outputs.write_links,
             patience=self._patience,
         )
-        if not self._begin():
+        begun = False
+        with self._mending.pausing(self._frontier):
+            begun = self._begin()
+        if not begun:
             return False
         asyncio.run(self._main())
         return True
@@ -207,7 +213,8 @@ class Job:
         if frontier.state is CrawlState.NEW and not self._paused:
             say(NOTHING)
             return False
-        if frontier.state is CrawlState.PAUSED and before.pause_reason == "finish":
+        over = before.pause_reason == "finish" or is_for_a_policy(before.pause_reason)
+        if frontier.state is CrawlState.PAUSED and over:
             frontier.resume(reason="started again", who="crawl")
         if self._paused and frontier.state is not CrawlState.PAUSED:
             frontier.pause(reason="started paused", who="crawl")
@@ -241,7 +248,9 @@ class Job:
         """Lease, fetch, finish, until there is nothing left to do or a reason to stop."""
         self._look_around()
         while self._stop is not Stop.FORCED:
-            free = self._lease()
+            free = 0
+            with self._mending.pausing(self._frontier):
+                free = self._lease()
             if not self._visits and self._is_over():
                 return
             if self._stop is not Stop.NONE and self._robots:
@@ -249,7 +258,10 @@ class Job:
             await self._wait(free)
             done, self._done = self._done, []
             for task in done:
-                self._settle(task)
+                with self._mending.pausing(self._frontier):
+                    self._settle(task)
+            if self._mending.failure and self._stop is Stop.NONE:
+                self._stop = Stop.POLICY
             if self._memory.due:
                 self._frontier.commit()
             self._look_around()

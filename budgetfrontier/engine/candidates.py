@@ -13,8 +13,9 @@ import msgspec
 import xxhash
 
 from budgetfrontier import uris
+from budgetfrontier.engine import answers
 from budgetfrontier.engine.bounds import TOO_LARGE, excess
-from budgetfrontier.engine.force import InForce
+from budgetfrontier.engine.force import InForce, renamed
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
@@ -54,6 +55,8 @@ class Special(NamedTuple):
     uri: CrawlUri | None
     cost: int
     settings: QueueSettings
+    precedence: int | None
+    """What its queue takes from it, if a policy was asked for that."""
 
 
 Plain = tuple[Authority, str]
@@ -69,7 +72,7 @@ class Batch(NamedTuple):
 
 
 class Candidates:
-    """Reads what is given, by the policies in force. Raises nothing for what it is given, and stores nothing."""
+    """Reads what is given, by the policies in force. Raises PolicyError alone, and stores nothing."""
 
     def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
         frontier = kernel.force.frontier
@@ -107,12 +110,15 @@ class Candidates:
                 authority = known(given[:slash]) or (self._learn(given) if plain else None)
                 if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
                     rest = given[slash:]
-                    if "?" in rest:
-                        path, _, arguments = rest.partition("?")
-                        canonical = authority.canonical + path + query(arguments)  # type: ignore[misc]
-                    else:
-                        canonical = authority.canonical + rest
-                    fingerprint = authority.hash + digest(canonical.encode())[:12]
+                    try:
+                        if "?" in rest:
+                            path, _, arguments = rest.partition("?")
+                            canonical = authority.canonical + path + query(arguments)  # type: ignore[misc]
+                        else:
+                            canonical = authority.canonical + rest
+                        fingerprint = authority.hash + digest(canonical.encode())[:12]
+                    except Exception as e:
+                        raise self._no_form(given, e) from e
                     if fingerprint not in candidates:
                         candidates[fingerprint] = authority, rest
                     continue
@@ -134,9 +140,7 @@ class Candidates:
     def _are_simple(self) -> bool:
         """Whether strings cost the same, whatever they say, and their authority tells their queue."""
         force = self._force
-        if not (force.trivial and self._by_parts and self._plain):
-            return False
-        return getattr(force.cost_policy(force.base), "constant", None) is not None
+        return bool(force.fixed_precedence and self._by_parts and self._plain) and force.constant_cost is not None
 
     def _are_plain(self, batch: list[Any]) -> bool:
         """Whether all of a batch are strings that the URL parser leaves as they are, if their authority is known."""
@@ -151,7 +155,10 @@ class Candidates:
     # -- one URI
 
     def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
-        """The fingerprint of `given` (None with `force`), and what it would be admitted as. Raises only InvalidUrl."""
+        """The fingerprint of `given` (None with `force`), and what it would be admitted as.
+
+        Raises InvalidUrl and PolicyError.
+        """
         if isinstance(given, str):
             return self._prepare(given, None, via)
         if isinstance(given, CrawlUri):
@@ -177,23 +184,15 @@ class Candidates:
         else:
             queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
-        settings = self._force.for_uri(url, queue)
-        return fingerprint, Special(queue, value, url, uri, self._cost(url, uri, settings), settings)
-
-    def _cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
+        force, precedence = self._force, None
+        settings = force.for_uri(url, queue)
         if uri is not None and uri.cost is not None:
-            cost = uri.cost
+            cost = min(max(uri.cost, 0), keys.MAX_COST)
         else:
-            policy = self._force.cost_policy(settings)
-            constant = getattr(policy, "constant", None)
-            if constant is not None:
-                return int(constant)
-            found: object = policy(CrawlUri(url) if uri is None else renamed(uri, url))
-            if not isinstance(found, int | float):
-                policy_name = settings.cost_policy
-                raise PolicyError(f"the cost policy {policy_name} gave {found!r} for {url}; a cost is a whole number")
-            cost = int(found)
-        return min(max(cost, 0), keys.MAX_COST)
+            cost = force.cost(url, uri, settings)
+        if force.asks_precedence:
+            precedence = force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
+        return fingerprint, Special(queue, value, url, uri, cost, settings, precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """The normalized URL, its fingerprint (None with `force`), and its queue if the authority tells."""
@@ -211,13 +210,20 @@ class Candidates:
             return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
         known = self._known.get(prefix) or self._meet(prefix, url)
-        canonical = known.canonical + self._canonical.path(path) + self._canonical.query(query)
-        return url, known.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], known.queue
+        try:
+            canonical = known.canonical + self._canonical.path(path) + self._canonical.query(query)
+            return url, known.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], known.queue
+        except Exception as e:
+            raise self._no_form(url, e) from e
 
     def _meet(self, prefix: str, url: str) -> Authority:
         """The authority of a URL that was parsed, kept if there is room for it."""
-        place, name = self._canonical.authority(prefix), self.queue_key(CrawlUri(url))
-        known = Authority(place, uris.authority_hash(place), name, *plain_start(prefix, name))
+        name = self.queue_key(CrawlUri(url))
+        try:
+            place = self._canonical.authority(prefix)
+            known = Authority(place, uris.authority_hash(place), name, *plain_start(prefix, name))
+        except Exception as e:
+            raise self._no_form(url, e) from e
         if len(prefix) < 512:
             if len(self._known) >= AUTHORITIES:  # the oldest go
                 for old in list(islice(self._known, AUTHORITIES // 4)):
@@ -236,29 +242,45 @@ class Candidates:
             return None
 
     def _form(self, url: str) -> str:
-        form: object = self._canonical(url)
-        if not isinstance(form, str) or form.find("/", 8) < 0:
-            raise PolicyError(f"the canonicalization policy gave {form!r} for {url}; it must give a URL with a path")
+        try:
+            form: object = self._canonical(url)
+        except Exception as e:
+            raise self._no_form(url, e) from e
+        if not isinstance(form, str) or form.find("/", 8) < 0 or not _is_text(form):
+            raise answers.wrong("canonicalization", self._force.frontier.canonicalization_policy, url, form)
         return form
 
+    def _no_form(self, url: str, error: Exception) -> PolicyError:
+        return answers.raised("canonicalization", self._force.frontier.canonicalization_policy, url, error)
+
     def queue_key(self, uri: CrawlUri) -> str:
-        """The key of the queue of a URI with a normalized URL, by the policy. Raises InvalidUrl."""
-        key: object = self._assign(uri)
+        """The key of the queue of a URI with a normalized URL, by the policy.
+
+        Raises InvalidUrl for text that is no key: that is the URL's fault.
+        """
+        name = self._force.frontier.queue_assignment_policy
+        try:
+            key: object = self._assign(uri)
+        except Exception as e:
+            raise answers.raised("queue assignment", name, uri.url, e) from e
+        if not isinstance(key, str):
+            raise answers.wrong("queue assignment", name, uri.url, key)
         return _check_key(key)
 
 
 def _check_key(key: object) -> str:
     """The key of a queue, from a caller or a policy. Raises InvalidUrl."""
-    try:
-        if isinstance(key, str) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
-            return key
-    except UnicodeEncodeError:
-        pass
+    if isinstance(key, str) and _is_text(key) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
+        return key
     raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
 
 
-def renamed(uri: CrawlUri, url: str) -> CrawlUri:
-    return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
+def _is_text(given: str) -> bool:
+    """Whether it can be stored: lone surrogates cannot."""
+    try:
+        return bool(given.isascii() or given.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _check(uri: CrawlUri) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cached_property
 from math import inf
 
+import msgspec
+
 from budgetfrontier import plugins
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.engine import answers
+from budgetfrontier.model import CrawlUri, Lease
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
+from budgetfrontier.store import keys
 
 WORST_PRECEDENCE = 0xFFFF
 
@@ -29,8 +34,10 @@ class InForce:
         self._standard = frontier.politeness_policy == "standard"
         precedence = plugins.resolve("precedence", frontier.precedence_policy)
         self._precedence = None if frontier.precedence_policy == "base" else precedence
-        self.fixed_precedence = self.trivial and self._precedence is None
-        self._costs: dict[str, Callable[[CrawlUri], int]] = {}
+        self.asks_precedence = self._precedence is not None
+        """Precedences come from a policy that may fail."""
+        self.fixed_precedence = self.trivial and not self.asks_precedence
+        self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(_longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
             self.longest_delay = inf
@@ -39,27 +46,75 @@ class InForce:
         """The settings for a URI on a queue."""
         return self.base if self.trivial else self.effective.for_uri(url, queue)
 
-    def cost_policy(self, settings: QueueSettings) -> Callable[[CrawlUri], int]:
-        """The cost policy that settings name, made once."""
+    def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
+        """The cost policy that settings name, made once, and what it gives for every URI (None: it looks at them)."""
         spec = settings.cost_policy
         name = spec if isinstance(spec, str) else repr(spec)
-        policy = self._costs.get(name)
-        if policy is None:
-            policy = self._costs[name] = plugins.resolve("cost", spec)
-        return policy
+        found = self._costs.get(name)
+        if found is None:
+            policy = plugins.resolve("cost", spec)
+            constant: object = getattr(policy, "constant", None)
+            cost = answers.whole(constant)
+            if constant is not None and (cost is None or cost < 0):
+                raise answers.wrong("cost", spec, "any URL", constant)
+            found = self._costs[name] = policy, None if cost is None else min(cost, keys.MAX_COST)
+        return found
+
+    @cached_property
+    def constant_cost(self) -> int | None:
+        """What every URI costs by the cost policy that overrides say nothing of; None if it looks at the URI."""
+        return self._cost_policy(self.base)[1]
+
+    def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
+        """What a URL costs, of which `uri` says more, but no cost of its own. Raises PolicyError."""
+        policy, constant = self._cost_policy(settings)
+        if constant is not None:
+            return constant
+        try:
+            found = policy(CrawlUri(url) if uri is None else renamed(uri, url))
+        except Exception as e:
+            raise answers.raised("cost", settings.cost_policy, url, e) from e
+        cost = answers.whole(found)
+        if cost is None or cost < 0:
+            raise answers.wrong("cost", settings.cost_policy, url, found)
+        return min(cost, keys.MAX_COST)
 
     def precedence(self, uri: CrawlUri, settings: QueueSettings) -> int:
-        """The precedence that a queue takes from a URI, 0 to 65535."""
+        """The precedence that a queue takes from a URI, 0 to 65535. Raises PolicyError."""
         if self._precedence is None:
             return settings.precedence
-        return min(max(int(self._precedence(uri, precedence=settings.precedence)), 0), WORST_PRECEDENCE)
+        name = self.frontier.precedence_policy
+        try:
+            found: object = self._precedence(uri, precedence=settings.precedence)
+        except Exception as e:
+            raise answers.raised("precedence", name, uri.url, e) from e
+        precedence = answers.whole(found)
+        if precedence is None:
+            raise answers.wrong("precedence", name, uri.url, found)
+        return min(max(precedence, 0), WORST_PRECEDENCE)
 
-    def rest(self, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None) -> float:
-        """How long a queue rests after a fetch, in seconds."""
+    def rest(
+        self, lease: Lease, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
+    ) -> float:
+        """How long a queue rests after the fetch of a lease, in seconds. Raises PolicyError."""
         if fetch_seconds is None and crawl_delay is None and self._standard and not settings.jitter:
             return settings.min_delay  # as the policy says, without asking it
-        delay = self._politeness(settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=random.random)
-        return float(delay)
+        name = self.frontier.politeness_policy
+        try:
+            found: object = self._politeness(
+                settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=random.random
+            )
+        except Exception as e:
+            raise answers.raised("politeness", name, lease.uri.url, e) from e
+        delay = answers.seconds(found)
+        if delay is None:
+            raise answers.wrong("politeness", name, lease.uri.url, found)
+        return delay
+
+
+def renamed(uri: CrawlUri, url: str) -> CrawlUri:
+    """The same URI under its normalized URL."""
+    return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
 
 
 def _longest_delay(settings: QueueSettings) -> float:

@@ -21,7 +21,7 @@ from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.session import Session
-from budgetfrontier.errors import FrontierError, LeaseExpired, SettingsError
+from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError, SettingsError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -98,7 +98,10 @@ class Frontier:
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
-        """Admit one URI, once per canonical form. Never raises for what it is given. O(log n), about 10 µs."""
+        """Admit one URI, once per canonical form. Never raises for what it is given. O(log n), about 10 µs.
+
+        Raises PolicyError, having changed nothing, if a policy fails; so do all calls that take URIs.
+        """
         session = self._session
         if get_ident() != session.owner:
             session.refuse()
@@ -114,7 +117,7 @@ class Frontier:
         """Admit a batch, in order. One bad URI spoils nothing: the tally counts reasons.
 
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
-        iterable is committed as it goes.
+        iterable is committed as it goes; those before the one in which a policy fails stay.
         """
         return self._take_in(uris, lambda part, tally: self._intake.take(part, tally, self._session.now()))
 
@@ -166,7 +169,8 @@ class Frontier:
         """Hand out up to `count` URIs, for `ttl` seconds each (None: the setting, 300). Never blocks, may be empty.
 
         Expired leases, URIs due and snoozed queues due are seen to first. An empty answer commits what has changed.
-        A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. O(1) per URI, about 2 µs.
+        A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy
+        fails before the first URI; after it, the next call does. O(1) per URI, about 2 µs.
         """
         session = self._session
         if get_ident() != session.owner:
@@ -186,7 +190,11 @@ class Frontier:
                 kernel.place_due(now)
                 kernel.wake_due(now)
                 kernel.queues.trim()
-                leases = kernel.lease(count, ttl, now)
+                try:
+                    kernel.lease(leases, count, ttl, now)
+                except PolicyError:
+                    if not leases:
+                        raise  # else the next call meets that queue first, and raises
             if not leases:
                 session.settle()
                 if count > 0 and not kernel.cut_short:
@@ -215,8 +223,9 @@ class Frontier:
         `fetch_seconds` and robots' `crawl_delay` decide how long the queue is left alone; `delay` (seconds) is what a
         RETRY waits for instead of `retry.delay`, and with other outcomes a wait of at least that long. `discovered`
         are URIs found on the way: scheduled before the charge, with this one as their via, but for a revisit (this URI
-        with `force`). `reason` is kept with a dead letter. Raises LeaseExpired, having changed nothing, for a lease
-        that has ended. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any more.
+        with `force`). `reason` is kept with a dead letter. Raises LeaseExpired for a lease that has ended, and
+        PolicyError, having changed nothing. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any
+        more.
         """
         session, kernel = self._session, self._kernel
         if get_ident() != session.owner:
@@ -245,14 +254,16 @@ class Frontier:
             force = kernel.force
             settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
             charged = outcome is _SUCCESS or outcome in CHARGED
-            wait = force.rest(settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
+            # Policies are asked first: what they raise leaves everything as it was.
+            wait = force.rest(mine, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
+            read = self._intake.read(found, Tally(), mine.uri) if found else ()
             retry_delay = 0.0
             if outcome is _RETRY or delay:
                 wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
             if wait > 0.0:
                 self._rest(mine, wait, now)
-            if found:
-                self._intake.take(found, Tally(), now, mine.uri)
+            if read:
+                self._intake.admit(read, Tally(), now, mine.uri)
             kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
             if not kernel.counters.queued or kernel.counters.state is not _RUNNING:
                 session.settle()
@@ -279,7 +290,7 @@ class Frontier:
         try:
             if not mine.landed:
                 settings = kernel.force.for_uri(mine.uri.url, mine.queue)
-                self._rest(mine, kernel.force.rest(settings, fetch_seconds, crawl_delay), now)
+                self._rest(mine, kernel.force.rest(mine, settings, fetch_seconds, crawl_delay), now)
                 kernel.landed(mine, settings, now)
             lease.landed = True
         except BaseException as e:

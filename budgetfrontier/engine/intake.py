@@ -6,18 +6,21 @@ is told once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at, renamed
+from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
 from budgetfrontier.model import Admission, CrawlUri, Directive, QueueRecord, Tally
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, expand, short_url, shorten
+from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, short_url, shorten
+
+Read = tuple[list[Any], Batch]
+"""A batch that is admitted at once, and what was read from it."""
 
 
 class Intake:
@@ -30,17 +33,25 @@ class Intake:
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
-        """Admit a batch, in order; count what became of each into `tally`."""
+        """Admit a batch, in order; count what became of each. Raises PolicyError, having changed nothing."""
+        self.admit(self.read(batch, tally, via), tally, now, via)
+
+    def read(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None = None) -> Sequence[Read]:
+        """Ask the policies about a batch, for `admit`; count what is INVALID. Changes nothing. Raises PolicyError."""
         batch = list(batch)
-        if not batch:
-            return
-        duplicates = tally.duplicate
+        recent, read = self._dedup.recent, self._candidates.read
         if self._one_by_one():
-            for given in batch:
-                self._take([given], tally, now, via)
+            found = [([given], read([given], tally, via, recent)) for given in batch]
         else:
-            self._take(batch, tally, now, via)
-        self._kernel.counters.duplicates += tally.duplicate - duplicates
+            found = [(batch, read(batch, tally, via, recent))] if batch else []
+        if found:
+            self._constant_cost()  # a policy that cannot be made says so now
+        return found
+
+    def admit(self, found: Sequence[Read], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
+        """Admit what `read` has read. Asks no policy."""
+        for batch, candidates in found:
+            self._take(batch, candidates, tally, now, via)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """The key of the queue that a URI with a normalized URL would be placed on."""
@@ -52,6 +63,7 @@ class Intake:
         if not batch:
             return
         candidates, _, invalid = found = self._candidates.read(batch, tally, None, self._dedup.recent)
+        constant = self._constant_cost()
         self._dedup.drop_seen(found)
         tally.added += len(candidates)
         tally.duplicate += len(batch) - len(invalid) - len(candidates)
@@ -60,7 +72,6 @@ class Intake:
         kernel.env.wrote(0, len(candidates))
         if not charge:
             return
-        constant = self._constant_cost()
         for candidate in candidates.values():
             name, cost = (
                 (candidate.queue, candidate.cost) if type(candidate) is Special else (candidate[0].queue, constant)  # type: ignore[union-attr]
@@ -75,23 +86,23 @@ class Intake:
         """Admit one URI: what became of it."""
         tally = Tally()
         self.take((given,), tally, now)
-        if tally.added:
-            return Admission.ADDED
-        if tally.duplicate:
-            return Admission.DUPLICATE
-        return Admission.FULL if tally.full else Admission.INVALID
+        return _became(tally)
 
     def take_each(self, batch: list[Any], now: float) -> list[Admission]:
-        """Admit a batch, in order: what became of each."""
+        """Admit a batch, in order: what became of each. Raises PolicyError, having changed nothing."""
         if len(batch) < 2 or self._one_by_one():
-            return [self.take_one(given, now) for given in batch]
+            tallies = [Tally() for _ in batch]
+            reads = [self.read([given], tally) for given, tally in zip(batch, tallies, strict=True)]
+            for read, tally in zip(reads, tallies, strict=True):
+                self.admit(read, tally, now)
+            return list(map(_became, tallies))
         tally = Tally()
         found = self._candidates.read(batch, tally, None, self._dedup.recent)
         keys: list[Any] = list(found.candidates)
         if len(keys) < len(batch):  # some are not even candidates: which?
             found, keys = self._read_each(batch)
+        self._constant_cost()  # as in `read`
         self._admit(found, batch, tally, now, None)
-        self._kernel.counters.duplicates += tally.duplicate
         new = found.candidates
         return [
             key if type(key) is Admission else Admission.ADDED if key in new else Admission.DUPLICATE for key in keys
@@ -118,14 +129,15 @@ class Intake:
 
     def _one_by_one(self) -> bool:
         """Whether each URI may change what the next one meets."""
-        frontier = self._kernel.force.frontier
-        return bool(frontier.max_queued or frontier.max_queue_size or not self._kernel.force.trivial)
+        force = self._kernel.force
+        return bool(force.frontier.max_queued or force.frontier.max_queue_size or not force.fixed_precedence)
 
-    def _take(self, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
-        candidates, forced, _ = found = self._candidates.read(batch, tally, via, self._dedup.recent)
+    def _take(self, batch: list[Any], found: Batch, tally: Tally, now: float, via: CrawlUri | None) -> None:
+        candidates, forced, _ = found
         if candidates and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
             known = not forced and self._dedup.is_seen(next(iter(candidates)))
             tally.duplicate += known
+            self._kernel.counters.duplicates += known
             tally.full += not known
             return
         self._admit(found, batch, tally, now, via)
@@ -134,8 +146,10 @@ class Intake:
         """Admit what is new of a batch, and count it; the candidates are those then."""
         candidates, _, invalid = found
         self._dedup.drop_seen(found)
+        repeated = len(batch) - len(invalid) - len(candidates)
         tally.added += len(candidates)
-        tally.duplicate += len(batch) - len(invalid) - len(candidates)
+        tally.duplicate += repeated
+        self._kernel.counters.duplicates += repeated
         self._dedup.remember(batch, invalid)
         if candidates:
             self._kernel.counters.scheduled += len(candidates)
@@ -143,8 +157,7 @@ class Intake:
 
     def _constant_cost(self) -> int:
         """What a URI costs that was not asked for its own cost."""
-        force = self._kernel.force
-        return min(int(getattr(force.cost_policy(force.base), "constant", None) or 0), keys.MAX_COST)
+        return self._kernel.force.constant_cost or 0
 
     def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
@@ -235,9 +248,7 @@ class Intake:
                 short, settings = short_url(last.value), last.settings
             queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
             if queue.revision != revision or not fixed:
-                uri = None if type(last) is tuple else last.uri
-                url = expand(short, queue.queue)
-                kernel.take_budgets(queue, CrawlUri(url) if uri is None else renamed(uri, url))
+                kernel.take_budgets(queue, settings, None if type(last) is tuple else last.precedence)
             count, state = len(candidates), queue.state
             if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
                 queue.queued += count
@@ -246,6 +257,15 @@ class Intake:
                 dirty.add(queue_id)
             else:
                 kernel.arrived(queue, count, settings, now)
+
+
+def _became(tally: Tally) -> Admission:
+    """What became of the one URI that was counted."""
+    if tally.added:
+        return Admission.ADDED
+    if tally.duplicate:
+        return Admission.DUPLICATE
+    return Admission.FULL if tally.full else Admission.INVALID
 
 
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:

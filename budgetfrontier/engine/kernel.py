@@ -5,6 +5,7 @@ One Kernel is one open frontier inside; `frontier` is its face. Nothing here loo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from budgetfrontier.engine import queue as rules
@@ -16,11 +17,12 @@ from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import Rotation
-from budgetfrontier.errors import CorruptFrontier
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import (
     LONGEST_SHOWN,
@@ -72,20 +74,31 @@ class Kernel:
         self.force = InForce(settings, adjustments)
         self.longest_delay = max(self.longest_delay, self.force.longest_delay)
 
-    def take_budgets(self, queue: QueueRecord, uri: CrawlUri) -> QueueSettings:
-        """Take replenish amount, total budget and precedence from those in force for `uri`."""
+    def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
+        """The settings in force for a URI of a queue, and the precedence that it takes from it. Raises PolicyError."""
         settings = self.force.for_uri(uri.url, queue.queue)
+        return settings, self.force.precedence(uri, settings)
+
+    def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
+        """Take replenish amount, total budget and precedence (None: that of the settings)."""
         rules.take(queue, settings)
-        self.rotation.set_precedence(queue, self.force.precedence(uri, settings))
+        self.rotation.set_precedence(queue, settings.precedence if precedence is None else precedence)
         queue.revision = self.counters.settings_revision
-        return settings
 
     def refresh(self, queue: QueueRecord) -> None:
-        """After a change of settings: the values of the head URI, if there is one."""
+        """After a change of settings: the values of the head URI, if there is one.
+
+        If a policy cannot say its precedence, that stays, and so does the revision: the queue's turn asks again, and
+        its `lease` raises.
+        """
         if queue.revision != self.counters.settings_revision:
             head = self.head(queue)
             if head is not None:
-                self.take_budgets(queue, decode_uri(head[1], queue.queue))
+                uri = decode_uri(head[1], queue.queue)
+                try:
+                    self.take_budgets(queue, *self.asked(queue, uri))
+                except PolicyError:
+                    rules.take(queue, self.force.for_uri(uri.url, queue.queue))
             elif self.force.trivial:
                 rules.take(queue, self.force.base)
             self.queues.dirty.add(queue.id)
@@ -111,7 +124,8 @@ class Kernel:
     def _settings_of(self, queue: QueueRecord) -> QueueSettings:
         """The settings in force for the head URI of a queue that has one."""
         head = self.head(queue)
-        assert head is not None, queue
+        if head is None:
+            raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
         return self.force.for_uri(decode_uri(head[1], queue.queue).url, queue.queue)
 
     def _move_on(self, queue: QueueRecord, now: float) -> None:
@@ -148,11 +162,18 @@ class Kernel:
         self.counters.ordinal += 1
         return self.counters.ordinal
 
-    def place(self, queue: QueueRecord, place: bytes, value: bytes, now: float) -> None:
-        """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now."""
+    def foretold(self, queue_id: int, value: bytes) -> int | None:
+        """The precedence for `place`, if a policy is to be asked for it. Raises PolicyError."""
+        if not self.force.asks_precedence:
+            return None
+        queue = self.queues.get(queue_id)
+        return self.asked(queue, decode_uri(value, queue.queue))[1]
+
+    def place(self, queue: QueueRecord, place: bytes, value: bytes, precedence: int | None, now: float) -> None:
+        """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now. Asks no policy."""
         directive, priority, cost, ordinal = keys.place.unpack(place)
-        uri = decode_uri(value, queue.queue)
-        settings = self.take_budgets(queue, uri)
+        settings = self.force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
+        self.take_budgets(queue, settings, precedence)
         if not ordinal:
             ordinal = self.next_ordinal()
             if settings.lifo:
@@ -178,7 +199,7 @@ class Kernel:
                 return
             self.rotation.move(queue, INACTIVE)
             if not self.force.frontier.hold_queues:
-                self.activate(queue, now)
+                self._activate(queue, settings, queue.precedence, now)
         elif state is IN_PROCESS:
             after = rules.after_turn(queue, settings, now)
             if after is not IN_PROCESS:
@@ -187,11 +208,14 @@ class Kernel:
     # -- turns
 
     def activate(self, queue: QueueRecord, now: float) -> None:
-        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
+        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it. Raises PolicyError."""
         head = self.head(queue)
-        assert head is not None, queue
-        uri = decode_uri(head[1], queue.queue)
-        settings = self.force.for_uri(uri.url, queue.queue)
+        if head is None:
+            raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
+        settings, precedence = self.asked(queue, decode_uri(head[1], queue.queue))
+        self._activate(queue, settings, precedence, now)
+
+    def _activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
         rules.take(queue, settings)
         queue.revision = self.counters.settings_revision
         self._clip(queue, now)
@@ -199,16 +223,15 @@ class Kernel:
         if state is READY:
             state = rules.after_turn(queue, settings, now)
         self.rotation.move(queue, state)
-        queue.precedence = self.force.precedence(uri, settings)
+        queue.precedence = precedence
 
     def _clip(self, queue: QueueRecord, now: float) -> None:
         """A wake time further ahead than any delay was stored by a clock that was ahead; what was asked for stays."""
         if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
             queue.wake_time = now + self.longest_delay
 
-    def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
-        """Hand out up to `count` URIs, each queue in its turn."""
-        leased: list[Lease] = []
+    def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
+        """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too."""
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
         ids, gone = ring.ids, ring.gone
@@ -243,7 +266,7 @@ class Kernel:
                 settings = self.force.effective.for_uri(uri.url, queue.queue)
                 concurrency = settings.per_queue_concurrency
             if queue.revision != revision:
-                self.take_budgets(queue, uri)
+                self.take_budgets(queue, *self.asked(queue, uri))
             if queue.balance_replenish_amount <= 0 or (
                 queue.total_budget >= 0 and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
             ):
@@ -260,10 +283,13 @@ class Kernel:
                 ring.popleft()
             else:
                 ids.popleft()
-            directive, inverted, cost, _ = unpack_place(key, 4)
-            uri.cost = cost
-            if directive != 3:
-                uri.directive = _DIRECTIVES[directive]
+            try:
+                directive, inverted, cost, _ = unpack_place(key, 4)
+                uri.cost = cost
+                if directive != 3:
+                    uri.directive = _DIRECTIVES[directive]
+            except (struct.error, IndexError) as e:
+                raise Damage(f"no key of a URI: {key.hex()}") from e
             if inverted != keys.PRIORITY_ZERO:
                 uri.priority = keys.priority_of(inverted)
             lease_id = leases.next_id
@@ -288,13 +314,11 @@ class Kernel:
                 queue.state = IN_PROCESS
                 counters.in_process += 1
             leased.append(lease)
-        return leased
 
-    def _contradiction(self, queue: QueueRecord) -> CorruptFrontier:
+    def _contradiction(self, queue: QueueRecord) -> Damage:
         """No URI may go out twice, whatever the totals say."""
-        return CorruptFrontier(
-            f"{self.env.path} does not add up (queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are "
-            "out, and no other was found); restore a backup, or see `verify`"
+        return Damage(
+            f"queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are out, and no other was found"
         )
 
     def wake_due(self, now: float) -> None:
@@ -392,7 +416,8 @@ class Kernel:
 
     def _value(self, key: bytes) -> bytes:
         value = self.env.txn.get(key, db=self._pending)
-        assert value is not None, key
+        if value is None:
+            raise Damage(f"the URI of a lease is not pending: {key.hex()}")
         return value
 
     def _retry(
@@ -448,17 +473,24 @@ class Kernel:
 
     def place_due(self, now: float) -> None:
         """What was scheduled for later and is due now goes to its queues, by due time; some hundreds in one call."""
-        if self.holds_later:
+        if self.holds_later or now < self.later.next_due:
             return
+        precedences = iter(self._foretold_due(now))
         for _ in range(MAX_DUE):
             if now < self.later.next_due:
                 break
             row = self.later.take_due(now)
             if row is not None:
-                self.place(self.queues.get(row.queue), row.place, row.value, now)
+                self.place(self.queues.get(row.queue), row.place, row.value, next(precedences, None), now)
             self.queues.trim()
         else:
             self.cut_short = True
+
+    def _foretold_due(self, now: float) -> list[int | None]:
+        """What a policy says of those that are due, before any of them is placed."""
+        if not self.force.asks_precedence:
+            return []
+        return [self.foretold(row.queue, row.value) for row in self.later.due(now, MAX_DUE)]
 
     # -- what operators do to queues
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import NEVER
@@ -50,6 +53,15 @@ class Later:
             self.remove(self._queues.get(row.queue), key)
         self.next_due = self.first_due()
         return row
+
+    def due(self, now: float, limit: int) -> Iterator[FutureRow]:
+        """The first that are due, in the order in which `take_due` takes them."""
+        cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
+        if cursor.set_range(keys.FIRST):
+            for key, value in islice(cursor, limit):
+                if keys.due.unpack(key)[0] > now:
+                    break
+                yield decode_future(value)
 
     def _count(self, queue: QueueRecord, change: int) -> None:
         queue.future += change

@@ -99,9 +99,10 @@ def _replay(
 ) -> bool:
     """Put dead letters back on their queues, as fresh as when they were scheduled."""
     found, done = _letters(kernel, args, progress, upto, limit)
-    for number, row in found:
+    precedences = [kernel.foretold(row.queue, row.value) for _, row in found]  # before anything is changed
+    for (number, row), precedence in zip(found, precedences, strict=True):
         place = row.place[:-8] + bytes(8)  # an arrival now
-        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), now)
+        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), precedence, now)
         kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
     progress.effect["replayed"] += len(found)
     return done

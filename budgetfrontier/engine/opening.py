@@ -11,10 +11,11 @@ from budgetfrontier import plugins
 from budgetfrontier.engine.adjustments import record
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.changes import changes
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment, explain, is_damage
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
 
@@ -42,7 +43,10 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.leases.start(kernel.counters.epoch)
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
-        kernel.put_in_force(stored or in_force, adjustments)
+        try:
+            kernel.put_in_force(stored or in_force, adjustments)
+        except PolicyError:  # one that is stored cannot be imported any more: whoever brings another may go on
+            kernel.put_in_force(in_force, adjustments)
         buried: list[tuple[int, DeadRow]] = []
         kernel.on_dead = lambda ordinal, row: buried.append((ordinal, row))
         _take_leases(kernel, now, keep_leases=keep_leases)
@@ -88,7 +92,8 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     leases = []
     for lease_id, row in kernel.leases.stored():
         value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
-        assert value is not None, row
+        if value is None:
+            raise Damage(f"lease {lease_id}: its URI is not pending")
         leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue).queue, value))
     landed = Counter(lease.queue_id for lease in leases if lease.landed)
     for lease in leases:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 from typing import Any
 
 from budgetfrontier.engine.queue import READY
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, encode, shorten
 
@@ -34,9 +36,11 @@ class Queues:
         queue = self.cache.get(queue_id)
         if queue is None:
             value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
-            assert value is not None, queue_id
+            if value is None:
+                raise Damage(f"queue {queue_id} has no record")
             queue = decode_queue(value)
-            assert queue.id == queue_id, queue  # moving another one would turn round for ever
+            if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another one would turn round for ever
+                raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
             self.cache[queue_id] = queue
         return queue
 

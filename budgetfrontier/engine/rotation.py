@@ -15,6 +15,7 @@ from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
@@ -140,6 +141,8 @@ class Rotation:
 
     def _leave_fifo(self, queue: QueueRecord) -> None:
         precedence = queue.precedence
+        if precedence not in self.waiting:
+            raise Damage(f"queue {queue.queue} is INACTIVE, and no such queue waits at precedence {precedence}")
         self._counters.inactive -= 1
         self._env.txn.delete(keys.fifo.pack(precedence, queue.position), db=self._env.db[keys.INACTIVE])
         self.waiting[precedence] -= 1

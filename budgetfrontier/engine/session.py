@@ -21,7 +21,7 @@ from budgetfrontier.engine.commands import STARTS, STEP, Commands, Job
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.opening import Parts
-from budgetfrontier.errors import FrontierClosed, StorageFull, WrongThread
+from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError, StorageFull, WrongThread
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import explain, is_damage
@@ -29,6 +29,11 @@ from budgetfrontier.store.records import Counters, encode
 
 _T = TypeVar("_T")
 _NOBODYS_FAULT = (StorageFull, OSError, lmdb.Error)
+
+REOPEN = (
+    "Open it again: it is as of its last commit. If this happens again, see what `budgetfrontier verify` finds, and "
+    "report it."
+)
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -239,13 +244,20 @@ class Session:
             self.abandon(e)
 
     def abandon(self, error: BaseException) -> NoReturn:
-        """Drop everything since the last commit and close: never half an operation."""
+        """Drop everything since the last commit and close: never half an operation.
+
+        A policy that failed is another matter: it is asked before anything is changed, and the frontier stays open.
+        """
+        if isinstance(error, PolicyError):
+            raise error
         path = self.kernel.env.path
         if self.kernel.counters.starts and (not isinstance(error, Exception) or isinstance(error, _NOBODYS_FAULT)):
             self._excuse()
         self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise explain(error, path) from error
+        if isinstance(error, Exception) and not isinstance(error, FrontierError | OSError):
+            error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error
 
     def _excuse(self) -> None:

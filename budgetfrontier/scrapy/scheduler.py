@@ -17,7 +17,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from budgetfrontier import plugins
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, StorageFull
+from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.scrapy import options, slots
@@ -57,6 +57,7 @@ class Scheduler:
         else:
             self.df = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
         self._over = True  # until it is open
+        self._halted = False
         self._closing = Closing(crawler)
         self._warned = False
         self._waiting = False
@@ -122,7 +123,7 @@ class Scheduler:
 
     def enqueue_request(self, request: Any) -> bool:
         """Admit a request. False if it is a duplicate, or cannot be admitted; the log says why. Raises nothing."""
-        if self._over:
+        if self._over or self._halted:
             return False
         try:
             return self._enqueue(request)
@@ -211,7 +212,7 @@ class Scheduler:
 
     def next_request(self) -> Any:
         """The next request, None if none may go out now; the engine is woken when one may. Raises nothing."""
-        if self._over:
+        if self._over or self._halted:
             return None
         try:
             self._land()
@@ -282,6 +283,8 @@ class Scheduler:
 
     def _land(self) -> None:
         """Finish the leases of the requests that have ended; those that have left the downloader have landed."""
+        if self._halted:
+            return
         for request, flight in self._flights.ended():
             try:
                 self._finish(request, flight)
@@ -367,10 +370,19 @@ class Scheduler:
     # -- what goes wrong
 
     def _failed(self, error: Exception, what: str) -> None:
-        """Log an error. One that has closed the frontier, such as a full disk, closes the spider, once."""
-        if self._over:
+        """Log an error. One that has closed the frontier, such as a full disk, closes the spider, once.
+
+        So does a policy that fails. From then on nothing is finished: what a callback yields, and the policy failed on,
+        comes again with the page that it was found on.
+        """
+        if self._over or self._halted:
             return
         extra = {"spider": self.spider}
+        if isinstance(error, PolicyError):
+            log.error("%s: %s; what is in flight is fetched again in the next run", what, error, extra=extra)
+            self._halted = True
+            self._closing.ask("policy_error")
+            return
         if not self._is_closed():
             log.error("%s: %s", what, error, exc_info=error, extra=extra)
             return

@@ -6,7 +6,6 @@ Costs a pass over everything, and memory for the pending counts of queues. Used 
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -33,7 +32,7 @@ def check(txn: keys.Txn, db: dict[str, Any]) -> None:
     checker = _Checker(txn, db)
     try:
         problems = checker.problems()
-    except (lmdb.Error, LookupError, ValueError, struct.error) as e:
+    except (lmdb.Error, LookupError, ValueError) as e:
         problems = [
             *checker.found,
             f"a record cannot be read ({type(e).__name__}: {e})",

@@ -6,17 +6,16 @@ import errno
 import logging
 import os
 import shutil
-import struct
 import tempfile
 from math import inf, log1p
 from pathlib import Path
 from typing import Any
 
 import lmdb
-import msgspec
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.locking import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.modes import file_mode, make_folder
@@ -162,34 +161,16 @@ def sync_folder(path: Path) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error means that what is stored cannot be read, or does not add up.
-
-    Records that contradict each other show as all kinds of errors: those count that a line of the engine or the store
-    itself raised, and not somebody's policy, hook or iterable.
-    """
-    if isinstance(error, lmdb.Error | msgspec.DecodeError | struct.error | AssertionError):
-        return True
-    if not isinstance(error, LookupError | ArithmeticError | ValueError):
-        return False
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return where.startswith(("budgetfrontier.engine.", "budgetfrontier.store."))
+    """Whether an error comes from what is stored, or from LMDB, and not from a bug of ours or somebody's code."""
+    return isinstance(error, Damage | lmdb.Error)
 
 
 def explain(error: BaseException, path: Path) -> Exception:
     """The error of ours that an error of LMDB's or the system's stands for."""
     if isinstance(error, _DAMAGE):
         return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); {REMEDY}")
-    if isinstance(error, msgspec.DecodeError | struct.error | AssertionError):
-        return CorruptFrontier(
-            f"{path} holds a record that cannot be read ({error}); restore a backup, or see `verify`"
-        )
-    if isinstance(error, LookupError | ArithmeticError | ValueError):
-        return CorruptFrontier(
-            f"{path} does not add up ({type(error).__name__}: {error}); restore a backup, or see `verify`"
-        )
+    if isinstance(error, Damage):
+        return CorruptFrontier(f"{path} is damaged ({error}); {REMEDY}")
     if "already open in this process" in str(error):
         return FrontierLocked(
             f"{path} is open already in this process ({os.getpid()}), by a reader, or in the one that it was forked "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TypeAlias
+import struct
+from typing import Any, TypeAlias
 
 import lmdb
+
+from budgetfrontier.store.damage import Damage
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 
@@ -33,18 +35,31 @@ TABLES = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RET
 SENTINEL = b"\0"
 FIRST = b"\0\0"  # not above any other key
 
-u32 = Struct(">I")
-u64 = Struct(">Q")
-fifo = Struct(">HQ")  # precedence, position
-timed = Struct(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
-due = Struct(">dQ")  # due time, ordinal
-pending = Struct(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
-pending_start = Struct(">IBII")  # the same without the ordinal
-place = Struct(">BIIQ")  # the same without the queue: a URI's place
-delivery = Struct(">HH")  # attempts, deliveries
+
+class Layout(struct.Struct):
+    """How a key, or a value of numbers alone, is written."""
+
+    def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
+        """The numbers of what is stored. Raises Damage for what has another length."""
+        try:
+            return super().unpack(buffer)
+        except struct.error as e:
+            raise Damage(f"{bytes(buffer).hex()}: {e}") from None
+
+
+u32 = Layout(">I")
+u64 = Layout(">Q")
+fifo = Layout(">HQ")  # precedence, position
+timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
+due = Layout(">dQ")  # due time, ordinal
+pending = Layout(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
+pending_start = Layout(">IBII")  # the same without the ordinal
+place = Layout(">BIIQ")  # the same without the queue: a URI's place
+delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 MAX_ORDINAL = (1 << 64) - 1
+MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring, with room for those given out in one run
 MAX_COST = (1 << 32) - 1
 MAX_QUEUE_KEY = 255  # bytes; LMDB takes 511
 PRIORITY_ZERO = 1 << 31  # where priority 0 lies among the 32 bits of an inverted one

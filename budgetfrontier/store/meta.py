@@ -15,6 +15,7 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
     Begun,
     Counters,
@@ -35,8 +36,11 @@ def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """The totals as of the last commit, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
     try:
-        return Counters() if value is None else decode_counters(value)
-    except msgspec.DecodeError as e:
+        counters = Counters() if value is None else decode_counters(value)
+        if max(counters.ring_front, counters.ring_back) > keys.MAX_POSITION:
+            raise Damage("positions beyond the end of the ring")
+        return counters
+    except Damage as e:
         raise CorruptFrontier(f"the totals cannot be read ({e}); restore a backup") from None
 
 
@@ -91,7 +95,7 @@ def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
         return None
     try:
         return decode_begun(begun), decode_progress(progress)
-    except msgspec.DecodeError as e:
+    except Damage as e:
         raise CorruptFrontier(f"the command in progress cannot be read ({e}); restore a backup") from None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import lmdb
-import msgspec
 
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, NotAFrontier
@@ -24,6 +22,7 @@ from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, parts, snapshot
 from budgetfrontier.store.check import check
 from budgetfrontier.store.copying import appearing, copy, copy_memory
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
 from budgetfrontier.store.locking import lock_holder
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
@@ -60,7 +59,7 @@ class Reader:
         """LMDB's errors, and those of records that cannot be read, come out as ours."""
         try:
             yield
-        except (lmdb.Error, msgspec.DecodeError, struct.error, AssertionError) as e:
+        except (lmdb.Error, Damage) as e:
             self._source()
             if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
                 raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Directive, Lease, QueueRecord
+from budgetfrontier.model import (
+    CrawlState,
+    CrawlUri,
+    DeadLetter,
+    Directive,
+    Lease,
+    Number,
+    Place,
+    QueueId,
+    QueueRecord,
+    RingPlace,
+)
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 
 
 class Counters(msgspec.Struct, array_like=True, gc=False):
@@ -17,48 +30,48 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
 
     state: CrawlState = CrawlState.NEW
     pause_reason: str | None = None
-    queued: int = 0
+    queued: Number = 0
     """URIs in queues that are not RETIRED."""
-    scheduled: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    retried: int = 0
-    deferred: int = 0
-    disregarded: int = 0
-    duplicates: int = 0
-    expenditure: int = 0
-    future: int = 0
-    future_retired: int = 0
+    scheduled: Number = 0
+    succeeded: Number = 0
+    failed: Number = 0
+    retried: Number = 0
+    deferred: Number = 0
+    disregarded: Number = 0
+    duplicates: Number = 0
+    expenditure: Number = 0
+    future: Number = 0
+    future_retired: Number = 0
     """Those of `future` that wait for a RETIRED queue."""
-    queues: int = 0
-    ready: int = 0
-    in_process: int = 0
-    snoozed: int = 0
-    inactive: int = 0
-    retired: int = 0
-    leases: int = 0
-    epoch: int = 0
-    revision: int = 1
-    ordinal: int = 0
-    queue_id: int = 0
-    ring_front: int = 1 << 31
+    queues: Number = 0
+    ready: Number = 0
+    in_process: Number = 0
+    snoozed: Number = 0
+    inactive: Number = 0
+    retired: Number = 0
+    leases: Number = 0
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 23)] = 0
+    revision: Number = 1
+    ordinal: Place = 0
+    queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
+    ring_front: RingPlace = 1 << 31
     """The lowest position given out in the ring; queues that come back first go before it."""
-    ring_back: int = 1 << 31
-    fifo_back: int = 0
-    retired_back: int = 0
-    audit: int = 0
-    command: int = 0
+    ring_back: RingPlace = 1 << 31
+    fifo_back: Place = 0
+    retired_back: Place = 0
+    audit: Place = 0
+    command: Place = 0
     """The last command of the mailbox that was applied."""
-    settings_revision: int = 1
-    retired_by_name: int = 0
+    settings_revision: Number = 1
+    retired_by_name: Number = 0
     """Those of `retired` that no change of settings revives."""
-    revived_upto: int = 0
+    revived_upto: Place = 0
     """How far the last change of settings has come with the RETIRED, by position, and how far it has to; 0: done."""
-    revive_upto: int = 0
-    regrade_precedence: int = 0
+    revive_upto: Place = 0
+    regrade_precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
     """The same for the INACTIVE, if precedences may have changed."""
-    regrade_position: int = 0
-    regrade_upto: int = 0
+    regrade_position: Place = 0
+    regrade_upto: Number = 0
     trying: int = 0
     """The command that was begun when `starts` was counted, by its number; 0: one of the API's."""
     starts: int = 0
@@ -70,7 +83,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
     """A lease that was out at a commit."""
 
-    queue: int
+    queue: QueueId
     key: bytes
     expires: float
     landed: bool = False
@@ -79,7 +92,7 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
 class FutureRow(msgspec.Struct, array_like=True, gc=False):
     """A URI that waits for its time. `place` is kept by a retry, and empty for one that never was in its queue."""
 
-    queue: int
+    queue: QueueId
     place: bytes
     value: bytes
 
@@ -87,7 +100,7 @@ class FutureRow(msgspec.Struct, array_like=True, gc=False):
 class DeadRow(msgspec.Struct, array_like=True, gc=False):
     """A dead letter: the pending record as it was, and why."""
 
-    queue: int
+    queue: QueueId
     name: str
     place: bytes
     value: bytes
@@ -138,14 +151,14 @@ _T = TypeVar("_T")
 
 
 def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
-    """How records of a kind are read. Damage is a msgspec.DecodeError, whatever msgspec says of it."""
+    """How records of a kind are read. What cannot be is Damage, whatever msgspec says of it."""
     decode = msgspec.msgpack.Decoder(kind).decode
 
     def decoded(value: bytes) -> _T:
         try:
             return decode(value)
-        except (UnicodeDecodeError, RecursionError) as e:
-            raise msgspec.DecodeError(str(e)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+            raise Damage(str(e)) from None
 
     return decoded
 
@@ -240,7 +253,7 @@ def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 
 def decode_uri(value: bytes, queue: str) -> CrawlUri:
-    """The CrawlUri of a value, but for what is in the key. Raises msgspec.DecodeError for what nobody wrote."""
+    """The CrawlUri of a value, but for what is in the key. Raises Damage for what nobody wrote."""
     scheme = PLAIN.get(value[:1])
     if scheme is not None:
         return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # it is ASCII, and this never fails
@@ -260,7 +273,10 @@ def short_url(value: bytes) -> str:
 
 def tries(value: bytes) -> tuple[int, int]:
     """How often a URI was attempted before, and delivered."""
-    return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
+    try:
+        return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
+    except struct.error as e:
+        raise Damage(f"{value.hex()}: {e}") from None
 
 
 def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
@@ -274,7 +290,7 @@ def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
     uri = decode_uri(value, queue)
     directive, inverted, uri.cost, _ = keys.place.unpack(place)
     if directive > Directive.NORMAL:
-        raise msgspec.DecodeError(f"{directive} is no directive")
+        raise Damage(f"{directive} is no directive")
     uri.directive = Directive(directive)
     uri.priority = keys.priority_of(inverted)
     return uri

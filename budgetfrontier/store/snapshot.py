@@ -18,6 +18,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
     AuditEntry,
     Counters,
@@ -354,7 +355,8 @@ def leases(txn: keys.Txn, db: Tables) -> Iterator[Lease]:
         row = decode_lease(value)
         queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
         record = txn.get(row.key, db=db[keys.PENDING])
-        assert record is not None, row
+        if record is None:
+            raise Damage(f"lease {row}: its URI is not pending")
         yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
 
 
@@ -395,7 +397,8 @@ def first_url(txn: keys.Txn, db: Tables, key: str) -> str | None:
 
 def queue_by_id(txn: keys.Txn, db: Tables, key: bytes) -> QueueRecord:
     value = txn.get(key, db=db[keys.QUEUES])
-    assert value is not None, key
+    if value is None:
+        raise Damage(f"queue {key.hex()} has no record")
     return whole_queue(value)
 
 

@@ -323,3 +323,19 @@ def test_another_spiders_jobdir_is_a_clear_error(tmp_path: Path) -> None:
         result = crawl(site, tmp_path, OTHER, JOBDIR=str(tmp_path))
         assert not site.hits
     assert "holds the frontier of the spider 'links', not of 'other'" in result.log
+
+
+def test_a_policy_that_fails_closes_the_spider_and_loses_nothing(tmp_path: Path) -> None:
+    settings = {"JOBDIR": str(tmp_path / "job"), "BUDGETFRONTIER_SETTINGS": {"frontier": {"cost_policy": "mine:cost"}}}
+    pages = {"a.test/": linking("/1", "/bad", "/2"), "a.test/1": linking("/3")}
+    pages |= {"a.test/bad": "x", "a.test/2": "x", "a.test/3": "x"}
+    spider = 'class Mine(Links):\n    seeds = ("a/",)\n'
+    with Site(pages) as site:
+        (tmp_path / "mine.py").write_text("def cost(uri):\n    return 0.9 if uri.url.endswith('/bad') else 1\n")
+        result = crawl(site, tmp_path, spider, **settings)
+        assert result.reason == "policy_error", result.log
+        assert "the cost policy mine:cost gave 0.9 for http://a.test" in result.log
+        (tmp_path / "mine.py").write_text("def cost(uri):\n    return 1\n")
+        result = crawl(site, tmp_path, spider, **settings)
+        assert result.reason == "finished", result.log
+        assert set(site.hits) == set(pages)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
     decode_uri,
     encode_found,
@@ -83,5 +84,5 @@ def test_records_of_the_first_schema_are_read_as_they_are() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\0\0\0", b"\0\0\0\0\xc1", b"\0\0\0\0\x91\x01"])
 def test_a_damaged_record_is_a_decode_error(value: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(Damage):
         decode_uri(value, "a.test")

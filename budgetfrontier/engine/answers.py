@@ -1,0 +1,67 @@
+"""What policies answer, checked: each kind has its kind of value, and all else is a PolicyError that names all three.
+
+Whoever asks a policy does so before anything is changed, so that the call that it fails in can simply raise.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from budgetfrontier.errors import PolicyError
+
+_EXPECTED = {
+    "cost": "a cost is a whole number of at least 0",
+    "queue assignment": "the key of a queue is text",
+    "precedence": "a precedence is a whole number",
+    "politeness": "a queue rests for a finite number of seconds of at least 0",
+    "canonicalization": "a canonical form is a URL with a path, as text",
+}
+_MEND = "nothing has changed: mend the policy and go on"
+
+
+def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:
+    """The error of a policy that gave a value that is no answer."""
+    name = _name(kind, spec)
+    message = f"{name} gave {_shown(value)} for {url}; {_EXPECTED[kind]}; {_MEND}"
+    return PolicyError(message, policy=name, url=url, value=value)
+
+
+def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception) -> PolicyError:
+    """The error of a policy that raised one."""
+    if isinstance(error, PolicyError) and error.url is not None:
+        return error
+    name = _name(kind, spec)
+    message = f"{name} raised {type(error).__name__} for {url}: {_shown(error, str)}; {_MEND}"
+    return PolicyError(message, policy=name, url=url, value=error)
+
+
+def whole(value: object) -> int | None:
+    """The whole number that a value is, NumPy's and floats without a fraction included; None if it is none."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except Exception:  # the value is somebody else's object, which may do anything
+        return None
+
+
+def seconds(value: Any) -> float | None:
+    """The time that a value is, None if it is none."""
+    try:
+        return float(value) if isfinite(value) and value >= 0 else None
+    except Exception:  # as above
+        return None
+
+
+def _name(kind: str, spec: str | Mapping[str, Any]) -> str:
+    return f"the {kind} policy {spec if isinstance(spec, str) else dict(spec)}"
+
+
+def _shown(value: object, show: Any = repr) -> str:
+    try:
+        return f"{show(value):.200}"
+    except Exception:  # as above
+        return type(value).__name__

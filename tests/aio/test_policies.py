@@ -1,0 +1,72 @@
+"""A policy that fails: whoever asked is told, nobody else, and the scheduler goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Admission, CrawlUri, Settings
+from budgetfrontier.aio import Scheduler
+from budgetfrontier.errors import PolicyError
+from tests.aio.loops import in_loop
+
+FAILING: set[str] = set()
+"""What the policies of this module fail on."""
+
+
+def cost(uri: CrawlUri) -> Any:
+    return "dear" if uri.url in FAILING else 1
+
+
+def precedence(uri: CrawlUri, *, precedence: int) -> Any:
+    return "high" if f"{uri.url}#" in FAILING else precedence
+
+
+SETTINGS = Settings.from_dict(
+    {
+        "frontier": {
+            "cost_policy": f"{__name__}:cost",
+            "precedence_policy": f"{__name__}:precedence",
+            "politeness": {"min_delay": 0, "delay_factor": 0},
+        }
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def fine_again() -> Any:
+    yield
+    FAILING.clear()
+
+
+@pytest.mark.parametrize("maxsize", [0, 10])
+@in_loop
+async def test_only_who_added_it_is_told(tmp_path: Path, maxsize: int) -> None:
+    FAILING.add("http://b.test/")
+    async with Scheduler(tmp_path / "f", SETTINGS, maxsize=maxsize) as scheduler:
+        urls = [f"http://{host}.test/" for host in "abc"]
+        told = await asyncio.gather(*map(scheduler.add, urls), return_exceptions=True)
+        assert (told[0], told[2]) == (Admission.ADDED, Admission.ADDED)
+        assert isinstance(told[1], PolicyError)
+        with pytest.raises(PolicyError, match=r"gave 'dear' for http://b\.test/"):
+            await scheduler.add_many(urls)
+        FAILING.clear()
+        assert await scheduler.add("http://b.test/") is Admission.ADDED
+
+
+@in_loop
+async def test_who_waits_for_a_request_is_told(tmp_path: Path) -> None:
+    async with Scheduler(tmp_path / "f", SETTINGS) as scheduler:
+        await scheduler.add("http://a.test/")
+        FAILING.add("http://a.test/#")
+        told = await asyncio.gather(scheduler.get(), scheduler.get(), return_exceptions=True)
+        assert [type(each) for each in told] == [PolicyError] * 2
+        FAILING.clear()
+        request = await scheduler.get()
+        assert request.uri.url == "http://a.test/"
+        FAILING.add("http://a.test/x")
+        scheduler.task_done(request, discovered=["http://a.test/x"])  # tells nobody: its lease stays out
+        assert (await scheduler.call(lambda f: f.summary())).in_process == 1
