@@ -21,7 +21,7 @@ from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
-from budgetfrontier.settings.overrides import Effective, validate_override
+from budgetfrontier.settings.overrides import Effective, compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import (
@@ -122,7 +122,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     if args.get("dry_run"):
         kernel.flush()
         return foresee(txn, db, override)
-    adjustments = [*kernel.force.adjustments, override]
+    adjustments = compacted([*kernel.force.adjustments, override])
     after = Effective(kernel.force.frontier, [*kernel.force.settings.overrides, *adjustments])
     effect = values(txn, db, override, kernel.force.effective, after)
     effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name

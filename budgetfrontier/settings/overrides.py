@@ -13,7 +13,16 @@ from budgetfrontier.settings.matching import Match, parse_match, subject_of
 from budgetfrontier.settings.reading import Reader, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
 
-__all__ = ["Effective", "Match", "Override", "QueueSettings", "parse_match", "validate_override", "value_in"]
+__all__ = [
+    "Effective",
+    "Match",
+    "Override",
+    "QueueSettings",
+    "compacted",
+    "parse_match",
+    "validate_override",
+    "value_in",
+]
 
 _CACHED = 16_384  # entries, a few MiB: what is forgotten is computed again
 
@@ -146,6 +155,22 @@ class Effective:
         for index in sorted([*self._always, *matching]):
             changes |= self._patches[index]
         return msgspec.structs.replace(self.base, **changes)
+
+
+def compacted(overrides: Sequence[Override]) -> list[Override]:
+    """The same without those that set nothing any more: later ones with the same match set all that they set.
+
+    Whatever URI such a one matches, the later ones match too, and later wins per setting: nothing changes. O(settings).
+    """
+    shadowed: dict[str, set[str]] = {}
+    kept: list[Override] = []
+    for override in reversed(overrides):
+        set_later = shadowed.setdefault(override.match, set())
+        fields = {_flat(name, value)[0] for name, value in override.set.items()}
+        if not fields <= set_later:
+            set_later |= fields
+            kept.append(override)
+    return kept[::-1]
 
 
 def _remember(cache: dict[Any, Any], key: Any, value: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import overrides as module
-from budgetfrontier.settings.overrides import Effective, Override, parse_match, validate_override, value_in
+from budgetfrontier.settings.overrides import Effective, Override, compacted, parse_match, validate_override, value_in
 from budgetfrontier.settings.reading import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, all_settings
 
@@ -212,3 +212,48 @@ def test_every_setting_is_shown_as_it_is_written() -> None:
     shown = {row.name.removeprefix("frontier."): row.default for row in all_settings() if row.overridable}
     base = Effective(FrontierSettings()).base
     assert {name: value_in(base, name) for name in shown} == shown
+
+
+_settings_per_uri = st.sampled_from(
+    [
+        ("queue_total_budget", 5),
+        ("queue_total_budget", -1),
+        ("retire_when", "reached"),
+        ("precedence", 1),
+        ("cost_policy", "wag"),
+        ("politeness.min_delay", 2.0),
+        ("retry.delay", 7.0),
+        ("retry.scope", "uri"),
+    ]
+)
+_adjustments = st.lists(
+    st.builds(
+        lambda match, chosen: Override(match=match, set=dict(chosen)),
+        st.sampled_from(["*", "host:a.test", "domain:a.test", "host:*.test", "queue:q", "regex:/x", "surt:(test,a,"]),
+        st.lists(_settings_per_uri, min_size=1, max_size=4),
+    ),
+    max_size=14,
+)
+
+
+@given(_adjustments)
+def test_compacted_adjustments_say_the_same(adjustments: list[Override]) -> None:
+    kept = compacted(adjustments)
+    base = FrontierSettings()
+    before, after = Effective(base, adjustments), Effective(base, kept)
+    for url in "http://a.test/", "http://a.test/x", "https://b.a.test/", "http://b.test/x", "http://c.example/":
+        for queue in "q", "a.test":
+            assert after.for_uri(url, queue) == before.for_uri(url, queue)
+    places = [next(i for i, one in enumerate(adjustments) if one is each) for each in kept]
+    assert places == sorted(places)
+    assert compacted(kept) == kept
+
+
+def test_what_is_set_again_goes_and_what_is_not_stays() -> None:
+    both = Override(match="*", set={"precedence": 1, "politeness.min_delay": 2.0})
+    one = Override(match="*", set={"precedence": 2})
+    other = Override(match="host:a.test", set={"precedence": 1, "politeness.min_delay": 2.0})
+    rest = Override(match="*", set={"politeness.min_delay": 3.0})
+    assert compacted([both, one, other]) == [both, one, other]
+    assert compacted([one, both, other]) == [both, other]
+    assert compacted([both, one, other, rest]) == [one, other, rest]

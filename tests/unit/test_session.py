@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
@@ -83,3 +83,16 @@ def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None
         frontier.retire("a.test")
         assert frontier.adjust(match="*", queue_total_budget=5).id == 2
         assert [entry.id for entry in frontier.audit()] == [1, 2]
+
+
+def test_adjustments_that_are_set_again_do_not_pile_up(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "f") as frontier:
+        for budget in range(50):
+            frontier.adjust(match="host:a.test", queue_total_budget=budget)
+            frontier.adjust(queue_total_budget=budget)
+        assert len(frontier.audit()) == 100
+    with Reader(tmp_path / "f") as reader:
+        assert [(one.match, one.set) for one in reader.adjustments] == [
+            ("host:a.test", {"queue_total_budget": 49}),
+            ("*", {"queue_total_budget": 49}),
+        ]
