@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -86,6 +87,7 @@ moves = st.tuples(
     ),
     st.integers(0, 9),
 )
+overlapping = st.lists(moves, min_size=20, max_size=60)
 PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
@@ -460,3 +462,31 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestFrontierMachine = FrontierMachine.TestCase
+
+
+# Rules drawn one by one seldom have two URIs of a host out, retry the later one alone, and ask again when it is due and
+# the other is still out. So here is little else.
+crowded = st.fixed_dictionaries(
+    {
+        "per_queue_concurrency": st.sampled_from((2, 3, 8, 1)),
+        "retry_scope": st.sampled_from(("uri", "uri", "queue")),
+        "balance_replenish_amount": st.sampled_from((3000, 3000, 5)),
+        "queue_total_budget": st.sampled_from((-1, -1, -1, 12)),
+        "polite": rarely,
+        "max_retries": st.sampled_from((30, 30, 1)),
+    }
+)
+
+
+@given(options=option_sets, crowd=crowded, pages=st.integers(2, 8), hosts=st.sampled_from((1, 2)), steps=overlapping)
+def test_fetches_that_overlap(
+    options: dict[str, Any], crowd: dict[str, Any], pages: int, hosts: int, steps: list[tuple[str, int]]
+) -> None:
+    machine = FrontierMachine()
+    try:
+        machine.begin(options | crowd, pages, hosts)
+        for start in range(0, len(steps), 10):
+            machine.overlap(steps[start : start + 10])
+            machine.agree()
+    finally:
+        machine.teardown()
