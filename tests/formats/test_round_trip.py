@@ -125,6 +125,7 @@ def test_a_frontier_comes_back_as_it_was(
             assert leases(new / "frontier", count) == leases(old / "frontier", count)
 
 
+@settings(max_examples=max(20, settings().max_examples // 5))
 @given(whole_uris)
 def test_a_line_has_all_fields(uri: CrawlUri) -> None:
     line = lists.to_json(uri)
