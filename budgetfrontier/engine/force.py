@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.engine import answers
-from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
@@ -94,9 +94,9 @@ class InForce:
         return min(max(precedence, 0), WORST_PRECEDENCE)
 
     def rest(
-        self, lease: Lease, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
+        self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
     ) -> float:
-        """How long a queue rests after the fetch of a lease, in seconds. Raises PolicyError."""
+        """How long a queue rests after the fetch of a URI, in seconds. Raises PolicyError."""
         if fetch_seconds is None and crawl_delay is None and self._standard and not settings.jitter:
             return settings.min_delay  # as the policy says, without asking it
         name = self.frontier.politeness_policy
@@ -105,10 +105,10 @@ class InForce:
                 settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=random.random
             )
         except Exception as e:
-            raise answers.raised("politeness", name, lease.uri.url, e) from e
+            raise answers.raised("politeness", name, uri.url, e) from e
         delay = answers.seconds(found)
         if delay is None:
-            raise answers.wrong("politeness", name, lease.uri.url, found)
+            raise answers.wrong("politeness", name, uri.url, found)
         return delay
 
 

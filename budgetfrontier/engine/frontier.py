@@ -255,7 +255,7 @@ class Frontier:
             settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
             charged = outcome is _SUCCESS or outcome in CHARGED
             # Policies are asked first: what they raise leaves everything as it was.
-            wait = force.rest(mine, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
+            wait = force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
             read = self._intake.read(found, Tally(), mine.uri) if found else ()
             retry_delay = 0.0
             if outcome is _RETRY or delay:
@@ -290,7 +290,7 @@ class Frontier:
         try:
             if not mine.landed:
                 settings = kernel.force.for_uri(mine.uri.url, mine.queue)
-                self._rest(mine, kernel.force.rest(mine, settings, fetch_seconds, crawl_delay), now)
+                self._rest(mine, kernel.force.rest(mine.uri, settings, fetch_seconds, crawl_delay), now)
                 kernel.landed(mine, settings, now)
             lease.landed = True
         except BaseException as e:
@@ -351,7 +351,7 @@ class Frontier:
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
 
-        Its `url` is a normalized href. Raises ValueError if the policy gives no key for it.
+        Its `url` is a normalized href. Raises ValueError if the policy gives no key for it, and PolicyError if it fails.
         """
         self._session.enter()
         return uri.queue or self._intake.queue_key(uri)
@@ -359,10 +359,13 @@ class Frontier:
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
-        """Return the seconds that politeness wants a queue left alone after a fetch of a URI on it. Changes nothing."""
+        """Return the seconds that politeness wants a queue left alone after a fetch of a URI on it. Changes nothing.
+
+        Raises PolicyError.
+        """
         self._session.enter()
         force = self._kernel.force
-        return force.rest(force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
+        return force.rest(uri, force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
 
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
