@@ -351,7 +351,7 @@ class Frontier:
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
 
-        Its `url` is a normalized href. Raises ValueError if the policy gives no key for it, and PolicyError if it fails.
+        Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
         """
         self._session.enter()
         return uri.queue or self._intake.queue_key(uri)
