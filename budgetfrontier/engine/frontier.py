@@ -279,7 +279,7 @@ class Frontier:
         Its queue rests from now on, as `finish` would have it; then the next URI may go out, for a lease that has
         landed no longer counts towards `per_queue_concurrency`. Its cost stays reserved, and it is out until it is
         finished or expires; at that finish only a retry, or a `delay`, lengthens the rest. To land once more changes
-        nothing. Raises LeaseExpired for a lease that has ended. O(1).
+        nothing. Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. O(1).
         """
         session, kernel = self._session, self._kernel
         session.enter()

@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, paths, record, state
@@ -238,3 +238,17 @@ def test_many_land_at_one_host_without_walking_over_them() -> None:
     heads._out = Asked(heads._out)
     assert heads.next(queue_id) is not None
     assert len(asked) <= 2
+
+
+def no_rest(settings: object, **given: object) -> float:
+    """A politeness policy that is broken."""
+    raise RuntimeError("no rest")
+
+
+def test_a_politeness_policy_that_fails_changes_nothing() -> None:
+    f = loaded(2, politeness_policy=f"{__name__}:no_rest")
+    lease = one(f)
+    with pytest.raises(PolicyError, match="no rest"):
+        f.landed(lease)
+    assert (record(f, "A").landed, record(f, "A").wake_time, lease.landed) == (0, 0, False)
+    f.check()
