@@ -19,7 +19,7 @@ from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.locking import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.modes import file_mode, make_folder
-from budgetfrontier.store.pages import lacks_free_pages_only
+from budgetfrontier.store.pages import has_damaged_roots, lacks_free_pages_only
 from budgetfrontier.store.salvage import was_frontier
 
 GIB = 1 << 30
@@ -34,13 +34,10 @@ OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the wo
 _LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
 
 REMEDY = "restore a backup, or save what can be read with `budgetfrontier verify --repair`"
+# The last two: a table that is none, or pages that are lost; and what LMDB says once it has met a damaged page.
 _DAMAGE = (
-    lmdb.InvalidError,
-    lmdb.VersionMismatchError,
-    lmdb.CorruptedError,
-    lmdb.PageNotFoundError,
-    lmdb.IncompatibleError,  # a table that is none, or pages that are lost
-    lmdb.BadTxnError,  # what LMDB says once it has met a damaged page
+    *(lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError),
+    *(lmdb.IncompatibleError, lmdb.BadTxnError),
 )
 
 UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
@@ -91,6 +88,8 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
     except (lmdb.Error, OSError) as e:
         if isinstance(e, lmdb.MemoryError) and map_size > SMALLEST_MAP:  # address space is limited (ulimit -v)
             return open_lmdb(path, readonly=readonly, sync=sync, map_size=map_size // 2)
+        if _is_unmappable(e, path / "data.mdb"):
+            raise CorruptFrontier(f"{path} is damaged: its roots make no sense ({e}); {REMEDY}") from e
         raise explain(e, path) from e
     try:
         _check_size(env, path)
@@ -98,6 +97,12 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
         env.close()
         raise
     return env
+
+
+def _is_unmappable(error: Exception, data: Path) -> bool:
+    """Whether LMDB could not map a file that says nonsense of its own size."""
+    unmapped = isinstance(error, lmdb.MemoryError | lmdb.InvalidParameterError | lmdb.MapResizedError)
+    return unmapped and data.is_file() and data.stat().st_size > 0 and has_damaged_roots(data)
 
 
 def _check_size(env: lmdb.Environment, path: Path) -> None:

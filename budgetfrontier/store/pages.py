@@ -292,16 +292,32 @@ def lacks_free_pages_only(data: Path) -> bool:
         root = _newest_root(file)
         trees = Trees(file, root)
         size = file.size()
-        first, count = size // root.page_size, root.last + 1 - size // root.page_size
-        if count > size // _NUMBER.size:  # the file has no room for the list of so many
+        if _is_absurd(root, size):
             return False
-        missing = bytearray(b"\1" * count)
+        first = size // root.page_size
+        missing = bytearray(b"\1" * (root.last + 1 - first))
         for numbers in trees.free_lists():
             if max(numbers, default=0) >= first:
                 for number in numbers:
                     if first <= number <= root.last:
                         missing[number - first] = 0
         return not any(missing)
+
+
+def has_damaged_roots(data: Path) -> bool:
+    """Whether a file that cannot be opened or mapped has a root that no sound file has."""
+    with File(data) as file:
+        try:
+            roots = file.roots()
+        except CorruptFrontier:
+            return True
+        one_is_lost = len(roots) < 2 and roots[0].transaction > 0
+        return one_is_lost or _is_absurd(roots[0], file.size())
+
+
+def _is_absurd(root: Root, size: int) -> bool:
+    """Whether it speaks of so many pages that are not in the file that a list of them had no room there."""
+    return root.last + 1 - size // root.page_size > size // _NUMBER.size
 
 
 def _newest_root(file: File) -> Root:

@@ -125,6 +125,15 @@ def test_a_damaged_page_that_is_met_later_is_named_with_what_to_do(path: Path) -
         list(reader.queues())
 
 
+@pytest.mark.parametrize("byte", [140, 142, 143])
+def test_a_last_page_beyond_all_maps_is_damage(path: Path, byte: int) -> None:
+    with File(path / "data.mdb") as file:
+        newest = file.roots()[0].transaction % 2
+    spoil(path, newest, lambda page: page[:byte] + b"\x81" + page[byte + 1 :])
+    refused(path, CorruptFrontier)
+    assert main(["verify", str(path.parent)]) == 6
+
+
 # -- other programs
 
 
