@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "retried alone": {"retry": {"delay": 5.0, "scope": "uri", "max_retries": 10_000}, "concurrency": 8},
     "newest first": {"retry": {"delay": 5.0, "scope": "uri", "max_retries": 10_000}, "concurrency": 3, "order": "lifo"},
     "hosts wait": {"retry": {"delay": 5.0, "max_retries": 10_000}, "concurrency": 4},
+    "one at a time": {"retry": {"delay": 5.0, "scope": "uri", "max_retries": 10_000}, "concurrency": 1},
     "at once": {"retry": {"delay": 0.0, "scope": "uri", "max_retries": 10_000}, "concurrency": 2},
     "held": {
         "retry": {"delay": 5.0, "scope": "uri", "max_retries": 10_000},
@@ -38,6 +40,7 @@ class Crawl:
 
     def __init__(self, seed: int, hosts: int, **options: Any) -> None:
         self.random = random.Random(seed)
+        self.concurrency = options["concurrency"]
         self.clock = ManualClock(START)
         self.frontier = memory(self.clock, **{"hold_queues": False, "max_deliveries": 10_000, **options})
         self.hosts = [f"host{number}.test" for number in range(hosts)]
@@ -68,6 +71,17 @@ class Crawl:
             self.out[number] = lease
             slow = self.random.random() < 0.25
             self.ends.append((self.clock.time() + self.random.uniform(*((6, 60) if slow else (0, 4))), lease))
+
+    def land(self) -> None:
+        """Some downloads are over long before their outcome is known; of the others no more are out than may be."""
+        for lease in self.out.values():
+            if self.random.random() < 0.1:
+                self.frontier.landed(lease)
+        flying = Counter(lease.queue for lease in self.out.values() if not lease.landed)
+        assert max(flying.values(), default=0) <= self.concurrency
+        for queue in {lease.queue for lease in self.out.values()}:
+            found = self.frontier.queue(queue)
+            assert found is not None and found.out - found.landed == flying[queue]
 
     def finish(self) -> None:
         ended = [lease for end, lease in self.ends if end <= self.clock.time()]
@@ -104,6 +118,7 @@ class Crawl:
             self.lease()
             self.clock.advance(1)
             self.expire()
+            self.land()
             self.finish()
             if turn % 10 == 9:
                 self.delete()
