@@ -107,6 +107,9 @@ PAGES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "a long base in XML": (XML, lambda: times("<link href='x'/>", f"<feed xml:base='/{'b' * 8000}/'>")),
     "bases": (XML, lambda: times("<link xml:base='/x/' href='y'/>", "<feed>")),
     "entities": (XML, lambda: times("<!ENTITY a 'a'>", "<!DOCTYPE rss [", "]><rss>&a;</rss>")),
+    "tags that are none": (XML, lambda: times("<</a <!", "<rss>")),
+    "quotes in tags": (XML, lambda: times("<a b='\"", "<rss>")),
+    "ends of what is not open": (XML, lambda: times("</a>", "<rss>" * 99)),
     "comments before the root": (XML, lambda: times("<!---->", "", "<rss/>")),
     "lines": ("text/plain", lambda: counted("http://h/%d\n")),
 }

@@ -70,16 +70,15 @@ def test_elements_and_their_hops(text: str, expected: str, step: int) -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        "<item></channel>",
-        "&nbsp;<link>/2</link>",
-        "<a b='1' b='2'/><link>/2</link>",
-        "\x00<link>/2</link>",
         "<link>/2",
+        "<link>/2</li",
+        "<!-- <link>/2</link>",
+        "<![CDATA[<link>/2</link>",
         "<" + "a>" + "<a>" * 200 + "<link>/2</link>",
         "<a b='" + "x" * (3 << 20) + "'/><link>/2</link>",
     ],
 )
-def test_what_stands_before_an_error_counts(rest: str) -> None:
+def test_what_stands_before_what_never_ends_counts(rest: str) -> None:
     assert found("<rss><link>/1</link>" + " " * (1 << 16) + rest) == [("/1", "L")]
 
 
@@ -94,8 +93,37 @@ def test_what_stands_before_an_error_counts(rest: str) -> None:
         "",
     ],
 )
-def test_declarations_are_refused(declarations: str) -> None:
-    assert found(f"<!DOCTYPE rss [{declarations}]><rss><link>/1</link><link>&a;</link></rss>") == []
+@pytest.mark.parametrize("step", [1, 7, 1 << 16])
+def test_declarations_count_for_nothing(declarations: str, step: int) -> None:
+    text = f"<!DOCTYPE rss [{declarations}]><rss><link>/1</link><link>&a;</link><link>/?x&amp;y</link><link/></rss>"
+    assert found(text, step=step) == [("/1", "L"), ("/?x&y", "L")]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 16])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "&nbsp;",
+        "\x00\x01\ufffd",
+        "<a b='1' b='2'/>",
+        "<a b='1'c='2'>",
+        "<item></channel>",
+        "</item>",
+        "a < b, c<d, <3",
+        "<",
+        "<!ELEMENT x>",
+        "<?php x?>",
+        "<!-- <link>/no</link> -- -->",
+        "<br><b>",
+        "<rss></rss>",
+        "]]>",
+        "<a b=>",
+        "<a b='<'>",
+    ],
+)
+def test_what_is_not_well_formed_is_passed_over(odd: str, step: int) -> None:
+    text = f"{odd}<?xml version='1.0'?>{odd}<rss>{odd}<link>/1</link>{odd}<link>/?a=1&b=2</link>{odd}</rss>"
+    assert found(text, step=step) == [("/1", "L"), ("/?a=1&b=2", "L")]
 
 
 def test_a_document_type_without_declarations_is_read() -> None:
@@ -138,6 +166,9 @@ def test_plain_bodies_are_cut_into_pieces() -> None:
         ("https://example.org/1\r\nhttps://example.org/2", "text"),
         ("https://example.org/1 a page", ""),
         ("{}", ""),
+        ("<br />\n<b>Notice</b>: x on line <b>3</b><br />\n<?xml version='1.0'?><urlset>", "urlset"),
+        ("Warning: x\n<sm:sitemapindex xmlns:sm='s'>", "sitemapindex"),
+        ("<html><pre><rss>", "html"),
         ("<!-- " + "<rss>" * 100, ""),
         ("", ""),
     ],

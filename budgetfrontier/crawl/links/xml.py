@@ -1,5 +1,8 @@
 """Links out of sitemaps and feeds, read as a stream: whatever their length, little of them is in memory.
 
+Many are not well-formed, and every parser of XML ends at the first error. So tags are read one by one here, without
+asking whether all of it is XML, and entities that a document declares are never looked at.
+
 https://www.sitemaps.org/protocol.html, https://www.rssboard.org/rss-specification, RFC 4287 (Atom)
 """
 
@@ -9,11 +12,11 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from xml.parsers import expat
 
 import can_ada
 
 from budgetfrontier import uris
+from budgetfrontier.crawl.links.tags import unescaped
 from budgetfrontier.crawl.links.urls import resolve
 
 SITEMAPS = frozenset({"urlset", "sitemapindex"})
@@ -28,7 +31,20 @@ _DEEPEST = 100
 _ROOT = re.compile(
     r"\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+|<!doctype[^>\[]*+>\s*+)*+<(?:[^\s:<>/]++:)?+([^\s:<>/!]++)", re.I | re.S
 )
+_ROOTED = re.compile(r"<(?:[^\s:<>/]++:)?+(urlset|sitemapindex|rss|rdf|feed)(?=[\s>])", re.IGNORECASE)
+_NOTES = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _URL_LINE = re.compile(r"\s*+https?://\S++[ \t\r]*+(?:\n|\Z)", re.IGNORECASE)
+
+# A tag, or what there is of one at the end of what has come: "/", name, attributes, ">".
+_TAG = re.compile(r"""<(/?)([^\W\d][^\s<>/]*+)((?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)(?:(>)|(?:"[^"<]*+|'[^'<]*+)?+\Z)""")
+_ATTRIBUTE = re.compile(r"""([^\s=/"']++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
+_DOCTYPE = re.compile(r"<!doctype[^\[>]*+([\[>]|\Z)", re.IGNORECASE)
+_CDATA, _COMMENT = "<![CDATA[", "<!--"
+_ENDS = {_CDATA: re.compile(r"\]\]>"), _COMMENT: re.compile("-->"), "<?": re.compile(r"\?>"), "<!": re.compile(">")}
+_BEGINNINGS = (*map(str.lower, _ENDS), "<!doctype")
+_DECLARED = re.compile(r"\]\s*>")
+_LONGEST_END = 64
+_ENTITY = re.compile(r"&[^\W\d][\w.-]*+;")
 
 # What the text of an element is, and what an attribute is.
 _TEXTS = {
@@ -74,8 +90,12 @@ def kind(head: str) -> str:
     """Tell what a text that begins so is: its root element in lower case without prefix ("urlset", "rss"); "text" if
     its first line is a URL and nothing else; "" if it is neither.
     """
-    if match := _ROOT.match(head):
-        return match[1].lower()
+    match = _ROOT.match(head)
+    root = match[1].lower() if match else ""
+    if root not in SITEMAPS | FEEDS | {"html"} and (match := _ROOTED.search(_NOTES.sub("", head))):
+        return match[1].lower()  # behind the notice of a script that went wrong
+    if root:
+        return root
     return "text" if _URL_LINE.match(head) else ""
 
 
@@ -108,8 +128,9 @@ def references(texts: Iterable[str], url: str) -> Iterator[tuple[str, str]]:
     """Yield (reference, hop) of a sitemap, a sitemap index or a feed: I for the sitemaps of an index, E for images,
     enclosures and the like, L for all else. References are absolute where xml:base counts.
 
-    Ends where the XML is not well-formed, and where it is hostile: a document type with declarations of its own (no
-    entities, no default attributes), 100 elements within each other, a token of 1 MiB.
+    What is not well-formed is passed over: text before the root, bad characters, "&" that begins no reference, end tags
+    that fit nothing. Entities of a document type's own count for nothing, nor does what holds them. Elements that are
+    100 deep are not read; a tag of 1 MiB is the end.
     """
     reader = _Reader(url)
     for text in texts:
@@ -118,10 +139,6 @@ def references(texts: Iterable[str], url: str) -> Iterator[tuple[str, str]]:
         reader.found.clear()
         if not going:
             return
-
-
-class _Refused(Exception):
-    """The XML is one that no sitemap and no feed needs."""
 
 
 class _Reader:
@@ -137,35 +154,94 @@ class _Reader:
         self._bases = [self._own]  # of each open element
         self._path = [""]
         self._text: list[str] | None = None  # of the element that was opened last
-        self._size = self._fed = 0
-        self._parser = parser = expat.ParserCreate("utf-8")  # whatever the declaration says: it is given UTF-8
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = self._doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._characters
+        self._size = self._deeper = 0
+        self._rest = ""
+        self._passed: re.Pattern[str] | None = None  # the end of what is passed over
+        self._declared = False
 
     def feed(self, text: str) -> bool:
         """Read on; tell whether there may be more."""
-        data = text.encode()
-        self._fed += len(data)
-        try:
-            self._parser.Parse(data, False)
-        except (expat.ExpatError, _Refused):
-            return False
-        # A token that is not at its end is read again from its beginning with every piece.
-        return self._fed - self._parser.CurrentByteIndex <= _LONGEST_TOKEN
+        data = self._rest + text
+        position = 0
+        while True:
+            if self._passed and (position := self._pass(data, position)) < 0:
+                return True
+            start = data.find("<", position)
+            if self._text is not None:
+                self._characters(data[position : start if start >= 0 else len(data)])
+            if start < 0:
+                self._rest = ""
+                return True
+            match = _TAG.match(data, start)
+            if match is None:
+                position = self._other(data, start)
+            else:
+                closing, name, attributes, whole = match.groups()
+                position = match.end() if whole else -1
+                if ":" in name:
+                    name = name[name.rindex(":") + 1 :]
+                if whole and closing:
+                    self._end(name)
+                elif whole:
+                    self._open(name, attributes)
+            if position < 0:
+                self._rest = data[start:]
+                return len(self._rest) <= _LONGEST_TOKEN
 
-    def _doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
-        if internal:
-            raise _Refused
+    def _other(self, data: str, start: int) -> int:
+        """Go on after what begins with "<" and is no tag; -1 if it is not known yet what it is."""
+        if data[start + 1 : start + 2] not in ("", "!", "?", "/"):
+            return self._literal(start)
+        if data.startswith("</", start):
+            return self._literal(start) if len(data) - start > len("</") else -1
+        if match := _DOCTYPE.match(data, start):
+            self._declared = self._declared or match[1] == "["
+            self._passed = _DECLARED if match[1] == "[" else None
+            return match.end() if match[1] else -1
+        if len(data) - start < len("<!doctype") and any(
+            begin.startswith(data[start:].lower()) for begin in _BEGINNINGS if len(begin) > len(data) - start
+        ):
+            return -1
+        for begin, end in _ENDS.items():
+            if data.startswith(begin, start):
+                self._passed = end
+                return start + len(begin)
+        return self._literal(start)
+
+    def _literal(self, start: int) -> int:
+        if self._text is not None:
+            self._characters("<")
+        return start + 1
+
+    def _pass(self, data: str, position: int) -> int:
+        """Go on after what is passed over; -1 if its end has not come yet. A CDATA section is text."""
+        assert self._passed is not None
+        match = self._passed.search(data, position)
+        end = match.start() if match else max(position, len(data) - _LONGEST_END)
+        if self._passed is _ENDS[_CDATA]:
+            self._characters(data[position:end].replace("&", "&amp;"))
+        if match is None:
+            self._rest = data[end:]
+            return -1
+        self._passed = None
+        return match.end()
+
+    def _open(self, name: str, rest: str) -> None:
+        attributes: dict[str, str] = {}
+        if "=" in rest:
+            for key, double, single, bare in _ATTRIBUTE.findall(rest):
+                attributes.setdefault(key, unescaped(double or single or bare))
+        closed = rest.endswith("/")
+        if len(self._path) <= _DEEPEST:
+            self._start(name, attributes)
+            if closed:
+                self._end(name)
+        elif not closed:
+            self._deeper += 1
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._path) > _DEEPEST:
-            raise _Refused
-        name = name.rpartition(":")[2]
         base = self._bases[-1]
-        if own := resolve(base, attributes.get("xml:base")):
+        if "xml:base" in attributes and (own := resolve(base, attributes["xml:base"])):
             base = can_ada.parse(own)
         self._bases.append(base)
         if name in _ATTRIBUTES:
@@ -188,13 +264,22 @@ class _Reader:
         else:
             self._text.append(text)
 
-    def _end(self, _: str) -> None:
+    def _end(self, closed: str) -> None:
+        if self._deeper:
+            self._deeper -= 1
+            return
+        if closed not in self._path:
+            return
+        while self._path[-1] != closed:
+            self._text = None
+            self._path.pop()
+            self._bases.pop()
         name, parent = self._path.pop(), self._path[-1]
         if self._text:
             hop = _TEXTS[name]
             if name == "loc":
                 hop = {"url": "L", "sitemap": "I"}.get(parent, "E")
-            reference = "".join(self._text).strip()
+            reference = unescaped("".join(self._text)).strip()
             if name == "guid" and not reference.startswith(("http://", "https://")):
                 reference = ""
             if name != "url" or parent == "image":
@@ -203,6 +288,8 @@ class _Reader:
         self._bases.pop()
 
     def _add(self, reference: str, hop: str) -> None:
+        if self._declared and _ENTITY.search(reference):
+            return
         base = self._bases[-1]
         absolute = reference if base is self._own else resolve(base, reference)
         if absolute:
