@@ -23,6 +23,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome
 
 MOST_REDIRECTS = 5
+_SOON = 1.0  # seconds: until the next hop is asked for, or has to wait
 _MOST_FAILED = 10_000
 
 _TOO_MANY = 302  # the status of a chain that goes on for longer: no rules
@@ -56,6 +57,9 @@ class Prerequisites:
             return None
         if is_robots(lease.uri):
             return self._ask_robots(lease)
+        if (left := self._robots.postponed(lease.uri.url)) > 0.0:
+            self._put_back(lease, left, "its robots.txt waits for another host")
+            return None
         asked = self._robots.prerequisite(lease)
         if asked is not None:
             self._robots.expect(asked.url)
@@ -84,6 +88,7 @@ class Prerequisites:
             if key != lease.queue:
                 wait = self._pace.ask(key, hop.url, self._pace.settings_for(lease, hop, key))
                 if wait > 0.0:
+                    self._robots.postpone(uri.url, self._now() + wait)
                     self._put_back(lease, wait, f"waits for {key}")
                     return None
         self._out[lease.id] = hop, key
@@ -104,6 +109,7 @@ class Prerequisites:
         if target is not None:
             self._keep(hop.url, StoredRobots(answer.status, 0.0, target.encode()))
             ended = Ended(Outcome.DEFERRED, rest if key == lease.queue else None)
+            self._robots.postpone(uri.url, self._now() + max(ended.delay or 0.0, _SOON))
         else:
             self._share(uri, hop, answer, until=self._now() + retry_delay)
             ended = Ended(self._robots.record(uri.url, answer), answer.retry_after)

@@ -66,6 +66,7 @@ class Verdict(Enum):
     ALLOWED = "allowed"
     DISALLOWED = "disallowed"
     LATER = "later"  # its robots.txt did not answer yet
+    POSTPONED = "postponed"  # it waits for a host that it was sent to
     STOPPED = "stopped"  # nor will it in this run
     UNREACHABLE = "unreachable"  # its robots.txt could not be had: all is disallowed
 
@@ -106,11 +107,12 @@ class _Site:
 class _Awaited:
     """A site whose rules are not known: its robots.txt is on its way, is failing, or was given up."""
 
-    __slots__ = ("failing", "given_up", "settled")
+    __slots__ = ("failing", "given_up", "postponed", "settled")
 
     def __init__(self) -> None:
         self.failing = False
         self.given_up: float | None = None  # until when
+        self.postponed: float | None = None  # until when: it waits for a host that it was sent to
         self.settled = asyncio.Event()
 
 
@@ -163,10 +165,21 @@ class Robots:
         """Note that the robots.txt of this URL's site is on its way."""
         key = site_of(url)
         site = self._awaited.get(key)
-        if site is None or site.given_up is not None:
+        if site is None or site.given_up is not None or site.settled.is_set():
             self._await(key)
         else:
             site.failing = False
+
+    def postpone(self, url: str, until: float) -> None:
+        """Note that a robots.txt waits, and its queue with it: nobody is to wait for it in a slot meanwhile."""
+        site = self._await(site_of(url))
+        site.postponed = until
+        site.settled.set()
+
+    def postponed(self, url: str) -> float:
+        """Return the seconds for which the robots.txt of this URL's site is postponed."""
+        site = self._waiting(site_of(url))
+        return 0.0 if site is None or site.postponed is None else site.postponed - self._now()
 
     def record(self, url: str, answer: Answer) -> Outcome:
         """Take in what the fetch of a robots.txt gave, and return how that fetch ends (RFC 9309, section 2.3.1).
@@ -182,7 +195,7 @@ class Robots:
         key = site_of(url)
         old = self._memory.robots(key)
         if old is not None and old.status < 300:
-            self._learn(key, old._replace(expires=self._now() + min(STALE_LIFETIME, self.lifetime)))
+            self.learn(url, old._replace(expires=self._now() + min(STALE_LIFETIME, self.lifetime)))
             return Outcome.SUCCESS
         if answer.outcome is Outcome.FAILURE:
             self.give_up(url)
@@ -207,7 +220,10 @@ class Robots:
 
     def learn(self, url: str, stored: StoredRobots) -> None:
         """Let rules count for the site of a URL. Raises StorageFull."""
-        self._learn(site_of(url), stored)
+        key = site_of(url)
+        self._memory.put_robots(key, stored, now=self._now())
+        self._keep(key, stored)
+        self._drop(key)
 
     def give_up(self, url: str) -> None:
         """Note that a robots.txt will not be tried again for now: its site counts as disallowed."""
@@ -238,6 +254,8 @@ class Robots:
         waiting = self._waiting(key)
         if waiting is not None and waiting.given_up is not None:
             return Verdict.UNREACHABLE
+        if waiting is not None and waiting.postponed is not None:
+            return Verdict.POSTPONED
         return Verdict.STOPPED if self._stopped else Verdict.LATER
 
     def delay(self, url: str) -> float | None:
@@ -267,11 +285,6 @@ class Robots:
         self._sites.move_to_end(key)
         return site
 
-    def _learn(self, key: str, stored: StoredRobots) -> None:
-        self._memory.put_robots(key, stored, now=self._now())
-        self._keep(key, stored)
-        self._drop(key)
-
     def _keep(self, key: str, stored: StoredRobots) -> _Site:
         if (old := self._sites.pop(key, None)) is not None:
             self._size -= old.size
@@ -285,9 +298,8 @@ class Robots:
 
     def _waiting(self, key: str) -> _Awaited | None:
         site = self._awaited.get(key)
-        if site is not None and site.given_up is not None and site.given_up <= self._now():
-            return None
-        return site
+        over = None if site is None else site.given_up or site.postponed
+        return None if over is not None and over <= self._now() else site
 
     def _await(self, key: str) -> _Awaited:
         """Begin to wait for a robots.txt, or begin anew; who waits already looks again."""

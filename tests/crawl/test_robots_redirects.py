@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -17,8 +18,8 @@ from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.pace import Pace
 from budgetfrontier.crawl.prerequisites import Prerequisites
-from budgetfrontier.crawl.robots import Robots, is_robots
-from budgetfrontier.model import Lease
+from budgetfrontier.crawl.robots import Robots, Verdict, is_robots
+from budgetfrontier.model import DeadLetter, Lease
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
 REST = 3.0
@@ -31,27 +32,29 @@ class Simulation:
     One request at a time takes `seconds`; the clock moves to the next moment at which anything may be leased.
     """
 
-    def __init__(self, folder: Path, serve: Callable[[str], Answer], *, seconds: float = 0.1) -> None:
+    def __init__(
+        self, folder: Path, serve: Callable[[str], Answer], *, seconds: float = 0.1, concurrency: int = 1
+    ) -> None:
         self.clock = ManualClock(1_000_000.0)
-        politeness = {"min_delay": REST, "max_delay": 30, "delay_factor": 1}
+        politeness = {"min_delay": REST, "max_delay": 30, "delay_factor": 1, "per_queue_concurrency": concurrency}
         frontier = {"politeness": politeness, "hold_queues": False, "retry": {"max_retries": 2, "delay": 100}}
         self.settings = Settings.from_dict({"frontier": frontier})
-        self.frontier = Frontier.open(":memory:", self.settings, clock=self.clock)
+        self.frontier = Frontier.open(":memory:", self.settings, clock=self.clock, hooks=[self])
         self.memory = Memory(folder / "memory")
         now = self.clock.time
         self.robots = Robots("tester", memory=self.memory, now=now)
         pace = Pace(self.frontier, now=now)
         self.prerequisites = Prerequisites(self.frontier, self.robots, self.memory, pace, now=now)
-        self._serve, self._seconds = serve, seconds
+        self._serve, self._seconds, self._at_once = serve, seconds, concurrency
         self.asked: dict[str, list[tuple[float, str]]] = {}
-        self.leased = 0
+        self.leased = self.waited = 0
         self.ended: Counter[Outcome] = Counter()
 
     def run(self, until: float = 100_000.0) -> None:
         end = self.clock.time() + until
         while (wait := self.frontier.next_ready_in()) is not None and self.clock.time() < end:
             self.clock.advance(wait)
-            for lease in self.frontier.lease(1):
+            for lease in self.frontier.lease(self._at_once):
                 self.leased += 1
                 self._visit(lease)
         self.frontier.check()
@@ -59,6 +62,12 @@ class Simulation:
     def _visit(self, lease: Lease) -> None:
         asked = self.prerequisites.ask(lease)
         if asked is None:
+            return
+        if not is_robots(lease.uri) and not self.robots.knows(lease.uri.url):
+            verdict = asyncio.run(self.robots.verdict(lease.uri.url, patience=0.0))
+            gone = verdict is Verdict.UNREACHABLE
+            self.waited += not gone  # as a visit would, in a slot
+            self.frontier.finish(lease, Outcome.DEAD if gone else Outcome.RETRY)
             return
         if isinstance(asked, Answer):
             answer = asked
@@ -73,6 +82,10 @@ class Simulation:
         self.ended[outcome] += 1
         self.frontier.finish(lease, outcome, fetch_seconds=answer.seconds, delay=delay)
 
+    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+        if is_robots(letter.uri):
+            self.robots.give_up(letter.uri.url)
+
     def close(self) -> None:
         self.frontier.close()
         self.memory.close()
@@ -85,8 +98,8 @@ Simulate = Callable[..., Simulation]
 def simulate(tmp_path: Path) -> Iterator[Simulate]:
     made: list[Simulation] = []
 
-    def make(serve: Callable[[str], Answer], *, seconds: float = 0.1) -> Simulation:
-        made.append(Simulation(tmp_path, serve, seconds=seconds))
+    def make(serve: Callable[[str], Answer], *, seconds: float = 0.1, concurrency: int = 1) -> Simulation:
+        made.append(Simulation(tmp_path, serve, seconds=seconds, concurrency=concurrency))
         return made[-1]
 
     yield make
@@ -124,6 +137,14 @@ def test_each_hop_waits_for_the_host_that_it_goes_to(simulate: Simulate) -> None
     assert all(len(simulation.asked[f"h{number}.test"]) == 2 for number in range(20))
     assert all(simulation.robots.knows(f"http://h{number}.test/") for number in range(20))
     assert simulation.leased < 20 * 5 * 12  # who waits does not ask again and again
+
+
+def test_nobody_waits_in_a_slot_for_a_hop_that_waits(simulate: Simulate) -> None:
+    simulation = simulate(chains, concurrency=4)
+    simulation.frontier.schedule_many(f"http://h{host}.test/{page}" for host in range(10) for page in range(4))
+    simulation.run()
+    assert len(simulation.asked["victim.test"]) == 10 * 5 and simulation.waited == 0
+    assert simulation.ended[Outcome.SUCCESS] == 10 * 4 + 10 and simulation.frontier.summary().retried == 0
 
 
 def test_hops_and_the_pages_of_their_host_take_turns(simulate: Simulate) -> None:
