@@ -103,7 +103,10 @@ class Rotation:
     def _leave(self, queue: QueueRecord, state: QueueState) -> None:
         counters = self._counters
         if state is READY:
-            self.ring.remove(queue.id)
+            try:
+                self.ring.remove(queue.id)
+            except LookupError:
+                raise Damage(f"queue {queue.queue} is READY, and not in the ring") from None
         elif state is IN_PROCESS:
             counters.in_process -= 1
         elif state is SNOOZED:
