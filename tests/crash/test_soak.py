@@ -53,9 +53,11 @@ def job(short: Path, tmp_path: Path) -> Path:
 
 
 def test_random_lives_lose_nothing_and_a_used_page_that_is_missing_is_named(folder: Path) -> None:
-    figures = soak(folder, seed=1, closes=20, cuts=60, size=1500)
+    figures = soak(
+        folder, seed=1, closes=12, cuts=30, size=5000
+    )  # the sixth close of these leaves a file that is short
     assert not figures.problems, "\n".join(figures.problems)
-    assert figures["cuts of used pages"] >= 60 and figures["URIs"] > 3000
+    assert figures["cuts of used pages"] >= 30 and figures["URIs"] > 3000
 
 
 @pytest.mark.parametrize("seed", range(3))
