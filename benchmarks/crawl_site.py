@@ -4,7 +4,8 @@
 A page is about 10 KB of HTML with 50 links: 10 that its whole host has in its navigation, 30 to other pages of the
 host, three of which make a tree of all of them, and 10 to other hosts. Nothing is random: the same page every time.
 
-The server keeps the book of a race, too: `/-/counts` answers how often which page was asked for, and when.
+The server keeps the book of a race, too: `/-/counts` answers how often which page was asked for, and when. A page that
+is asked for with `?wait=50` comes 50 ms later.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ NAVIGATION, OWN, OTHERS = 10, 30, 10
 TREE = 3  # of the own links
 
 _REQUEST = re.compile(rb"GET /(-/\w+|\d*)\S* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?[Hh]ost: h?(\d+)[^\r\n]*\r\n", re.ASCII)
+_WAIT = re.compile(rb"[^\r\n]*\?wait=(\d+) ", re.ASCII)
 _TEXTS = 16
 _HEAD = b"HTTP/1.1 200 OK\r\nServer: site\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n%b"
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1  # Knuth's MMIX
@@ -151,9 +153,15 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         data = self._rest + data
         while (end := data.find(b"\r\n\r\n")) >= 0:
-            self._transport.write(self._answer(data[: end + 2]))
-            data = data[end + 4 :]
+            head, data = data[: end + 2], data[end + 4 :]
+            self._send(self._answer(head), _WAIT.match(head))
         self._rest = data
+
+    def _send(self, answer: bytes, wait: re.Match[bytes] | None) -> None:
+        if wait is None:
+            self._transport.write(answer)
+        else:
+            asyncio.get_running_loop().call_later(int(wait[1]) / 1000, self._transport.write, answer)
 
     def _answer(self, head: bytes) -> bytes:
         found = _REQUEST.match(head)

@@ -1,0 +1,117 @@
+"""How long one host takes in Scrapy when a request is not over once its page is there: `python -m benchmarks.one_host`.
+
+Scrapy's own scheduler and ours crawl the same pages in turn, each in a process of its own: pages that only come; a
+pipeline, and a callback, that wait for a second as if they asked a database; files that are downloaded from another host
+for each page; and a download slot that fetches 40 at a time. Other than in the other measurements nothing but the network
+and these waits takes time, so that all cores may be used. Writes a table to `results/one-host-*`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import machine, table
+from benchmarks.crawl_site import Server
+from benchmarks.one_host_spider import CASES
+from benchmarks.table import Row
+
+HERE = Path(__file__).parent
+
+SCHEDULERS = {"scrapy": "scrapy.core.scheduler.Scheduler", "ours": "budgetfrontier.scrapy.Scheduler"}
+TITLES = {
+    "plain": "nothing slow",
+    "pipeline": "a pipeline of a second",
+    "callback": "a callback of a second",
+    "files": "FilesPipeline, from another host",
+    "slots": "DOWNLOAD_SLOTS, 40 at a time",
+}
+LONGEST = 300  # seconds that a crawl may take
+
+
+def crawl(case: str, scheduler: str, port: int) -> dict[str, float]:
+    """One crawl: its seconds."""
+    command = [sys.executable, "-m", "benchmarks.one_host_spider", case, str(port), SCHEDULERS[scheduler]]
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=LONGEST, check=False)
+    if done.returncode:
+        sys.exit(f"{case} with {scheduler} failed:\n{done.stderr[-2000:]}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    print(f"  {case}, {scheduler}: {figures['seconds']:.2f} s", file=sys.stderr)
+    return figures
+
+
+def measure(cases: list[str], runs: int) -> list[table.Round]:
+    """All cases, in each round with both schedulers in turn."""
+    rounds: list[table.Round] = []
+    with Server(2, 1000, max(os.sched_getaffinity(0))) as server:
+        for number in range(1, runs + 1):
+            print(f"round {number} of {runs}", file=sys.stderr)
+            rounds.append({f"{case} {name}": crawl(case, name, server.port) for case in cases for name in SCHEDULERS})
+    return rounds
+
+
+def overview(rounds: list[table.Round]) -> str:
+    """A line for each case: medians of the rounds."""
+    lines = [["", "pages", "Scrapy", "budgetfrontier"]]
+    for case, title in TITLES.items():
+        if f"{case} ours" in rounds[0]:
+            cells = [median(figures[f"{case} {name}"]["seconds"] for figures in rounds) for name in SCHEDULERS]
+            lines.append([title, str(CASES[case]["pages"]), *(table.number(cell, "s") for cell in cells)])
+    return table.grid(lines)
+
+
+def _row(case: str) -> Row:
+    return Row(
+        f"{TITLES[case]}: time / Scrapy's",
+        lambda figures: figures[f"{case} ours"]["seconds"] / figures[f"{case} scrapy"]["seconds"],
+        "x",
+        at_most=1.1,
+    )
+
+
+ROWS = tuple(map(_row, TITLES))
+
+
+def write(folder: Path, record: dict[str, Any]) -> None:
+    """Print the tables, and write them with all that was measured."""
+    about = record["machine"]
+    parts = [
+        f"# One host in Scrapy, {record['date'][:10]}, {about['processor']}",
+        "Written by `python -m benchmarks.one_host`; see [Scrapy](../../docs/howto/scrapy.md).",
+        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        overview(record["rounds"]),
+        table.markdown(table.results(ROWS, record["rounds"])),
+    ]
+    text = "\n\n".join(parts) + "\n"
+    print(text)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"one-host-{record['date'][:10]}-{machine.slug()}"
+    target.with_suffix(".md").write_text(text)
+    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def main() -> None:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.one_host", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
+    parser.add_argument("--cases", nargs="+", choices=[*CASES], default=[*CASES], help="what to measure (default: all)")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the tables are written")
+    options = parser.parse_args()
+    about = machine.describe(Path(), max(os.sched_getaffinity(0)))
+    about["cores"] = f"{os.cpu_count()}"
+    about["twisted"] = machine.version("twisted")
+    rounds = measure(options.cases, options.runs)
+    about["load after"] = machine.load()
+    date = f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}"
+    write(options.results, {"format": machine.FORMAT, "date": date, "machine": about, "rounds": rounds})
+
+
+if __name__ == "__main__":
+    main()
