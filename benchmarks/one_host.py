@@ -1,9 +1,9 @@
 """How long one host takes in Scrapy when a request is not over once its page is there: `python -m benchmarks.one_host`.
 
 Scrapy's own scheduler and ours crawl the same pages in turn, each in a process of its own: pages that only come; a
-pipeline, and a callback, that wait for a second as if they asked a database; files that are downloaded from another host
-for each page; and a download slot that fetches 40 at a time. Other than in the other measurements nothing but the network
-and these waits takes time, so that all cores may be used. Writes a table to `results/one-host-*`.
+pipeline, and a callback, that wait for a second as if they asked a database; files that are downloaded from another
+host for each page; and a download slot that fetches 40 at a time. Nothing but the network and these waits takes time,
+so that all cores may be used. Writes a table to `results/one-host-*`.
 """
 
 from __future__ import annotations
