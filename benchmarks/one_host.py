@@ -1,4 +1,5 @@
-"""How long one host takes in Scrapy when a request is not over once its page is there: `python -m benchmarks.one_host`.
+"""How long one host takes in Scrapy when a request is not over once its page is there: `python -m benchmarks.one_host`
+(or `make host-bench`).
 
 Scrapy's own scheduler and ours crawl the same pages in turn, each in a process of its own: pages that only come; a
 pipeline, and a callback, that wait for a second as if they asked a database; files that are downloaded from another
@@ -84,7 +85,7 @@ def write(folder: Path, record: dict[str, Any]) -> None:
     about = record["machine"]
     parts = [
         f"# One host in Scrapy, {record['date'][:10]}, {about['processor']}",
-        "Written by `python -m benchmarks.one_host`; see [Scrapy](../../docs/howto/scrapy.md).",
+        "Written by `make host-bench`; see [Scrapy](../../docs/howto/scrapy.md).",
         "\n".join(f"- {name}: {value}" for name, value in about.items()),
         overview(record["rounds"]),
         table.markdown(table.results(ROWS, record["rounds"])),
