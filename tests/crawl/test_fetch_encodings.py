@@ -141,6 +141,13 @@ def test_what_is_not_compressed_at_all(encoding: str) -> None:
     assert (apart.body, apart.notes) == (page, ["notEncoded"])
 
 
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_what_is_not_compressed_may_be_in_utf_16(order: str) -> None:
+    page = "\ufeff<!doctype html><p>plain text".encode("utf-16-le" if order == "little" else "utf-16-be")
+    got = read("gzip", page)
+    assert (got.body, got.raw, got.notes) == (page, page, ["notEncoded"])
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "br"])
 def test_what_is_no_text_either_is_damaged(encoding: str) -> None:
     got = read(encoding, b"\x1f\x8b\x08\xff\x00\x01" + bytes(range(100)))

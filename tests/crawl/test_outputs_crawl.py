@@ -14,9 +14,10 @@ import brotlicffi
 import pytest
 from aiohttp import web
 
-from budgetfrontier import Reader
+from budgetfrontier import Reader, Settings
 from budgetfrontier.crawl.outputs.warc import recover
 from budgetfrontier.errors import StorageFull
+from tests.crawl.raw import RawServer
 from tests.crawl.site import Page, Site, linking, run
 from tests.crawl.warcs import read
 
@@ -43,6 +44,32 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 def by_path(records: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
     wanted = (record for record in records if record["warc-type"] in kinds)
     return {record["warc-target-uri"].removeprefix("http://a.test"): record for record in wanted}
+
+
+def test_a_page_with_a_broken_header_is_kept_and_its_links_are_followed(tmp_path: Path) -> None:
+    page = linking("/next").encode()
+    length = b"Content-Length: %d\r\n" % len(page)
+    head = b"http/1.1 200 OK\r\nContent-Type: text/html\r\nX-Thing : a\r\n" + length + length
+    with RawServer({"/": head + b"\r\n" + page, "/next": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}) as server:
+        fetch = {"resolve": {"*.test": server.address}, "robots": "ignore"}
+        frontier = {"politeness": {"min_delay": 0.0}}
+        output = {"warc": True}
+        sections = {"seeds": ["http://a.test/"], "fetch": fetch, "frontier": frontier, "output": output}
+        code, _ = run(Settings.from_dict(sections), tmp_path)
+    assert code == 0
+    line, following = (line.split() for line in (tmp_path / "logs" / "crawl.log").read_text().splitlines())
+    assert line[3] == "http://a.test/" and line[11].startswith("badHeader,")
+    assert following[1] == "200" and following[3:6] == ["http://a.test/next", "L", "http://a.test/"]
+    assert [request.split()[1] for request in server.requests] == [b"/", b"/next"]
+    kept = by_path(records_of(tmp_path), "response")
+    assert sorted(kept) == ["/", "/next"] and kept["/"]["payload"].endswith(page)
+    assert kept["/"]["http"] == [
+        "HTTP/1.1 200 OK",
+        ("Content-Type", "text/html"),
+        ("X-Thing", "a"),
+        ("X-Crawl-Content-Length", str(len(page))),
+        ("X-Crawl-Content-Length", str(len(page))),
+    ]
 
 
 def test_a_crawl_is_in_its_warc_file(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ _PIECE = 32 * 1024  # what is decompressed in one go
 _SLICE = 16 * 1024  # what is fed in one go: decoders copy what they did not get to
 _WIDEST: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 _LOOKED_AT = 64
-_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # https://mimesniff.spec.whatwg.org/#binary-data-byte
+# https://mimesniff.spec.whatwg.org/#sniffing-a-mislabeled-binary-resource: a byte order mark says that it is text.
+_BINARY = re.compile(rb"(?!\xfe\xff|\xff\xfe).*?[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]", re.DOTALL)
 _ERRORS = (zlib.error, brotlicffi.error, zstd.ZstdError)
 
 
@@ -82,7 +83,7 @@ class Body:
             return raw, raw
         if raw and complete and not (self._over or self.notes) and not all(layer.done for layer in self._layers):
             self._damage("the compressed data ends too early")
-        if "badEncoding" in self.notes and not _BINARY.search(raw[:_LOOKED_AT]):
+        if "badEncoding" in self.notes and not _BINARY.match(raw[:_LOOKED_AT]):
             self.notes[self.notes.index("badEncoding")] = "notEncoded"
             self.problem = f"Content-Encoding {self._encoding!r}: plain text"[:200]
             return raw, raw
