@@ -20,6 +20,7 @@ from budgetfrontier.crawl import links
 from budgetfrontier.crawl.aside import aside
 from budgetfrontier.crawl.fetch.answer import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.requests import UNSENDABLE
 from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots, product_token
 from budgetfrontier.crawl.scope import Scope, redirected_seed
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
@@ -41,6 +42,7 @@ _REFUSALS = {
     Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
 }
 
+_VALIDATORS = (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified"))
 _PARTIAL = frozenset({"timeTrunc", "connTrunc", "badEncoding", "midFetchAbort"})
 
 
@@ -184,7 +186,7 @@ def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
     """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
 
     Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known, and so does all when nothing
-    answered; of what came only in part, the whole is asked for again.
+    answered; of what came only in part, or with a validator that cannot be sent back, the whole is asked for again.
     """
     meta: dict[str, Any] = {**uri.meta} if isinstance(uri.meta, dict) else {}
     meta[_REVISIT] = True
@@ -193,10 +195,13 @@ def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
         meta.pop("digest", None)
         if digest := answer.digest():
             meta["digest"] = f"sha1:{base64.b32encode(digest).decode()}"
-        for condition, validator in (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified")):
+        for condition, validator in _VALIDATORS:
             headers.pop(condition, None)
             if (value := answer.headers.get(validator)) and _PARTIAL.isdisjoint(answer.notes):
                 headers[condition] = value
+    for condition, _ in _VALIDATORS:
+        if UNSENDABLE.search(headers.get(condition, "")):
+            del headers[condition]
     return msgspec.structs.replace(
         uri, force=True, not_before=due, headers=headers or None, meta=meta or None, directive=Directive.NORMAL
     )

@@ -11,9 +11,10 @@ import pytest
 from aiohttp import web
 from warcio.archiveiterator import ArchiveIterator
 
-from budgetfrontier import CrawlUri, Frontier, Outcome
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.crawl.fetch.answer import BROKEN, OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
 from budgetfrontier.crawl.visit import Visit, comes_again, revisit
+from tests.crawl.raw import RawServer
 from tests.crawl.site import Site, linking, reopened, run
 
 HOME, PAGE = "http://a.test/", "http://a.test/page"
@@ -108,6 +109,25 @@ def test_a_page_that_came_only_in_part_is_asked_for_as_a_whole(note: str, kept: 
     answer = Answer(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x", notes=[note])
     again = revisit(CrawlUri(HOME, headers={"If-None-Match": '"0"'}), answer, due=5.0)
     assert again.headers == ({"If-None-Match": '"1"'} if kept else None)
+
+
+@pytest.mark.parametrize("name", ["ETag", "Last-Modified"])
+def test_a_validator_that_cannot_be_sent_back_is_left_out(name: str) -> None:
+    uri = CrawlUri(HOME, headers={"X": "y"})
+    again = revisit(uri, Answer(status=200, headers={name: '"\x01"'}, body=b"x", raw=b"x"), due=5.0)
+    assert again.headers == {"X": "y"}
+    stored = CrawlUri(HOME, headers={"If-None-Match": '"\x7f"', "If-Modified-Since": "Sat"}, meta={"revisit": True})
+    assert revisit(stored, Answer(status=BROKEN), due=5.0).headers == {"If-Modified-Since": "Sat"}
+
+
+def test_a_page_with_a_strange_validator_is_fetched_again(tmp_path: Path) -> None:
+    page = b'HTTP/1.1 200 OK\r\nETag: "\x01"\r\nContent-Length: 4\r\n\r\npage'
+    with RawServer({"/": page}) as server:
+        fetch = {"resolve": {"*.test": server.address}, "robots": "ignore"}
+        frontier = {"politeness": {"min_delay": 0.0}, "revisit": {"after": 0.05}}
+        sections = {"seeds": [HOME], "fetch": fetch, "frontier": frontier, "limits": {"max_uris": 3}}
+        run(Settings.from_dict(sections), tmp_path)
+    assert len(server.requests) == 3
 
 
 def test_a_last_line_of_statistics_is_written_however_short_the_run(tmp_path: Path) -> None:

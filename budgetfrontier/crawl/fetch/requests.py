@@ -20,7 +20,8 @@ from budgetfrontier.settings.schema import RequestSettings
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
-_FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What cannot stand in a header that is sent (RFC 9110, section 5.5), though answers come with it."""
 _HIDDEN = ("authorization", "proxy-authorization")
 
 
@@ -146,6 +147,6 @@ def _value(name: str, text: str, setting: str, fill: Fill) -> _Value:
     value = fill(text, setting)
     if not _TOKEN.fullmatch(name):
         raise SettingsError(f"{setting}: this cannot be a name in a header")
-    if _FORBIDDEN.search(value):
+    if UNSENDABLE.search(value):
         raise SettingsError(f"{setting}: the value holds a line break or another control character")
     return _Value(name, value, "-" if _VARIABLE.search(text) else value)
