@@ -19,10 +19,11 @@ import msgspec
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import LeaseExpired, SettingsError
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Lease, Outcome
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
+from budgetfrontier.store.reader import Reader
 
 IN_FLIGHT = 8  # URIs of one queue that may be out, unless the settings say otherwise
 
@@ -73,8 +74,8 @@ def open_frontier(
     """Open a frontier as `Frontier.open` does, but for what is not said in `settings`.
 
     Without any, a new one makes nobody wait: no politeness, and IN_FLIGHT URIs of a queue out at a time, for whoever
-    drives it may have delays of his own. Settings that leave `canonicalization` at its default get the one given here,
-    unless the frontier was made with that default: it goes on with it.
+    drives it may have delays of his own. Settings that leave `canonicalization` at its default get what the frontier
+    was made with, and in a new one the one given here.
     """
     opened = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases)
     there = (Path(path) / "data.mdb").exists()
@@ -83,13 +84,17 @@ def open_frontier(
     given = settings or Settings(frontier=FrontierSettings(politeness=NO_DELAYS))
     if given.frontier.canonicalization != CanonicalizationSettings():
         return opened(given)
+    if there:
+        canonicalization = _made_with(path) or canonicalization
     frontier = msgspec.structs.replace(given.frontier, canonicalization=canonicalization)
-    try:
-        return opened(msgspec.structs.replace(given, frontier=frontier))
-    except SettingsError:
-        if not there:
-            raise
-    return opened(given)
+    return opened(msgspec.structs.replace(given, frontier=frontier))
+
+
+def _made_with(path: str | os.PathLike[str]) -> CanonicalizationSettings | None:
+    """The canonicalization of the frontier in a folder, None if none can be read there: opening says what is wrong."""
+    with suppress(FrontierError), Reader(path) as reader:
+        return reader.settings.frontier.canonicalization
+    return None
 
 
 class LeaseQueue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
             if stored is not None:
                 _audit_change(kernel, stored, in_force, now)
         intake = Intake(kernel, _suffix_list(env, in_force))
-        _check_canonicalizer(env, intake.canonicalizer_id)
+        _check_canonicalizer(env, intake.canonicalizer_id, stored, in_force)
         _clip_wake_times(kernel, now)
         kernel.on_dead = None
         paused = kernel.settle()
@@ -118,7 +119,7 @@ def _suffix_list(env: Environment, settings: Settings) -> str | None:
     return text
 
 
-def _check_canonicalizer(env: Environment, canonicalizer: str) -> None:
+def _check_canonicalizer(env: Environment, canonicalizer: str, before: Settings | None, given: Settings) -> None:
     db = env.db[keys.META]
     stored = env.txn.get(b"canonicalizer", db=db)
     if stored is None:
@@ -126,8 +127,16 @@ def _check_canonicalizer(env: Environment, canonicalizer: str) -> None:
     elif stored != canonicalizer.encode():
         raise SettingsError(
             f"{env.path} remembers URIs in the canonical form {stored.decode(errors='replace')!r}, and these settings "
-            f"ask for {canonicalizer!r}: keep `canonicalization` as it was, or begin a new frontier"
+            f"ask for {canonicalizer!r}: keep `canonicalization` as it was{_as_it_was(before, given)}, or begin a new "
+            "frontier"
         )
+
+
+def _as_it_was(before: Settings | None, given: Settings) -> str:
+    """The settings to go back to, in parentheses, as one would write them."""
+    differ = changes(before, given) if before else ()
+    was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
+    return f" ({', '.join(was)})" if was else ""
 
 
 def _clip_wake_times(kernel: Kernel, now: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Settings
+from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.leasing import LeaseQueue, Reason
 from budgetfrontier.testing import crash
@@ -391,6 +391,22 @@ def test_a_queue_made_under_another_default_opens_as_it_was(tmp_path: Path) -> N
     for settings in (None, make_settings(), make_settings(queue_total_budget=5)):
         with LeaseQueue.open(tmp_path, settings) as queue:
             assert queue.frontier.settings.frontier.canonicalization.strip_www and not queue.push("https://www.e.test/")
+
+
+def test_a_queue_made_with_settings_of_its_own_opens_with_others_that_say_nothing_of_equal_urls(tmp_path: Path) -> None:
+    made = {"strip_www": False, "strip_userinfo": True, "ignore_params": ["ref"]}
+    with Frontier.open(tmp_path, make_settings(canonicalization=made)) as frontier:
+        frontier.schedule("https://e.test/?a=1")
+    with LeaseQueue.open(tmp_path, make_settings(queue_total_budget=5)) as queue:
+        assert not queue.push("https://u@e.test/?a=1&ref=2") and queue.push("https://www.e.test/?a=1")
+        assert queue.frontier.settings.frontier.queue_total_budget == 5
+
+
+def test_settings_that_ask_for_other_equal_urls_are_told_what_they_were(tmp_path: Path) -> None:
+    with LeaseQueue.open(tmp_path, make_settings(canonicalization={"strip_www": False})):
+        pass
+    with pytest.raises(SettingsError, match=r"as it was \(frontier\.canonicalization\.strip_www: false\), or begin"):
+        Frontier.open(tmp_path, make_settings())
 
 
 def test_what_settings_say_of_equal_urls_counts(tmp_path: Path) -> None:
