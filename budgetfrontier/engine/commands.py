@@ -15,7 +15,7 @@ from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.long import LONG, audited
 from budgetfrontier.engine.mailbox import Command
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
 
@@ -27,14 +27,15 @@ OVERTAKING = frozenset(("pause", "terminate"))
 
 
 class Job:
-    """A command that was begun; `entry` is its audit entry once it has ended."""
+    """A command that was begun; `entry` is its audit entry once it has ended, `failure` what a policy ended it with."""
 
-    __slots__ = ("begun", "entry", "progress")
+    __slots__ = ("begun", "entry", "failure", "progress")
 
     def __init__(self, begun: Begun, progress: Progress) -> None:
         self.begun = begun
         self.progress = progress
         self.entry: AuditEntry | None = None
+        self.failure: PolicyError | None = None
 
 
 class Commands:
@@ -121,6 +122,9 @@ class Commands:
         kernel, begun, error = self._kernel, job.begun, None
         try:
             done = LONG[begun.op].step(kernel, self._intake, begun.args, job.progress, begun.upto, STEP, now)
+        except PolicyError as e:
+            job.failure = e if job is not self.job else _failed_halfway(e)
+            done, error = True, str(job.failure)
         except FrontierError as e:
             done, error = True, str(e)
         kernel.queues.trim()
@@ -156,3 +160,13 @@ class Commands:
         )
         if begun.number or not (begun.op in FORESEEN and begun.args.get("dry_run")):
             adjustments.record(kernel, job.entry)
+
+
+def _failed_halfway(error: PolicyError) -> PolicyError:
+    """The same error of a policy, but steps before it have changed something."""
+    return PolicyError(
+        f"{error}; what the command had done before it came to this URL stays",
+        policy=error.policy,
+        url=error.url,
+        value=error.value,
+    )

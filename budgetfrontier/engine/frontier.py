@@ -16,6 +16,7 @@ import msgspec
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
+from budgetfrontier.engine.commands import Job
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.engine.queue import CHARGED
@@ -409,8 +410,12 @@ class Frontier:
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
-
         self._session.operate(self._kernel.flush, changes=0)
+        self._session.enter()
+        try:
+            self._kernel.flush()  # hooks that waited may have used the frontier
+        except BaseException as e:
+            self._session.abandon(e)
         check(self._kernel.env.txn, self._kernel.env.db)
 
     # -- steering
@@ -513,6 +518,12 @@ class Frontier:
         One that takes long is committed in parts; one that takes long and is in progress is ended first, unless this
         is a `pause` or `terminate`.
         """
+        entry = self._apply(command, number).entry
+        assert entry is not None
+        return entry
+
+    def _apply(self, command: Command, number: int) -> Job:
+        """The command, ended."""
         self._session.enter()
         command, session = checked(command), self._session
         while session.commands.must_wait(command):
@@ -520,7 +531,7 @@ class Frontier:
         job = session.operate(lambda: session.begin(command, number))
         while job.entry is None:
             session.operate(session.go_on, changes=0)
-        return job.entry
+        return job
 
     # -- durability
 
@@ -565,10 +576,13 @@ class Frontier:
     def _steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
         self._session.enter()
         adjustments.check_command(op, args)
-        entry = self.apply(Command(op, args, who or "api", reason))
-        if entry.error:
-            raise FrontierError(entry.error)
-        return entry
+        job = self._apply(Command(op, args, who or "api", reason), 0)
+        assert job.entry is not None
+        if job.failure is not None:
+            raise job.failure
+        if job.entry.error:
+            raise FrontierError(job.entry.error)
+        return job.entry
 
     def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
         _check_name(args["queue"])

@@ -521,6 +521,7 @@ class Kernel:
     def wake(self, queue: QueueRecord, now: float) -> None:
         """End a snooze now."""
         queue.block = 0.0
+        self.queues.dirty.add(queue.id)
         if queue.state is SNOOZED:
             self._wake(queue, now)
         if queue.wake_time > now:

@@ -99,7 +99,10 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     landed = Counter(lease.queue_id for lease in leases if lease.landed)
     for lease in leases:
         kernel.leases.keep(lease)
-        kernel.queues.get(lease.queue_id).landed = landed[lease.queue_id]  # an older version did not count them
+        queue = kernel.queues.get(lease.queue_id)
+        if queue.landed != landed[queue.id]:  # an older version did not count them
+            queue.landed = landed[queue.id]
+            kernel.queues.dirty.add(queue.id)
     if not keep_leases:
         for lease in leases:
             kernel.count_delivery(lease, now)

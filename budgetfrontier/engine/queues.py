@@ -30,6 +30,8 @@ class Queues:
         self.cache: dict[int, QueueRecord] = {}
         self.dirty: set[int] = set()
         self.ids: dict[str, int] = {}
+        self.ahead = False
+        """Whether records were written since the last commit: none is dirty any more, but something has changed."""
 
     def get(self, queue_id: int) -> QueueRecord:
         """The record of an id that exists."""
@@ -93,20 +95,18 @@ class Queues:
             txn.put(position, value, db=active)
         self.dirty.clear()
 
-    def trim(self) -> bool:
-        """Keep the caches bounded; say whether that wrote something.
+    def trim(self) -> None:
+        """Keep the caches bounded; what is dirty is written first.
 
         Every operation that looks at queues ends with this, and so does each turn of a loop that may look at many. Call
         it only where nobody holds a record that may still change.
         """
-        written = False
         if len(self.cache) > CACHE:
-            written = bool(self.dirty)
+            self.ahead |= bool(self.dirty)
             self.flush()
             _drop_oldest(self.cache)
         if len(self.ids) > CACHE:
             _drop_oldest(self.ids)
-        return written
 
 
 def _drop_oldest(cache: dict[Any, Any]) -> None:

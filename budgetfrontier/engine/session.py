@@ -95,8 +95,12 @@ class Session:
 
     def settle(self) -> None:
         """Let the crawl's state follow what happened."""
+        counters = self.kernel.counters
+        before = counters.state
         if self.kernel.settle():
             self.hooks.paused_at_finish()
+        if counters.state is not before:
+            self.changes += 1
 
     def leave(self, changes: int) -> None:
         """Every call that changed something ends with this: commits when it is time, then runs the hooks."""
@@ -117,7 +121,7 @@ class Session:
         try:
             result = operation()
             self.settle()
-            changes += self.kernel.queues.trim()
+            self.kernel.queues.trim()
         except BaseException as e:
             self.abandon(e)
         self.leave(changes)
@@ -126,17 +130,20 @@ class Session:
     def tick(self) -> None:
         """Look at the mailbox, and commit what has changed: once every commit interval."""
         self.read_mailbox()
-        self.kernel.backlog.step()
+        if self.kernel.backlog.waiting:
+            self.kernel.backlog.step()
+            self.settle()
         self.commit()
         self._next_tick = time.monotonic() + self.kernel.force.frontier.commit_interval
 
     def commit(self) -> None:
         """Make what has changed durable."""
         kernel = self.kernel
-        if self.changes or kernel.queues.dirty:
+        if self.changes or kernel.queues.dirty or kernel.queues.ahead:
             self.hooks.before_commit()
             kernel.flush()
             kernel.env.commit()
+            kernel.queues.ahead = False
             kernel.queues.trim()
         self._begin()
 

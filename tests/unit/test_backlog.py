@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Lease, QueueState
+from budgetfrontier import CrawlUri, Frontier, Lease, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import backlog, kernel
 from tests.support import crawl_state, make_settings
@@ -187,3 +187,20 @@ def test_a_queue_that_has_not_come_to_its_turn_is_still_retired() -> None:
         frontier.schedule(f"https://h{HOSTS - 1:02}.test/c")
         frontier.check()
         assert len(drain(frontier)) == HOSTS + 1
+
+
+def test_each_commit_of_a_change_that_brings_no_uri_back_is_whole(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings()) as frontier:
+        frontier.schedule_many(f"https://h{i:02}.test/" for i in range(HOSTS))
+        for i in range(HOSTS - 1):
+            frontier.retire(f"h{i:02}.test")
+        frontier.finish(frontier.lease(1)[0], retire_queue=True)
+        frontier.commit()
+        frontier.adjust(queue_total_budget=100)
+        assert crawl_state(frontier) == "RUNNING"
+        for _ in range(2):
+            frontier.commit()
+            with Reader(tmp_path / "frontier") as reader:
+                reader.check()
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.summary().state == "FINISHED"

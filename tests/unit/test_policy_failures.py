@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import commands
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.leasing import LeaseQueue
@@ -206,12 +207,29 @@ def test_what_is_due_and_dead_letters_stay_where_they_are() -> None:
                 f.lease(count)
             assert tables(f) == before
         FAULT.arm("precedence", "high", after=2)
-        with pytest.raises(Exception, match="gave 'high' for https://b"):
+        with pytest.raises(PolicyError, match="gave 'high' for https://b") as raised:
             f.replay()
+        assert (raised.value.url, raised.value.value) == ("https://b.test/0", "high")
         assert len(f.dead_letters()) == 2
         FAULT.disarm()
         assert f.replay() == 2
         assert len(f.lease(9)) == 2
+        f.check()
+
+
+def test_a_replay_whose_policy_fails_after_its_first_step_says_that_the_letters_before_are_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "STEP", 1)
+    with opened() as f:
+        f.schedule_many(pages("AB", 1))
+        for _ in range(2):
+            f.finish(one(f), Outcome.DEAD)
+        FAULT.arm("precedence", "high", after=2)
+        with pytest.raises(PolicyError, match=r"for https://b\.test/0.*what the command had done before it .* stays"):
+            f.replay()
+        assert [letter.queue for letter in f.dead_letters()] == ["b.test"]
+        assert f.audit()[-1].effect == {"replayed": 1}
         f.check()
 
 

@@ -119,3 +119,36 @@ def test_what_a_look_brings_up_to_date_is_kept(tmp_path: Path) -> None:
         report = frontier.report()
         assert {queue.total_budget for queue in report.queues} == {7}
         frontier.check()
+
+
+def test_commit_keeps_records_that_were_written_early_to_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "CACHE", 0)  # nothing is dirty any more once a call has made room
+    clock = ManualClock(START)
+    frontier = on_disk(tmp_path, clock, hold_queues=False)
+    frontier.schedule_many([CrawlUri(url, not_before=START + 9) for url in URLS])
+    frontier.commit()
+    clock.advance(10)
+    assert frontier.lease(0) == []  # all are due now
+    frontier.check()
+    frontier.commit()
+    crash(frontier)
+    with on_disk(tmp_path, clock) as frontier:
+        assert (frontier.summary().future, frontier.summary().queued) == (0, HOSTS)
+        frontier.check()
+
+
+def test_that_a_block_was_ended_is_kept(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    frontier = on_disk(tmp_path, clock)
+    frontier.schedule_many(URLS[:1])
+    frontier.snooze(NAMES[0], until=START + 9)
+    clock.advance(10)
+    frontier.commit()
+    frontier.wake(NAMES[0])
+    frontier.commit()
+    crash(frontier)
+    with on_disk(tmp_path, clock) as frontier:
+        queue = frontier.queue(NAMES[0])
+        assert queue is not None and queue.block == 0.0

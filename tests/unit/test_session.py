@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier import DeadLetter, Frontier, LeaseExpired, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
@@ -96,3 +96,19 @@ def test_adjustments_that_are_set_again_do_not_pile_up(tmp_path: Path) -> None:
             ("host:a.test", {"queue_total_budget": 49}),
             ("*", {"queue_total_budget": 49}),
         ]
+
+
+def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
+    class Replacing:
+        def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+            frontier.schedule(f"{letter.uri.url}again")
+
+    clock, settings = ManualClock(1_000_000.0), Settings.from_dict({"frontier": {"max_deliveries": 1}})
+    with Frontier.open(":memory:", settings, clock=clock, hooks=[Replacing()]) as frontier:
+        frontier.schedule("http://a.test/1")
+        (lease,) = frontier.lease(1, ttl=1.0)
+        clock.advance(2.0)
+        with pytest.raises(LeaseExpired):
+            frontier.renew(lease)
+        frontier.check()  # the hook is called before this returns
+        assert frontier.summary().queued == 1
