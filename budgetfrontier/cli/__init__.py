@@ -38,9 +38,9 @@ None imports a dependency before a command of its own runs.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters that a crawl has
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters that a crawl has
         argv = sys.argv[1:] if argv is None else argv
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         code = args.run(args)

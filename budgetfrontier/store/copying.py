@@ -105,22 +105,28 @@ def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
     so Ctrl-C is heard, and errors of the disk keep their names."""
     receive, send = os.pipe()
     errors: list[lmdb.Error] = []
+    copying, unwanted = threading.Lock(), threading.Event()
 
     def write() -> None:
-        try:
-            env.copyfd(send, compact=True)  # without `compact` it would wait for a write transaction that is open
-        except lmdb.Error as e:
-            errors.append(e)
-        finally:
-            os.close(send)
+        with copying:
+            try:
+                if not unwanted.is_set():
+                    env.copyfd(send, compact=True)  # without `compact` it would wait for a write transaction
+            except lmdb.Error as e:
+                errors.append(e)
+            finally:
+                os.close(send)
 
-    writer = threading.Thread(target=write, name="copy")
-    writer.start()
     try:
+        threading.Thread(target=write, name="copy").start()
         yield receive
     finally:
+        # The environment must not be closed while it is copied: LMDB crashes or hangs. `join` cannot tell, for Ctrl-C
+        # may have come within `start`, when the thread runs, or is about to, and is not known yet.
+        unwanted.set()
         os.close(receive)
-        writer.join()
+        with copying:
+            pass
     if errors:
         raise explain(errors[0], path) from errors[0]
 

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lmdb
 import lmdb.verify
@@ -288,6 +290,36 @@ def test_little_address_space_is_enough(tmp_path: Path) -> None:
         path, tmp_path / "copy",
     )  # fmt: skip
     assert look(tmp_path / "copy") == look(path)
+
+
+def test_an_interrupt_while_the_thread_of_a_copy_starts_waits_for_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB crashes or hangs when an environment is closed while a thread copies it."""
+    path, start = made(tmp_path / "f"), threading.Thread.start
+    begun, ended = threading.Event(), threading.Event()
+
+    class Copied:
+        def copyfd(self, fd: int, compact: bool) -> None:
+            os.set_blocking(fd, False)
+            begun.set()
+            with suppress(BrokenPipeError):  # nobody reads on
+                for _ in range(500):
+                    with suppress(BlockingIOError):
+                        os.write(fd, bytes(1 << 16))
+                    time.sleep(0.01)
+            ended.set()
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        copying.copy(cast("lmdb.Environment", Copied()), path, tmp_path / "copy")
+    assert ended.is_set()
 
 
 # -- backup
