@@ -198,6 +198,7 @@ class Job:
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
         self._scope.add_seeds(url for url, _ in each_seed(self._settings))
+        frontier.schedule_many([uri for uri in self._memory.found() if self._scope.objection(uri) is None])
         go_on(
             frontier, self._folder / "frontier", self._scope,
             settings=self._settings, stored=self._stored, memory=self._memory, command=self._command, tell=say,
@@ -380,6 +381,8 @@ class Job:
             # Not before: a commit between this and what is written would make rules known that no log has.
             visit.outcome, delay = self._prerequisites.ended(lease, answer)
             written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop is an answer
+            if discovered:
+                self._memory.put_found(discovered)
         self._outputs.write(_of(lease, visit.uri), answer, written, slot=slot, noindex=visit.noindex)
         if comes_again(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after

@@ -20,6 +20,7 @@ import lmdb
 import msgspec
 
 from budgetfrontier.errors import FrontierLocked, StorageFull
+from budgetfrontier.model import CrawlUri
 from budgetfrontier.store.environment import GIB, check_files, explain, open_lmdb
 from budgetfrontier.store.modes import make_folder
 
@@ -32,7 +33,7 @@ _SWEPT = 2  # records looked at for each one that is put: more than one, so that
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
 _used = struct.Struct(">dQ")  # seconds, bytes
-_CRAWL, _SCOPE = b"crawl", b"scope"  # the keys of the table `used`
+_CRAWL, _SCOPE, _FOUND = b"crawl", b"scope", b"found"  # the keys of the table `used`
 
 log = logging.getLogger(__name__)
 
@@ -139,10 +140,28 @@ class Memory:
         """Note the scope that has been agreed on."""
         self._put(_SCOPE, identity, self._used)
 
+    def found(self) -> list[CrawlUri]:
+        """Return what the last commit has of `put_found`, and what was put since: the frontier may not have it yet.
+
+        This memory commits before the frontier does. So after a crash it may know a robots.txt whose sitemaps the
+        frontier has lost, and nobody would fetch that file again.
+        """
+        return [*self._found]
+
+    def put_found(self, uris: list[CrawlUri]) -> None:
+        """Note what a robots.txt that was put led to, for the frontier to be told of again after a crash."""
+        self._found += uris
+        self._put_count += 1
+        self._written += sum(len(uri.url) for uri in uris)
+
     def commit(self) -> None:
         """Make everything that was put durable. Free if nothing was."""
         if not self._put_count:
             return
+        if self._found or self._any_found:
+            self._put(_FOUND, msgspec.msgpack.encode(self._found), self._used)
+            self._any_found = bool(self._found)
+            self._found = []
         try:
             self._txn.commit()
             self._begin()
@@ -168,6 +187,8 @@ class Memory:
             self._digests: Any = self._env.open_db(b"digests")
             self._used: Any = self._env.open_db(b"used")
             self._begin()
+            self._found: list[CrawlUri] = self._stored_found()
+            self._any_found: bool = bool(self._found)  # whether the last commit has any
         except (lmdb.Error, OSError) as e:
             raise explain(e, self.path) from e
         self._swept = b""
@@ -178,6 +199,14 @@ class Memory:
             self._env.set_mapsize(info["map_size"] + GIB)
         self._txn: lmdb.Transaction = self._env.begin(write=True)
         self._written = self._put_count = 0
+
+    def _stored_found(self) -> list[CrawlUri]:
+        value: Any = self._txn.get(_FOUND, db=self._used)
+        try:
+            return [] if value is None else msgspec.msgpack.decode(value, type=list[CrawlUri])
+        except msgspec.DecodeError as e:
+            log.warning("%s: the sitemaps of the last robots.txt files cannot be read (%s)", self.path, e)
+            return []
 
     def _get(self, key: bytes, table: Any) -> bytes | None:
         try:

@@ -8,6 +8,7 @@ import pytest
 
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.job import Job
+from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
@@ -59,6 +60,33 @@ def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
         "http://a.test/",
         "http://a.test/1",
     ]
+
+
+def test_the_sitemaps_of_a_robots_txt_survive_a_crash_between_the_commits_of_memory_and_frontier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: dict[str, Page] = {
+        "a.test/robots.txt": text("Sitemap: http://a.test/map.xml"),
+        "a.test/": "page",
+        "a.test/map.xml": text("<urlset><url><loc>http://a.test/deep</loc></url></urlset>"),
+    }
+    commit = Memory.commit
+
+    def crash(memory: Memory) -> None:
+        commit(memory)
+        if memory.robots("http://a.test"):
+            raise StorageFull("full")
+
+    with Site(pages) as site:
+        settings = site.settings("http://a.test/")
+        for _ in range(2):  # and what is told of again at the second start may be lost as well
+            with monkeypatch.context() as patch, pytest.raises(StorageFull):
+                patch.setattr(Memory, "commit", crash)
+                run(settings, tmp_path)
+        assert run(settings, tmp_path)[0] == 0
+    assert site.hits["a.test/robots.txt"] == 1
+    with reopened(tmp_path) as frontier:  # what was asked in the runs that crashed does not count
+        assert frontier.summary().succeeded == 3
 
 
 def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(

@@ -15,7 +15,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from budgetfrontier import Frontier, Reader
+from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.crawl import memory
 from budgetfrontier.crawl.memory import KEPT, Memory, Original, StoredRobots
 from budgetfrontier.errors import FrontierLocked, StorageFull
@@ -57,6 +57,24 @@ def test_what_the_crawl_has_used_is_kept(tmp_path: Path) -> None:
         made.commit()
     with Memory(tmp_path) as made:
         assert made.used() == (1.5, 10**15)
+
+
+def test_what_a_robots_txt_led_to_is_kept_until_the_commit_after_next(tmp_path: Path) -> None:
+    found = [CrawlUri(f"{SITE}/map.xml", via=f"{SITE}/robots.txt", hops="PI", meta={"seed": SITE})]
+    with Memory(tmp_path) as made:
+        made.put_found(found)
+        made.commit()
+    with Memory(tmp_path) as made:
+        assert made.found() == found
+        made.put_used(1.0, 1)
+        made.commit()  # the frontier may not have committed yet what it was told of again
+    with Memory(tmp_path) as made:
+        assert made.found() == found
+        for seconds in 1.0, 2.0:
+            made.put_used(seconds, 1)
+            made.commit()
+    with Memory(tmp_path) as made:
+        assert made.found() == []
 
 
 def test_the_largest_robots_txt_and_the_longest_key_fit(tmp_path: Path) -> None:
