@@ -67,6 +67,8 @@ class Memory:
         Raises StorageFull, or FrontierLocked if this process has it open already.
         """
         self.path = path
+        self._found: list[CrawlUri] = []
+        self._any_found = False  # whether the last commit has any
         try:
             self._open()
         except (StorageFull, FrontierLocked):
@@ -187,8 +189,8 @@ class Memory:
             self._digests: Any = self._env.open_db(b"digests")
             self._used: Any = self._env.open_db(b"used")
             self._begin()
-            self._found: list[CrawlUri] = self._stored_found()
-            self._any_found: bool = bool(self._found)  # whether the last commit has any
+            self._found = self._stored_found()
+            self._any_found = bool(self._found)
         except (lmdb.Error, OSError) as e:
             raise explain(e, self.path) from e
         self._swept = b""
