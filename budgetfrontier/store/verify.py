@@ -99,6 +99,7 @@ def _examine(path: Path, tell: Callable[[_Told], object]) -> NoReturn:
 
 def _check(path: Path, begin: Callable[[str], None]) -> None:
     begin("the pages of the file")
+    check_files(path)  # LMDB would write to an empty file
     check_pages(path)
     begin("the records")
     with Reader(path) as reader:

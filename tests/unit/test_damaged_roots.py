@@ -168,3 +168,12 @@ def test_a_file_of_a_later_format_is_none(tmp_path: Path) -> None:
     env = lmdb.open(str(tmp_path), lib_version=1)
     env.close()
     assert not was_frontier(tmp_path / "data.mdb")
+
+
+def test_verify_names_a_file_that_is_empty(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LMDB takes such a file for one that it has still to make, which it cannot when it only reads."""
+    (path / "data.mdb").write_bytes(b"")
+    for options in [], ["--repair"]:
+        assert main(["verify", str(path.parent), *options]) == 6
+        assert "data.mdb is cut short (0 bytes)" in capsys.readouterr().err
+    assert (path / "data.mdb").stat().st_size == 0
