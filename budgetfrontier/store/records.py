@@ -164,6 +164,7 @@ def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
 
 
 decode_queue = _decoder(QueueRecord)
+_decode_anything = _decoder(object)
 decode_counters = _decoder(Counters)
 decode_lease = _decoder(LeaseRow)
 decode_future = _decoder(FutureRow)
@@ -172,6 +173,26 @@ decode_audit = _decoder(AuditEntry)
 decode_begun = _decoder(Begun)
 decode_progress = _decoder(Progress)
 _decode_fields = _decoder(CrawlUri)
+
+
+def save_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
+    """The record of a queue, and its fields that cannot be read: they have their defaults. For repair.
+
+    Raises Damage where neither its key nor its id can be read.
+    """
+    given, lost = _decode_anything(value), []
+    if not isinstance(given, list) or len(given) < 2:
+        raise Damage("no record of a queue")
+    found: dict[str, Any] = {}
+    for field, part in zip(msgspec.structs.fields(QueueRecord), given, strict=False):
+        try:
+            found[field.name] = msgspec.convert(part, field.type)
+        except msgspec.ValidationError as e:
+            if field.required:
+                raise Damage(str(e)) from None
+            lost.append(field.name)
+    return QueueRecord(**found), lost
+
 
 # -- URLs, without what their queue knows already
 

@@ -16,7 +16,7 @@ from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
 from budgetfrontier.store.output import Notes, Tables
-from budgetfrontier.store.records import Counters, decode_queue, encode
+from budgetfrontier.store.records import Counters, encode, save_queue
 from budgetfrontier.store.salvage import Salvage
 
 READY, IN_PROCESS, SNOOZED = QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED
@@ -76,6 +76,8 @@ class Requeue:
             if self._tables.get(keys.QUEUES, key) is not None:
                 self._notes.aside(keys.QUEUES, key, value, "there is another one of the same key")
                 continue
+            if lost := save_queue(value)[1]:
+                self._notes.say(f"queue {queue.queue}: {', '.join(lost)} cannot be read, and begin anew")
             before = replace(queue)
             self._count(queue, number)
             self._place(queue, known=queue.state is before.state)
@@ -309,9 +311,9 @@ def name_of(key: bytes) -> str | None:
 
 
 def readable(key: bytes, value: bytes) -> QueueRecord | None:
-    """The record of a queue, None if it cannot be one."""
+    """The record of a queue, None if it cannot be one. Fields that cannot be read have their defaults."""
     try:
-        queue = decode_queue(value)
+        queue, _ = save_queue(value)
         name = queue.queue.encode()
     except ValueError:
         return None

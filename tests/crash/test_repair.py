@@ -259,15 +259,25 @@ def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) 
     ],
 )
 def test_a_state_that_cannot_be_becomes_one_that_can(path: Path, name: str, fields: dict[str, Any], state: str) -> None:
+    before = look(path)["pending"]
     with damaging(path) as damage:
         damage.change_queue(name, **fields)
-    before = look(path)["pending"]
     done = assert_repaired(path)
     assert any(line.startswith(f"queue {name}: ") for line in done.told)
     with Reader(path) as reader:
         queue = reader.queue(name)
         assert queue is not None and queue.state == state
     assert [len(queue) for queue in look(path)["pending"]] == [len(queue) for queue in before]
+
+
+def test_a_field_that_cannot_be_read_takes_no_other_with_it(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.change_queue("waiting.test", precedence=-1, position=-7, expenditure=41, balance=17, by_name=True)
+    done = assert_repaired(path)
+    assert "queue waiting.test: precedence, position cannot be read, and begin anew" in done.told
+    with Reader(path) as reader:
+        queue = reader.queue("waiting.test")
+        assert queue is not None and (queue.expenditure, queue.balance, queue.precedence) == (41, 17, 3)
 
 
 def test_queues_that_claim_one_place_keep_their_order_as_far_as_it_is_known(path: Path) -> None:
@@ -729,8 +739,12 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
         time.sleep(60)
 
     monkeypatch.setattr(verify, "check_pages", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        verify.verify(path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            verify.verify(path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 

@@ -711,7 +711,20 @@ def test_one_page_with_more_than_a_map_holds(tmp_path: Path, monkeypatch: pytest
 
 # -- policies of one's own
 
-KEYS: list[Any] = [None, 5, "", "\ud800", "a\0b", "x" * 256]
+KEYS: list[Any] = ["", "\ud800", "a\0b", "x" * 256]
+
+
+@pytest.mark.parametrize("key", [None, 5])
+def test_a_policy_that_gives_no_text_for_a_queue_is_named_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, key: Any
+) -> None:
+    monkeypatch.setitem(globals(), "assigned", lambda uri: key if "b.test" in uri.url else "queue")
+    with memory(queue_assignment_policy=f"{__name__}:assigned") as f:
+        with pytest.raises(PolicyError, match=r"b\.test"):
+            f.schedule_many(pages("AB", 2))
+        assert f.summary().scheduled == 0
+        assert f.schedule_many(pages("A", 2)).added == 2
+        whole(f)
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: repr(key)[:10])
