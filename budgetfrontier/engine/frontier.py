@@ -84,11 +84,9 @@ class Frontier:
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
-        given = None if settings is None else opening.load_hooks(settings.hooks)  # bad ones must not be stored
         parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases)
         try:
-            loaded = opening.load_hooks(parts.kernel.force.settings.hooks) if given is None else given
-            every_hook = [*hooks, *loaded]
+            every_hook = [*hooks, *parts.hooks]
             frontier = cls(parts, clock=clock, hooks=every_hook, keep_leases=keep_leases)
         except BaseException:
             parts.kernel.env.close()

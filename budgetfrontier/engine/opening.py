@@ -32,10 +32,13 @@ class Parts(NamedTuple):
     """What opening did left the crawl empty: it has paused at its finish."""
     buried: list[tuple[int, DeadRow]]
     """URIs that were given up on, for their process died once too often."""
+    hooks: list[object]
+    """Those that the settings name."""
 
 
 def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
+    hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:
         db = env.db[keys.META]
@@ -44,6 +47,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.leases.start(kernel.counters.epoch)
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
+        hooks = load_hooks(in_force.hooks) if hooks is None else hooks
         try:
             kernel.put_in_force(stored or in_force, adjustments)
         except PolicyError:  # one that is stored cannot be imported any more: whoever brings another may go on
@@ -71,7 +75,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         if is_damage(e):
             raise explain(e, env.path) from e
         raise
-    return Parts(kernel, intake, env.path, now, paused, buried)
+    return Parts(kernel, intake, env.path, now, paused, buried, hooks)
 
 
 def _differ(stored: Settings, given: Settings) -> bool:

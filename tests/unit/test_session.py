@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from budgetfrontier import DeadLetter, Frontier, LeaseExpired, Reader, Settings
+from budgetfrontier import DeadLetter, Frontier, LeaseExpired, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
+from budgetfrontier.testing import crash
 
 NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
 
@@ -112,3 +114,21 @@ def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
             frontier.renew(lease)
         frontier.check()  # the hook is called before this returns
         assert frontier.summary().queued == 1
+
+
+def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("my_hooks")
+    module.own = object()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_hooks", module)
+    frontier = Frontier.open(tmp_path / "f", Settings.from_dict({"hooks": ["my_hooks:own"]}))
+    frontier.schedule("http://a.test/1")
+    assert frontier.lease(1)
+    frontier.commit()
+    crash(frontier)
+    monkeypatch.delitem(sys.modules, "my_hooks")
+    with pytest.raises(SettingsError, match="my_hooks"):
+        Frontier.open(tmp_path / "f")
+    with Reader(tmp_path / "f") as reader:
+        assert reader.summary().in_process == 1
