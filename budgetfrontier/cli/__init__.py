@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from budgetfrontier import __version__
-from budgetfrontier.cli.exits import EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
+from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
 
@@ -84,5 +84,6 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{text}; free some space and run the same command again" if exit_code(error) == DISK_FULL else text
     return str(error)

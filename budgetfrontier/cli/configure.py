@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -87,7 +88,12 @@ def register(commands: Commands) -> None:
 def init(args: argparse.Namespace) -> None:
     """Write the starter file."""
     with open(args.file, "x", encoding="utf-8") as out:
-        out.write(STARTER)
+        try:
+            out.write(STARTER)
+            out.flush()
+        except OSError:  # the disk is full: half a file would be in the way of the next try
+            os.unlink(args.file)
+            raise
     check = shlex.join(("budgetfrontier", "check-config", str(args.file)))
     note(f"{args.file} written: set its seeds and user_agent, then check it: {check}")
 

@@ -90,7 +90,11 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
             return open_lmdb(path, readonly=readonly, sync=sync, map_size=map_size // 2)
         if _is_unmappable(e, path / "data.mdb"):
             raise CorruptFrontier(f"{path} is damaged: its roots make no sense ({e}); {REMEDY}") from e
-        raise explain(e, path) from e
+        raised = explain(e, path)
+        if readonly and isinstance(raised, PermissionError) and not os.access(path / "lock.mdb", os.W_OK):
+            told = "LMDB notes here who reads: whoever looks on must be able to write to it"
+            raised = PermissionError(errno.EACCES, told, str(path / "lock.mdb"))
+        raise raised from e
     try:
         _check_size(env, path)
     except BaseException:

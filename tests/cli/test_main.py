@@ -6,6 +6,7 @@ import argparse
 import errno
 import os
 import re
+import resource
 import subprocess
 import sys
 from importlib import import_module
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from budgetfrontier import Frontier, Settings, errors
-from budgetfrontier.cli import GROUPS, build_parser
+from budgetfrontier.cli import GROUPS, build_parser, main
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from budgetfrontier.settings.advice import advice
 from tests.cli.conftest import Cli
@@ -216,6 +217,26 @@ def test_init_never_overwrites(tmp_path: Path, cli: Cli) -> None:
     answer = cli("init", config)
     assert answer.code == 1 and "File exists" in answer.err
     assert config.read_text() == "mine"
+
+
+def test_init_leaves_no_half_file_on_a_full_disk(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "crawl.yaml"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        code = main(["init", str(config)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, config.exists()) == (1, False)
+    assert cli("init", config).code == 0
+
+
+def test_a_full_disk_is_told_with_what_to_do(stopped: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "budgetfrontier", "report", str(stopped)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert "No space left on device; free some space and run the same command again" in done.stderr
 
 
 def test_check_config_lists_every_problem(tmp_path: Path, cli: Cli) -> None:

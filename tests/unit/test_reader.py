@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from operator import attrgetter
 from pathlib import Path
@@ -225,3 +227,16 @@ def test_a_map_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(FrontierError, match="outgrew its map while it was read here; read it again"):
             list(rows)
         assert len(list(reader.queues())) == 3000
+
+
+def test_who_may_not_note_that_he_reads_is_told_which_file_to_open(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*args: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(lmdb, "open", refused)
+    monkeypatch.setattr(os, "access", lambda *args: False)  # the superuser may, whatever the mode
+    with pytest.raises(PermissionError, match="LMDB notes here who reads") as caught:
+        Reader(mixed)
+    assert caught.value.filename == str(mixed / "lock.mdb")
