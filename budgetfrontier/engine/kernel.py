@@ -18,7 +18,7 @@ from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, 
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord
+from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys
@@ -132,7 +132,7 @@ class Kernel:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
         after = rules.after_turn(queue, self._settings_of(queue), now)
         if after is not IN_PROCESS:
-            self.rotation.move(queue, after)
+            self._go(queue, after, now)
 
     # -- the URIs of a queue
 
@@ -203,7 +203,7 @@ class Kernel:
         elif state is IN_PROCESS:
             after = rules.after_turn(queue, settings, now)
             if after is not IN_PROCESS:
-                self.rotation.move(queue, after)
+                self._go(queue, after, now)
 
     # -- turns
 
@@ -229,6 +229,12 @@ class Kernel:
         """A wake time further ahead than any delay was stored by a clock that was ahead; what was asked for stays."""
         if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
             queue.wake_time = now + self.longest_delay
+
+    def _go(self, queue: QueueRecord, after: QueueState, now: float, *, front: bool = False) -> None:
+        """Move a queue; one that goes to its rest wakes no later than settings allow."""
+        if after is SNOOZED and queue.state is not SNOOZED:
+            self._clip(queue, now)
+        self.rotation.move(queue, after, front=front)
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too."""
@@ -351,9 +357,7 @@ class Kernel:
         self.queues.dirty.add(queue.id)
         after = rules.after_landing(queue, settings, now)
         if after is not queue.state:
-            if after is SNOOZED:
-                self._clip(queue, now)
-            self.rotation.move(queue, after)
+            self._go(queue, after, now)
 
     def finish(
         self,
@@ -410,9 +414,7 @@ class Kernel:
         elif state is not after:
             if after is INACTIVE and queue.balance > 0:
                 queue.balance = 0  # forfeited to a better precedence
-            elif after is SNOOZED:
-                self._clip(queue, now)
-            self.rotation.move(queue, after)
+            self._go(queue, after, now)
 
     def _value(self, key: bytes) -> bytes:
         value = self.env.txn.get(key, db=self._pending)
@@ -459,7 +461,7 @@ class Kernel:
         self.queues.dirty.add(queue.id)
         after = rules.after_lease_lost(queue, now)
         if after is not queue.state or (after is READY and front):
-            self.rotation.move(queue, after, front=front)
+            self._go(queue, after, now, front=front)
 
     def expire(self, now: float) -> None:
         """End the leases whose deadline has come."""

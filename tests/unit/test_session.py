@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from budgetfrontier import DeadLetter, Frontier, LeaseExpired, Reader, Settings, SettingsError
+from budgetfrontier import DeadLetter, Frontier, LeaseExpired, QueueState, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
@@ -132,3 +132,24 @@ def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
         Frontier.open(tmp_path / "f")
     with Reader(tmp_path / "f") as reader:
         assert reader.summary().in_process == 1
+
+
+@pytest.mark.parametrize("how", ["arrival", "expiry"])
+def test_no_queue_sleeps_beyond_its_delays_after_a_clock_that_was_ahead(tmp_path: Path, how: str) -> None:
+    clock = ManualClock(1_000_000.0 + 86_400)
+    frontier = Frontier.open(tmp_path / "f", Settings(), clock=clock, keep_leases=True)
+    frontier.schedule("http://a.test/1")
+    (lease,) = frontier.lease(1)
+    frontier.landed(lease)  # the wake time is set, and nothing more may go out
+    frontier.close()
+    clock = ManualClock(1_000_000.0)
+    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
+        if how == "arrival":
+            frontier.schedule("http://a.test/2")
+        else:
+            frontier.renew(lease, 1.0)
+            clock.advance(1.0)
+            frontier.lease(1)
+        queue = frontier.queue("a.test")
+        assert queue is not None and queue.state is QueueState.SNOOZED
+        assert queue.wake_time <= clock.time() + 900.0
