@@ -139,7 +139,7 @@ class LeaseQueue:
 
     def push_force(self, uri: str | CrawlUri) -> bool:
         """Add a URI without deduplication, leaving no trace in it either."""
-        uri = CrawlUri(uri) if isinstance(uri, str) else uri
+        uri = uri if isinstance(uri, CrawlUri) else CrawlUri(uri)
         return self.push(msgspec.structs.replace(uri, force=True))
 
     # -- out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,12 @@ def popped(queue: LeaseQueue) -> list[str]:
 def test_push_tells_new_from_known(queue: LeaseQueue) -> None:
     assert queue.push(A) and not queue.push(A) and not queue.push("no url")
     assert queue.push(B) and len(queue) == 2 and not queue.is_empty()
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, b"https://a.test/", ["https://a.test/"]])
+def test_what_is_no_uri_is_refused_by_push_and_by_push_force_alike(queue: LeaseQueue, nonsense: Any) -> None:
+    assert not queue.push(nonsense) and not queue.push_force(nonsense)
+    assert queue.push_force(A) and len(queue) == 1
 
 
 def test_an_empty_queue_gives_nothing(queue: LeaseQueue) -> None:
