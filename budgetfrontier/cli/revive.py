@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +36,25 @@ def register(commands: Commands) -> None:
         help="-5000: out of scope; -5001: private address; -9998: forbidden by robots.txt",
     )  # fmt: skip
     parser.add_argument(
-        "--since", metavar="TIME", default=None,
-        help="only lines after this time, written as in the log; '' for all (default: after the last revival)",
+        "--since", metavar="TIME", type=_log_time, default=None,
+        help="only lines after this time, ISO 8601 as in the log (UTC unless it says); '' for all (default: after the "
+        "last revival)",
     )  # fmt: skip
     parser.add_argument("--log", metavar="FILE", type=Path, help="the log (default: JOB/logs/crawl.log)")
     parser.add_argument("--dry-run", action="store_true", help="only say how many there are")
     add_who(parser)
+
+
+def _log_time(text: str) -> str:
+    """A time as the log has it, whose lines are compared as text."""
+    if not text:
+        return ""
+    moment = datetime.fromisoformat(text)
+    utc = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_log_time.__name__ = "time"  # argparse names the type when a value is wrong
 
 
 def revive(args: argparse.Namespace) -> None:

@@ -320,6 +320,10 @@ def test_what_was_disregarded_is_revived_once(job: Path, cli: Cli) -> None:
     assert look(job, "away.test").enqueued == 3
     assert cli("revive", job, "--status", "-5000").out == "revived 0 URIs\n"
     assert cli("revive", job, "--status", "-5000", "--since", "").out == "revived 3 URIs\n"
+    for since, count in ("2026-11-22", 3), ("2026-11-22T01:00:01.500+01:00", 2), ("2026-11-22T00:00:02Z", 1):
+        answer = cli("revive", job, "--status", "-5000", "--since", since, "--dry-run")
+        assert answer.out == f"would revive {count} URI{'s' if count > 1 else ''}\n", since
+    assert "invalid time value: 'yesterday'" in cli("revive", job, "--status", "-5000", "--since", "yesterday").err
     assert cli("revive", job, "--status", "-9998").out == "revived 0 URIs\n"
     assert cli("revive", job, "--status", "200").code == 2
     assert cli("revive", job, "--status", "-5000", "--log", logs / "none").code == 1
