@@ -341,9 +341,7 @@ def group_for(agent: str, body: bytes) -> Group:
     cost nothing. Octets beyond ASCII come out percent-encoded, whatever charset they are in; a line ends in CR, LF or
     both. About 70 us for 1 kB, up to 80 ms for 500 KiB.
     """
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        body = body.decode("utf-16", "replace").encode()
-    body = body.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    body = lines(body)
     wanted = agent.encode()
     said = {b"*": _Said(), wanted: _Said()}
     spoken_to: dict[bytes, _Said] = {}  # by the group that a line is in, as far as it matters
@@ -370,6 +368,13 @@ def group_for(agent: str, body: bytes) -> Group:
     rules = ((key[:1] in b"aA", value.strip()) for key, value in counts.rules)
     text = b"\n".join((b"Allow:" if allowed else b"Disallow:") + value for allowed, value in rules if value)
     return Group(_NOT_PLAIN.sub(lambda octet: b"%%%02X" % octet[0][0], text).decode("ascii"), counts.delay)
+
+
+def lines(body: bytes) -> bytes:
+    """Return a robots.txt without byte order mark, from UTF-16 in UTF-8, its lines ended by LF."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        body = body.decode("utf-16", "replace").encode()
+    return body.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _delay(value: bytes) -> float | None:

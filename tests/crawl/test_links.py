@@ -190,6 +190,13 @@ def test_sitemaps_that_a_robots_txt_names() -> None:
     ]
 
 
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_sitemaps_are_found_however_lines_end_and_in_what_the_rules_are_read_in(codec: str, end: str) -> None:
+    body = end.join(("Sitemap: /a.xml", "User-agent: *", "Disallow: /x", "Sitemap: /b.xml", "")).encode(codec)
+    assert [url[-6:] for url in sitemaps(body, "https://example.org/robots.txt")] == ["/a.xml", "/b.xml"]
+
+
 def test_resolve_is_at_hand() -> None:
     import can_ada
 

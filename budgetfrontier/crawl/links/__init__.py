@@ -74,7 +74,7 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
 
     https://www.sitemaps.org/protocol.html#submit_robots
     """
-    named = ((match[1].decode("utf-8", "replace"), "I") for match in _SITEMAP.finditer(body))
+    named = ((match[1].decode("utf-8", "replace"), "I") for match in _SITEMAP.finditer(robots.lines(body)))
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
