@@ -37,6 +37,11 @@ def kind_of(source: str) -> str:
         for name, reader in _FOLDERS.items():
             if reader.recognize(path):
                 return name
+        if any((folder / "data.mdb").exists() for folder in (path, path / "frontier")):
+            raise FrontierError(
+                f"{source} holds a frontier of this program: `export` what is pending there to a file that ends in "
+                ".jsonl, and import that; or `backup` all of it"
+            )
         raise FrontierError(
             f"{source} is a folder, but neither a JOBDIR of Scrapy, a frontier of kumo nor a disk queue of qcrawl"
         )

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from budgetfrontier import formats
+from budgetfrontier import Frontier, formats
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import heritrix, lists, records
 from budgetfrontier.formats import kumo as kumo_format
@@ -481,6 +481,13 @@ def test_a_disk_that_fails_in_the_middle_ends_a_source(tmp_path: Path, monkeypat
     first, told = read(source)
     assert isinstance(first, Record) and isinstance(told, Bad)
     assert told.ends and told.place == str(source) and "Input/output error" in told.why
+
+
+@pytest.mark.parametrize("inside", ["", "frontier"])
+def test_a_frontier_of_ones_own_is_told_to_be_exported(tmp_path: Path, inside: str) -> None:
+    Frontier.open(tmp_path / inside).close()
+    with pytest.raises(FrontierError, match="holds a frontier of this program: `export`"):
+        formats.kind_of(str(tmp_path))
 
 
 def test_what_is_no_source_is_told(tmp_path: Path) -> None:
