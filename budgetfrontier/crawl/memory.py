@@ -154,7 +154,7 @@ class Memory:
         """Note what a robots.txt that was put led to, for the frontier to be told of again after a crash."""
         self._found += uris
         self._put_count += 1
-        self._written += sum(len(uri.url) for uri in uris)
+        self._written += 8 * sum(len(uri.url) for uri in uris)  # a commit is due soon: these lie in this process, too
 
     def commit(self) -> None:
         """Make everything that was put durable. Free if nothing was."""
