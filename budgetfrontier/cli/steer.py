@@ -235,12 +235,16 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> int:
 
 
 def _assignment(text: str) -> tuple[str, Any]:
-    from budgetfrontier.errors import SettingsError
-    from budgetfrontier.settings.loader import parse_value
+    from budgetfrontier.settings.values import plain
 
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    if value and value.isascii() and value.replace("-", "").replace(".", "").isalnum() and value[0] not in "-.":
+        return name.strip(), plain(value)  # what most values are, without loading YAML
+    from budgetfrontier.errors import SettingsError
+    from budgetfrontier.settings.loader import parse_value
+
     try:
         return name.strip(), parse_value(value)
     except SettingsError as error:

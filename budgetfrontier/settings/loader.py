@@ -17,17 +17,13 @@ import yaml
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.reading import MOST_PROBLEMS, Place, Problem, Reader, nearest
 from budgetfrontier.settings.schema import Settings
-from budgetfrontier.settings.values import brief
+from budgetfrontier.settings.values import brief, plain
 
 _DEEPEST = 50
 _LARGEST = 16 << 20  # bytes of a file
 _MOST_VALUES = 500_000  # each takes 400 bytes; what an alias stands for counts again
 _DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
-_DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
-_WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (word.title(), word.upper())}
 
 
 def load(path: Path, base: Settings) -> tuple[Settings, list[str]]:
@@ -241,12 +237,3 @@ class _Refused(Exception):
 
 def _at(event: Any) -> tuple[int, int]:
     return event.start_mark.line + 1, event.start_mark.column + 1
-
-
-def plain(text: str) -> Any:
-    """Return what an unquoted scalar means: true, false, null, a decimal number without leading zeros, else a text."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text

@@ -17,6 +17,10 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 60
 _BYTES = {"b": 1.0}
 for _power, _prefix in enumerate("kmgt", 1):
     _BYTES |= {f"{_prefix}b": 1000.0**_power, f"{_prefix}ib": 1024.0**_power}
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+_WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (word.title(), word.upper())}
 # No leading zeros: 010 is eight to some readers and ten to others.
 _PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
@@ -50,6 +54,15 @@ def show(value: object) -> str:
 def brief(text: str, longest: int = 60) -> str:
     """Return a text as an error message quotes it: its beginning, if it is long."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def plain(text: str) -> Any:
+    """Return what an unquoted scalar means: true, false, null, a decimal number without leading zeros, else a text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
 
 
 def duration(value: object) -> float:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.loader import Document, load, parse_value, plain
+from budgetfrontier.settings.loader import Document, load, parse_value
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.schema import Seed
+from budgetfrontier.settings.values import plain
 
 
 class Files:
