@@ -17,7 +17,7 @@ from tests.crawl.raw import RawServer
 OK = b"HTTP/1.1 200 OK\r\n"
 LENGTH = b"Content-Length: 4\r\n\r\npage"
 CHUNKS = b"\r\n4\r\npage\r\n0\r\n\r\n"
-ZIPPED = gzip.compress(b"page")
+ZIPPED = gzip.compress(b"page", mtime=0)
 
 
 def fetch(answer: bytes | tuple[bytes, ...], **settings: Any) -> Answer:

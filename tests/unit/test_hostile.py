@@ -66,7 +66,7 @@ NOT_URIS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("given", NOT_URIS, ids=lambda given: repr(given)[:30])
+@pytest.mark.parametrize("given", NOT_URIS, ids=lambda given: repr(given).partition(" at 0x")[0][:30])
 def test_what_is_no_uri_is_invalid_and_poisons_no_batch(f: Frontier, given: Any) -> None:
     assert f.schedule(given) is Admission.INVALID
     tally = f.schedule_many([given, URL, given])
