@@ -11,7 +11,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check in
 
 help:
 	@echo "make demo         crawl a small synthetic web under budgets, and show the reports"
-	@echo "make test         run all tests (ARGS='-k budget' goes to pytest)"
+	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
 	@echo "make check        lint, strict types, import contract"
 	@echo "make format       sort imports and format the code"
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
@@ -40,8 +40,9 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-crawl
 	$(BIN)/budgetfrontier demo $(ARGS)
 
+# A process for each core. The tests of a file stay together: some of them share servers and files.
 test: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
