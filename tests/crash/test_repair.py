@@ -43,8 +43,8 @@ from budgetfrontier.store.salvage import Salvage
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
+from tests.store.test_migrations import DATA, FOUND
 from tests.support import START, make_settings, on_disk, pages
-from tests.unit.test_migrations import DATA, FOUND
 
 PAGE = 4096
 Change = Callable[["Damage"], object]

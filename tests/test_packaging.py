@@ -13,7 +13,7 @@ import pytest
 
 import budgetfrontier
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
 
 
