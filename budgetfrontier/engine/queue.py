@@ -102,13 +102,18 @@ def after_landing(queue: QueueRecord, settings: QueueSettings, now: float) -> Qu
 
 
 def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:
-    """Where a queue goes when a lease expired or its process died: nothing was charged, its URI is simply there."""
+    """Where a queue goes when a lease expired or its process died: nothing was charged, its URI is simply there.
+
+    One whose balance is spent was kept active by its leases alone: the last that is lost ends its turn, as a finish would.
+    """
     if queue.state is RETIRED:
         return RETIRED
     if not queue.queued:
         return EXHAUSTED
     if queue.state is INACTIVE:
         return INACTIVE
+    if queue.balance <= 0:
+        return IN_PROCESS if queue.out else INACTIVE
     return SNOOZED if queue.wake_time > now else READY
 
 

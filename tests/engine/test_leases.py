@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from budgetfrontier import Admission, CrawlState, CrawlUri, Directive, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import LeaseExpired
-from tests.support import START, crawl, crawl_state, memory, one, pages, record, state
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, crawl_state, memory, on_disk, one, pages, paths, record, state
 
 
 def test_a_lease_expires_and_its_uri_is_delivered_again() -> None:
@@ -92,6 +94,39 @@ def test_an_expired_lease_does_not_cut_a_snooze_short() -> None:
         assert (state(f, "A"), f.summary().in_process) == ("SNOOZED", 0)
         clock.advance(50)
         assert one(f).delivery == 2
+
+
+@pytest.mark.parametrize("end", ["expiry", "close", "crash"])
+def test_a_depleted_queue_whose_last_lease_is_lost_hands_out_no_more(end: str, tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    options: dict[str, Any] = {"concurrency": 3, "balance_replenish_amount": 3, "error_penalty_amount": 3}
+    f = on_disk(tmp_path, clock, **options)
+    f.schedule_many(pages("A", 5) + pages("B", 1))
+    a = f.lease(3)
+    assert paths(a) == ["0", "1", "2"]
+    f.finish(a[0], Outcome.FAILURE)
+    assert (record(f, "A").balance, state(f, "A")) == (-1, "IN_PROCESS")
+    if end == "expiry":
+        f.renew(a[2], 400.0)
+        clock.advance(350)
+        with pytest.raises(LeaseExpired):
+            f.renew(a[1])
+        assert state(f, "A") == "IN_PROCESS"
+        clock.advance(350)
+        with pytest.raises(LeaseExpired):
+            f.finish(a[2])
+    elif end == "close":
+        f.close()
+        f = on_disk(tmp_path, clock)
+    else:
+        f.commit()
+        crash(f)
+        f = on_disk(tmp_path, clock)
+    assert (state(f, "A"), f.next_ready_in()) == ("INACTIVE", 0.0)
+    assert [lease.queue for lease in f.lease(2)] == ["b.test", "a.test"]
+    assert record(f, "A").balance == 3
+    f.check()
+    f.close()
 
 
 def test_too_many_deliveries_end_in_a_dead_letter() -> None:

@@ -280,7 +280,9 @@ class Model:
             if lease.expires <= self.now:
                 queue = lease.queue
                 self.give_back(number, counted=True)
-                if queue.state == IN_PROCESS or (queue.state == SNOOZED and queue.wake <= self.now):
+                if self.depleted(queue):
+                    self.move(queue, IN_PROCESS if queue.out else INACTIVE)
+                elif queue.state == IN_PROCESS or (queue.state == SNOOZED and queue.wake <= self.now):
                     self.move(queue, READY, surely=True)
 
     def give_back(self, number: int, *, counted: bool) -> None:
@@ -293,6 +295,10 @@ class Model:
             self.dead.append(uri)
             if not queue.uris and queue.state != RETIRED:
                 self.move(queue, EXHAUSTED)
+
+    def depleted(self, queue: Queue) -> bool:
+        """Its turn is over once its last lease has ended, one way or another."""
+        return queue.state in (READY, IN_PROCESS, SNOOZED) and queue.balance <= 0
 
     def finish(self, number: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> bool:
         """False: the lease has expired."""
@@ -497,7 +503,9 @@ class Model:
         for number in sorted(self.leases):
             self.give_back(number, counted=counted)
         for queue in reversed(queues):
-            if queue.state in (READY, IN_PROCESS) or (queue.state == SNOOZED and queue.wake <= self.now):
+            if self.depleted(queue):
+                self.move(queue, INACTIVE)
+            elif queue.state in (READY, IN_PROCESS) or (queue.state == SNOOZED and queue.wake <= self.now):
                 self.move(queue, READY)
                 if queue.state == READY:
                     self.ring.insert(0, self.ring.pop())
