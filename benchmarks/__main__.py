@@ -6,18 +6,16 @@ machine disturbs them all; a figure is the median of its rounds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from benchmarks import machine, measure, peers, redis_peer, streams, table
+from benchmarks import measure, peers, redis_peer, script, streams, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
@@ -42,34 +40,21 @@ EACH_ROUND = [
 SCRAPY = [f"scrapy {kind}, {queue}" for queue in peers.PRIORITY_QUEUES for kind in ("in memory", "JOBDIR")]
 QUEUELIB = [f"queuelib {kind}" for kind in peers.QUEUES]
 REDIS = [f"redis {how}" for how in redis_peer.PERSISTENCE]
-ON_MEMORY = ("tmpfs", "ramfs")
 
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = script.parser("benchmarks", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the workload; the targets are for 1.0")
-    parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
     parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib and Redis")
-    parser.add_argument("--results", type=Path, help="where the table is written (default: benchmarks/results)")
-    options = parser.parse_args()
-    if machine.file_system(options.folder) in ON_MEMORY:
-        parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
+    options = script.parse(parser)
     others = [] if options.no_peers else available()
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
-    about = machine.describe(options.folder, options.core)
-    if options.scale != 1:
-        about["scale"] = f"{options.scale}: no measure of the targets"
-    folder = Path(tempfile.mkdtemp(prefix="benchmarks-", dir=options.folder)).resolve()
-    try:
+    about = script.describe(options)
+    with script.temporary("benchmarks", options.folder) as folder:
         rounds = run(folder, options.runs, options.scale, others)
-    finally:
-        shutil.rmtree(folder)
-    about["load after"] = machine.load()
-    results = options.results or (HERE / "results" if options.scale == 1 and others else None)  # a part is printed only
-    write(results, about, rounds)
+    results = options.results or (script.RESULTS if options.scale == 1 and others else None)  # a part is printed only
+    write(results, script.record(about, table=table.results(ROWS, rounds), rounds=rounds))
 
 
 def available() -> list[str]:
@@ -107,41 +92,19 @@ def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.
     return rounds
 
 
-def write(results: Path | None, about: dict[str, str], rounds: list[table.Round]) -> None:
+def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the table, and write it with all that was measured."""
-    now = datetime.now(UTC)
-    found = table.results(ROWS, rounds)
-    text = "\n".join(
-        [
-            f"# {now:%Y-%m-%d}, {about['processor']}",
-            "",
-            "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a",
-            "process of its own, medians of the runs. Ours syncs every commit to disk, and so does the floor, which is",
-            "py-lmdb given the rows that ours writes. Scrapy and queuelib never sync, Redis does once a second when",
-            f"it is appending. All three were given the first {measure.PEERS:,} discoveries, queuelib and Redis as",
-            "requests that were encoded beforehand. Scrapy's default queue looks at every host for each request; the",
-            "plain one does not.",
-            "",
-            *(f"- {name}: {value}" for name, value in about.items()),
-            "",
-            table.markdown(found),
-            "",
-        ]
-    )
-    print(text)
-    if results is None:
-        return
-    results.mkdir(parents=True, exist_ok=True)
-    target = results / f"{now:%Y-%m-%d}-{machine.slug()}"
-    target.with_suffix(".md").write_text(text)
-    record = {
-        "format": machine.FORMAT,
-        "date": f"{now:%Y-%m-%dT%H:%MZ}",
-        "machine": about,
-        "table": found,
-        "rounds": rounds,
-    }
-    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    parts = [
+        "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a\n"
+        "process of its own, medians of the runs. Ours syncs every commit to disk, and so does the floor, which is\n"
+        "py-lmdb given the rows that ours writes. Scrapy and queuelib never sync, Redis does once a second when\n"
+        f"it is appending. All three were given the first {measure.PEERS:,} discoveries, queuelib and Redis as\n"
+        "requests that were encoded beforehand. Scrapy's default queue looks at every host for each request; the\n"
+        "plain one does not.",
+        script.facts(record["machine"]),
+        table.markdown(record["table"]),
+    ]
+    script.write("", "", parts, record, results)
 
 
 if __name__ == "__main__":

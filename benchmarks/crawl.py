@@ -9,7 +9,6 @@ memory grows.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -18,19 +17,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import machine, table
+from benchmarks import machine, script, table
 from benchmarks.crawl_site import HOSTS, Server
 from benchmarks.table import Row, of
 from benchmarks.timing import MIB
 
 HERE = Path(__file__).parent
-ON_MEMORY = ("tmpfs", "ramfs")
 
 PAGES = 20_000
 LEAST = 100  # pages of a host
@@ -195,27 +192,27 @@ def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
     return table.results(ROWS, rounds)
 
 
-def ratio(ours: str, peer: str, name: str = "per_second") -> Callable[[table.Round], float]:
-    """How many times as much ours does."""
-    return lambda figures: figures[ours][name] / figures[peer][name]
-
-
 ROWS = (
-    Row("pages a second / Scrapy in memory", ratio("ours", "scrapy in memory"), "x", at_least=3),
-    Row("the same by processor time", ratio("ours", "scrapy in memory", "per_cpu_second"), "x"),
-    Row("with WARC / Scrapy in memory", ratio("ours, WARC", "scrapy in memory"), "x", at_least=2),
-    Row("the same by processor time", ratio("ours, WARC", "scrapy in memory", "per_cpu_second"), "x"),
-    Row("pages a second / Scrapy, JOBDIR", ratio("ours", "scrapy JOBDIR"), "x"),
-    Row("with WARC / Scrapy, JOBDIR", ratio("ours, WARC", "scrapy JOBDIR"), "x"),
+    Row("pages a second / Scrapy in memory", table.ratio("ours", "scrapy in memory"), "x", at_least=3),
+    Row("the same by processor time", table.ratio("ours", "scrapy in memory", "per_cpu_second"), "x"),
+    Row("with WARC / Scrapy in memory", table.ratio("ours, WARC", "scrapy in memory"), "x", at_least=2),
+    Row("the same by processor time", table.ratio("ours, WARC", "scrapy in memory", "per_cpu_second"), "x"),
+    Row("pages a second / Scrapy, JOBDIR", table.ratio("ours", "scrapy JOBDIR"), "x"),
+    Row("with WARC / Scrapy, JOBDIR", table.ratio("ours, WARC", "scrapy JOBDIR"), "x"),
     Row(
         "Scrapy on budgetfrontier / Scrapy in memory",
-        ratio("scrapy, budgetfrontier", "scrapy in memory"),
+        table.ratio("scrapy, budgetfrontier", "scrapy in memory"),
         "x",
         at_least=0.95,
     ),
-    Row("the same by processor time", ratio("scrapy, budgetfrontier", "scrapy in memory", "per_cpu_second"), "x"),
-    Row("Scrapy on budgetfrontier / Scrapy, JOBDIR", ratio("scrapy, budgetfrontier", "scrapy JOBDIR"), "x", at_least=1),
-    Row("the same by processor time", ratio("scrapy, budgetfrontier", "scrapy JOBDIR", "per_cpu_second"), "x"),
+    Row("the same by processor time", table.ratio("scrapy, budgetfrontier", "scrapy in memory", "per_cpu_second"), "x"),
+    Row(
+        "Scrapy on budgetfrontier / Scrapy, JOBDIR",
+        table.ratio("scrapy, budgetfrontier", "scrapy JOBDIR"),
+        "x",
+        at_least=1,
+    ),
+    Row("the same by processor time", table.ratio("scrapy, budgetfrontier", "scrapy JOBDIR", "per_cpu_second"), "x"),
     Row(f"anonymous memory, {MANY:,} pages: the most", of("memory", "most"), "MiB"),
     Row("the second half of them over the first", of("memory", "grown"), "MiB", at_most=5),
 )
@@ -263,62 +260,38 @@ def along(points: list[dict[str, float]]) -> str:
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
-    about = record["machine"]
     parts = [
-        f"# Crawling, {record['date'][:10]}, {about['processor']}",
         "Written by `make crawl-bench`; see [crawling](../../docs/explanation/crawling.md).",
-        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        script.facts(record["machine"]),
         overview(record["rounds"]) if record["rounds"] else "",
         along(record["points"]) if record["points"] else "",
         table.markdown(targets(record)),
     ]
-    text = "\n\n".join(filter(None, parts)) + "\n"
-    print(text)
-    if results is None:
-        return
-    results.mkdir(parents=True, exist_ok=True)
-    target = results / f"crawl-{record['date'][:10]}-{machine.slug()}"
-    target.with_suffix(".md").write_text(text)
-    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    script.write("crawl", "Crawling", parts, record, results)
 
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.crawl", description=__doc__)
+    parser = script.parser("benchmarks.crawl", __doc__, scaled="all pages")
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3); Scrapy takes minutes in each")
-    parser.add_argument("--scale", type=float, default=1.0, help="part of all pages; the targets are for 1.0")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
     parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy")
-    parser.add_argument("--results", type=Path, help="where the tables are written (default: benchmarks/results)")
-    options = parser.parse_args()
-    if machine.file_system(options.folder) in ON_MEMORY:
-        parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
+    options = script.parse(parser)
     peers = [] if options.no_peers or not find_spec("scrapy") else [*SCRAPY]
-    about = machine.describe(options.folder, options.core)
-    about |= {package: machine.version(package) for package in PACKAGES}
-    if options.scale != 1:
-        about["scale"] = f"{options.scale}: no measure of the targets"
-    cores = options.core, max(os.sched_getaffinity(0) - {options.core}, default=options.core)
+    about = script.describe(options) | {package: machine.version(package) for package in PACKAGES}
+    cores = options.core, script.other_core(options.core)
     os.sched_setaffinity(0, {cores[1]})
-    folder = Path(tempfile.mkdtemp(prefix="crawl-", dir=options.folder)).resolve()
-    record: dict[str, Any] = {"rounds": [], "points": []}
-    try:
+    measured: dict[str, Any] = {"rounds": [], "points": []}
+    with script.temporary("crawl", options.folder) as folder:
         if "race" in options.parts:
             with served(PAGES * options.scale, cores[1]) as server:
-                record["rounds"] = race(folder, server, [*OURS, *peers], options.runs, cores)
+                measured["rounds"] = race(folder, server, [*OURS, *peers], options.runs, cores)
         if "memory" in options.parts:
             with served(MANY * options.scale, cores[1]) as server:
-                record["points"] = grow(folder, server, cores[0])
-    finally:
-        shutil.rmtree(folder)
-    about["load after"] = machine.load()
+                measured["points"] = grow(folder, server, cores[0])
     whole = options.scale == 1 and options.parts == PARTS and peers
-    results = options.results or (HERE / "results" if whole else None)  # a part is printed only
-    write(
-        results, {"format": machine.FORMAT, "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record
-    )
+    results = options.results or (script.RESULTS if whole else None)  # a part is printed only
+    write(results, script.record(about, **measured))
 
 
 if __name__ == "__main__":

@@ -9,26 +9,20 @@ round. How much memory a million pending requests take is measured once, on all 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import machine, table
+from benchmarks import machine, script, table
 from benchmarks.table import Row, of
 
 HERE = Path(__file__).parent
-ON_MEMORY = ("tmpfs", "ramfs")
 
 LONGEST = 300  # seconds that a measurement may take
 
@@ -93,29 +87,24 @@ def memory(folder: Path, scale: float) -> table.Round:
         return dict(zip(names, pool.map(lambda name: measured(name, folder, scale), names), strict=True))
 
 
-def ratio(ours: str, peer: str, name: str = "per_second") -> Callable[[table.Round], float]:
-    """How many times as much ours is."""
-    return lambda figures: figures[ours][name] / figures[peer][name]
-
-
 TAKEN = "taken_per_second"
 ADD, MEMORY = "aio add", "scrapy in memory"
 ROWS = (
-    Row("Scrapy, links enqueued: ours / its own, both JOBDIR", ratio("ours JOBDIR", "scrapy JOBDIR"), "x"),
-    Row("the same by processor time", ratio("ours JOBDIR", "scrapy JOBDIR", "per_cpu_second"), "x"),
-    Row("links enqueued: ours, JOBDIR / its own, in memory", ratio("ours JOBDIR", MEMORY), "x"),
-    Row("the same by processor time", ratio("ours JOBDIR", MEMORY, "per_cpu_second"), "x"),
-    Row("requests taken: ours / its own, both JOBDIR", ratio("ours JOBDIR", "scrapy JOBDIR", TAKEN), "x"),
-    Row("requests taken: ours, JOBDIR / its own, in memory", ratio("ours JOBDIR", MEMORY, TAKEN), "x"),
+    Row("Scrapy, links enqueued: ours / its own, both JOBDIR", table.ratio("ours JOBDIR", "scrapy JOBDIR"), "x"),
+    Row("the same by processor time", table.ratio("ours JOBDIR", "scrapy JOBDIR", "per_cpu_second"), "x"),
+    Row("links enqueued: ours, JOBDIR / its own, in memory", table.ratio("ours JOBDIR", MEMORY), "x"),
+    Row("the same by processor time", table.ratio("ours JOBDIR", MEMORY, "per_cpu_second"), "x"),
+    Row("requests taken: ours / its own, both JOBDIR", table.ratio("ours JOBDIR", "scrapy JOBDIR", TAKEN), "x"),
+    Row("requests taken: ours, JOBDIR / its own, in memory", table.ratio("ours JOBDIR", MEMORY, TAKEN), "x"),
     Row(
         "memory, 1,000,000 requests pending: ours, JOBDIR / its own, in memory",
-        ratio("pending ours JOBDIR", f"pending {MEMORY}", "memory"),
+        table.ratio("pending ours JOBDIR", f"pending {MEMORY}", "memory"),
         "x",
         at_most=1 / 3,
     ),
     Row(
         "the same, ours in memory / its own, in memory",
-        ratio("pending ours in memory", f"pending {MEMORY}", "memory"),
+        table.ratio("pending ours in memory", f"pending {MEMORY}", "memory"),
         "x",
     ),
     Row("asyncio, add + get + done, from 1,000 tasks", of(ADD), at_least=40_000),
@@ -123,8 +112,8 @@ ROWS = (
     Row("the same, with all cores to run on", of("aio add anywhere"), at_least=40_000),
     Row("add_many + get + done", of("aio add_many"), at_least=40_000),
     Row("the same by processor time", of("aio add_many", "per_cpu_second")),
-    Row("add / qcrawl in memory", ratio(ADD, "qcrawl in memory"), "x"),
-    Row("add / qcrawl on disk", ratio(ADD, "qcrawl on disk"), "x"),
+    Row("add / qcrawl in memory", table.ratio(ADD, "qcrawl in memory"), "x"),
+    Row("add / qcrawl on disk", table.ratio(ADD, "qcrawl on disk"), "x"),
     Row("10,000 added a second: the loop's longest stall", of(LATENESS, "longest"), "ms", at_most=20),
     Row("the same, 99 % of the time", of(LATENESS, "p99"), "ms"),
     Row("the same, with nothing to do", of(LATENESS, "idle"), "ms"),
@@ -166,55 +155,34 @@ def of_asyncio(rounds: list[table.Round]) -> str:
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
-    about, rounds = record["machine"], record["rounds"]
+    rounds = record["rounds"]
     parts = [
-        f"# Faces, {record['date'][:10]}, {about['processor']}",
         "Written by `make faces-bench`; see [speed](../../docs/explanation/speed.md).",
-        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        script.facts(record["machine"]),
         of_scrapy(rounds) if any(name in rounds[0] for name in SCRAPY) else "",
         of_asyncio(rounds),
         table.markdown(table.results(ROWS, rounds)),
     ]
-    text = "\n\n".join(filter(None, parts)) + "\n"
-    print(text)
-    if results is None:
-        return
-    results.mkdir(parents=True, exist_ok=True)
-    target = results / f"faces-{record['date'][:10]}-{machine.slug()}"
-    target.with_suffix(".md").write_text(text)
-    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    script.write("faces", "Faces", parts, record, results)
 
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.faces", description=__doc__)
+    parser = script.parser("benchmarks.faces", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the workload; the targets are for 1.0")
-    parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
-    parser.add_argument("--results", type=Path, help="where the tables are written (default: benchmarks/results)")
-    options = parser.parse_args()
-    if machine.file_system(options.folder) in ON_MEMORY:
-        parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
+    options = script.parse(parser)
     names = available()
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
-    about = machine.describe(options.folder, options.core) | {"qcrawl": machine.version("qcrawl")}
-    if options.scale != 1:
-        about["scale"] = f"{options.scale}: no measure of the targets"
-    folder = Path(tempfile.mkdtemp(prefix="faces-", dir=options.folder)).resolve()
-    try:
+    about = script.describe(options) | {"qcrawl": machine.version("qcrawl")}
+    with script.temporary("faces", options.folder) as folder:
         rounds = run(folder, options.runs, options.scale, names)
         if set(SCRAPY) <= set(names):
             os.sched_setaffinity(0, cores)
             rounds[0] |= memory(folder, options.scale)
-    finally:
-        shutil.rmtree(folder)
-    about["load after"] = machine.load()
     whole = options.scale == 1 and set(SCRAPY) <= set(names)
-    results = options.results or (HERE / "results" if whole else None)  # a part is printed only
-    date = f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}"
-    write(results, {"format": machine.FORMAT, "date": date, "machine": about, "rounds": rounds})
+    results = options.results or (script.RESULTS if whole else None)  # a part is printed only
+    write(results, script.record(about, rounds=rounds))
 
 
 if __name__ == "__main__":

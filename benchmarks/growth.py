@@ -8,7 +8,6 @@ report of a million queues. `benchmarks.plots` draws the curves.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -16,18 +15,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks import machine, table
+from benchmarks import script, table
 from benchmarks.table import Row, of
 from benchmarks.timing import quantile
 
 HERE = Path(__file__).parent
-ON_MEMORY = ("tmpfs", "ramfs")
 
 SIZES = (100_000, 1_000_000, 3_000_000, 10_000_000)  # pending URLs, on HOSTS hosts
 HOSTS = 10_000
@@ -278,24 +275,13 @@ ROWS = (
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
-    about = record["machine"]
     parts = [
-        f"# Growth, {record['date'][:10]}, {about['processor']}",
         "Written by `make growth`; see [growth](../../docs/explanation/growth.md).",
-        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        script.facts(record["machine"]),
         overview([*record["sizes"], *record["hosts"]]) if record["sizes"] or record["hosts"] else "",
         table.markdown(targets(record)),
     ]
-    text = "\n\n".join(filter(None, parts)) + "\n"
-    print(text)
-    if results is None:
-        return
-    results.mkdir(parents=True, exist_ok=True)
-    target = results / f"growth-{record['date'][:10]}-{machine.slug()}"
-    target.with_suffix(".md").write_text(text)
-    points = ",\n".join(json.dumps(point) for point in record["points"])  # a line each
-    whole = json.dumps(record | {"points": []}, indent=1).replace('"points": []', f'"points": [\n{points}\n]')
-    target.with_suffix(".json").write_text(whole + "\n")
+    script.write("growth", "Growth", parts, record, results)
 
 
 def measure(folder: Path, parts: list[str], largest: int, scale: float, core: int, other: int) -> dict[str, Any]:
@@ -329,32 +315,18 @@ def measure(folder: Path, parts: list[str], largest: int, scale: float, core: in
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of all sizes; the targets are for 1.0")
+    parser = script.parser("benchmarks.growth", __doc__, scaled="all sizes")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="leave out larger sizes, before scaling")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path(), help="where temporary data goes: a real disk")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to measure on")
-    parser.add_argument("--results", type=Path, help="where the tables are written (default: benchmarks/results)")
-    options = parser.parse_args()
-    if machine.file_system(options.folder) in ON_MEMORY:
-        parser.error(f"{options.folder} is in memory, where a sync costs nothing: name another with --folder")
-    about = machine.describe(options.folder, options.core)
-    if options.scale != 1:
-        about["scale"] = f"{options.scale}: no measure of the targets"
-    other = max(os.sched_getaffinity(0) - {options.core}, default=options.core)
+    options = script.parse(parser)
+    about = script.describe(options)
+    other = script.other_core(options.core)
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
-    folder = Path(tempfile.mkdtemp(prefix="growth-", dir=options.folder)).resolve()
-    try:
-        record = measure(folder, options.parts, options.largest, options.scale, options.core, other)
-    finally:
-        shutil.rmtree(folder)
-    about["load after"] = machine.load()
+    with script.temporary("growth", options.folder) as folder:
+        measured = measure(folder, options.parts, options.largest, options.scale, options.core, other)
     whole = options.scale == 1 and options.parts == PARTS and options.largest >= SIZES[-1]
-    results = options.results or (HERE / "results" if whole else None)  # a part is printed only
-    write(
-        results, {"format": machine.FORMAT, "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}", "machine": about} | record
-    )
+    results = options.results or (script.RESULTS if whole else None)  # a part is printed only
+    write(results, script.record(about, **measured))
 
 
 if __name__ == "__main__":

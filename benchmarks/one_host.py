@@ -15,12 +15,11 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import machine, table
+from benchmarks import machine, script, table
 from benchmarks.crawl_site import Server
 from benchmarks.one_host_spider import CASES
 from benchmarks.table import Row
@@ -96,22 +95,15 @@ def _row(case: str) -> Row:
 ROWS = tuple(map(_row, TITLES))
 
 
-def write(folder: Path, record: dict[str, Any]) -> None:
+def write(results: Path, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
-    about = record["machine"]
     parts = [
-        f"# One host in Scrapy, {record['date'][:10]}, {about['processor']}",
         "Written by `make host-bench`; see [Scrapy](../../docs/howto/scrapy.md).",
-        "\n".join(f"- {name}: {value}" for name, value in about.items()),
+        script.facts(record["machine"]),
         overview(record["rounds"]),
         table.markdown(table.results(ROWS, record["rounds"])),
     ]
-    text = "\n\n".join(parts) + "\n"
-    print(text)
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"one-host-{record['date'][:10]}-{machine.slug()}"
-    target.with_suffix(".md").write_text(text)
-    target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    script.write("one-host", "One host in Scrapy", parts, record, results)
 
 
 def main() -> None:
@@ -119,18 +111,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.one_host", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
     parser.add_argument("--cases", nargs="+", choices=[*CASES], default=[*CASES], help="what to measure (default: all)")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the tables are written")
+    parser.add_argument("--results", type=Path, default=script.RESULTS, help="where the tables are written")
     options = parser.parse_args()
     about = machine.describe(Path(), max(os.sched_getaffinity(0)))
     about["cores"] = f"{os.cpu_count()}"
     about["twisted"] = machine.version("twisted")
     rounds = measure(options.cases, options.runs)
-    about["load after"] = machine.load()
     crawls = [figures for done in rounds for figures in done.values()]
     about["time stolen in a crawl, at most"] = f"{max(figures['stolen'] for figures in crawls):.0%}"
     about["crawls measured again"] = f"{sum(figures['thrown away'] for figures in crawls):.0f}"
-    date = f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}"
-    write(options.results, {"format": machine.FORMAT, "date": date, "machine": about, "rounds": rounds})
+    write(options.results, script.record(about, rounds=rounds))
 
 
 if __name__ == "__main__":

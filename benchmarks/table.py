@@ -49,6 +49,11 @@ def of(measurement: str, name: str = "per_second") -> Callable[[Round], float]:
     return lambda figures: figures[measurement][name]
 
 
+def ratio(ours: str, peer: str, name: str = "per_second") -> Callable[[Round], float]:
+    """A figure of ours as a multiple of the peer's."""
+    return lambda figures: figures[ours][name] / figures[peer][name]
+
+
 def results(rows: Iterable[Row], rounds: list[Round]) -> list[dict[str, Any]]:
     """The rows that were measured: median, extremes, target, and whether it was reached."""
     found: list[dict[str, Any]] = []
