@@ -99,7 +99,7 @@ class Prerequisites:
         uri = lease.uri
         hop, key = self._out.pop(lease.id, (None, lease.queue))
         if hop is None:
-            return Ended(self._robots.record(uri.url, answer))
+            return self._recorded(lease, answer)
         retry_delay = self._pace.settings_for(lease, hop, key).retry_delay
         rest = 0.0
         if answer.seconds is not None:  # else nothing was sent
@@ -112,11 +112,20 @@ class Prerequisites:
             self._robots.postpone(uri.url, self._now() + max(ended.delay or 0.0, _SOON))
         else:
             self._share(uri, hop, answer, until=self._now() + retry_delay)
-            ended = Ended(self._robots.record(uri.url, answer), answer.retry_after)
+            ended = self._recorded(lease, answer)
         if key != lease.queue:
             failed = retry_delay if answer.outcome is Outcome.RETRY else 0.0
             self._pace.asked(key, max(rest, answer.retry_after or failed))
         return ended
+
+    def _recorded(self, lease: Lease, answer: Answer) -> Ended:
+        """Take in what the end of the redirects gave. Pages wait for a robots.txt that is to be tried again."""
+        url, delay = lease.uri.url, answer.retry_after
+        outcome = self._robots.record(url, answer)
+        if outcome is Outcome.RETRY:
+            wait = self._frontier.settings_for(lease).retry_delay if delay is None else delay
+            self._robots.postpone(url, self._now() + wait + _SOON)
+        return Ended(outcome, delay)
 
     def _put_back(self, lease: Lease, wait: float, why: str) -> None:
         self._frontier.finish(lease, Outcome.DEFERRED, delay=wait, reason=why)

@@ -36,7 +36,7 @@ _MOST_REDIRECTS = 10
 # What a robots verdict that forbids the fetch makes of it.
 _REFUSALS = {
     Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
-    Verdict.LATER: (Outcome.RETRY, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
+    Verdict.LATER: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
     Verdict.POSTPONED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt waits for another host"),
     Verdict.STOPPED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "stopped before robots.txt came"),
     Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),

@@ -104,7 +104,7 @@ def after_landing(queue: QueueRecord, settings: QueueSettings, now: float) -> Qu
 def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:
     """Where a queue goes when a lease expired or its process died: nothing was charged, its URI is simply there.
 
-    One whose balance is spent was active through its leases alone; the last that is lost ends its turn, as a finish does.
+    One whose balance is spent was active through its leases alone: the last that is lost ends its turn.
     """
     if queue.state is RETIRED:
         return RETIRED
