@@ -598,6 +598,7 @@ class Frontier:
             self._session.abandon(e)
         mine = self._kernel.leases.out.get(lease.id)
         if mine is None:
+            self._session.leave(1)
             raise LeaseExpired(
                 f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
             )

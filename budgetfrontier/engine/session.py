@@ -113,7 +113,7 @@ class Session:
             if self.hooks.waiting:
                 self.hooks.run()
         except BaseException as e:
-            self.abandon(e)
+            self._abandon(e)
 
     def operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
         """Run one operation that is not on the hot path."""
@@ -253,8 +253,14 @@ class Session:
     def abandon(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation.
 
-        A policy that failed is another matter: it is asked before anything is changed, and the frontier stays open.
+        A policy that failed is another matter: it is asked before anything is changed, and the frontier stays open. The
+        call ends as others do, for a caller may go on with such calls alone.
         """
+        if isinstance(error, PolicyError):
+            self.leave(1)
+        self._abandon(error)
+
+    def _abandon(self, error: BaseException) -> NoReturn:
         if isinstance(error, PolicyError):
             raise error
         path = self.kernel.env.path

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from budgetfrontier import DeadLetter, Frontier, LeaseExpired, QueueState, Reader, Settings, SettingsError
+from budgetfrontier import (
+    CrawlUri,
+    DeadLetter,
+    Frontier,
+    Lease,
+    LeaseExpired,
+    QueueState,
+    Reader,
+    Settings,
+    SettingsError,
+)
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
@@ -76,6 +88,78 @@ def test_a_cost_policy_that_gives_no_number_is_named() -> None:
     settings = Settings.from_dict({"frontier": {"cost_policy": f"{__name__}:word"}})
     with Frontier.open(":memory:", settings) as frontier, pytest.raises(PolicyError, match=r"gave 'dear' for http://a"):
         frontier.schedule("http://a.test/")
+
+
+def post_pause(path: Path) -> None:
+    """Post it as another process would."""
+    mailbox = Mailbox(path)
+    mailbox.post(Command("pause", {"reason": "a look"}, "somebody", ""))
+    mailbox.close()
+
+
+class Letters:
+    """A hook that notes dead letters."""
+
+    def __init__(self) -> None:
+        self.urls: list[str] = []
+
+    def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
+        self.urls.append(letter.uri.url)
+
+
+@pytest.mark.parametrize("call", ["finish", "renew", "landed"])
+def test_a_call_for_a_lease_that_has_ended_reads_the_mailbox_and_runs_hooks(tmp_path: Path, call: str) -> None:
+    clock, hook = ManualClock(1_000_000.0), Letters()
+    settings = Settings.from_dict({"frontier": {"max_deliveries": 1, "commit_interval": 0}})
+    with Frontier.open(tmp_path / "f", settings, clock=clock, hooks=[hook]) as frontier:
+        frontier.schedule("http://a.test/1")
+        (lease,) = frontier.lease(1, ttl=1.0)
+        clock.advance(2.0)
+        post_pause(tmp_path / "f")
+        with pytest.raises(LeaseExpired):
+            getattr(frontier, call)(lease)
+        assert (frontier.state, hook.urls) == ("PAUSED", ["http://a.test/1"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda frontier, lease: frontier.schedule("http://a.test/2"),
+        lambda frontier, lease: frontier.schedule_many(["http://a.test/2"]),
+        lambda frontier, lease: frontier.schedule_each(["http://a.test/2"]),
+        lambda frontier, lease: frontier.mark_seen(["http://a.test/2"], charge=True),
+        lambda frontier, lease: frontier.finish(lease, discovered=["http://a.test/2"]),
+    ],
+    ids=["schedule", "schedule_many", "schedule_each", "mark_seen", "finish"],
+)
+def test_a_call_in_which_a_policy_fails_reads_the_mailbox(
+    tmp_path: Path, call: Callable[[Frontier, Lease], object]
+) -> None:
+    settings = Settings.from_dict({"frontier": {"cost_policy": f"{__name__}:word", "commit_interval": 0}})
+    with Frontier.open(tmp_path / "f", settings) as frontier:
+        frontier.schedule(CrawlUri("http://a.test/1", cost=1))
+        (lease,) = frontier.lease(1)
+        post_pause(tmp_path / "f")
+        with pytest.raises(PolicyError):
+            call(frontier, lease)
+        assert frontier.state == "PAUSING"
+
+
+def undecided(uri: object, *, precedence: int) -> int:
+    """A precedence policy that fails once the URI is on its queue."""
+    raise LookupError("nobody knows")
+
+
+def test_a_lease_in_which_a_policy_fails_reads_the_mailbox(tmp_path: Path) -> None:
+    settings = Settings.from_dict({"frontier": {"commit_interval": 0}})
+    with Frontier.open(tmp_path / "f", settings) as frontier:
+        frontier.schedule("http://a.test/1")
+    wrong = Settings.from_dict({"frontier": {"commit_interval": 0, "precedence_policy": f"{__name__}:undecided"}})
+    with Frontier.open(tmp_path / "f", wrong) as frontier:
+        post_pause(tmp_path / "f")
+        with pytest.raises(PolicyError):
+            frontier.lease(1)
+        assert frontier.state == "PAUSED"
 
 
 def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None:
