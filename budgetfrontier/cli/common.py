@@ -152,7 +152,7 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
 def no_queue(reader: Reader, args: argparse.Namespace) -> FrontierError:
     """The error that there is no queue `args.key`, with the one that may be meant."""
     from budgetfrontier.reports.explain import nearest
-    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.reports.format import clean
 
     near = nearest(reader, args.key)
     meant = f"; did you mean {clean(near)}?" if near else ""
@@ -200,7 +200,7 @@ def largest_first(args: argparse.Namespace) -> bool:
 
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Say that no process runs the job, if none does, and which command goes on with it."""
-    from budgetfrontier.reports.figures import start_command
+    from budgetfrontier.reports.commands import start_command
     from budgetfrontier.store.reader import Reader
 
     with Reader(frontier_path(args.job)) as reader:

@@ -27,7 +27,7 @@ from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance, TooMuch
 from budgetfrontier.formats.records import Bad, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
-from budgetfrontier.reports.figures import clean
+from budgetfrontier.reports.format import clean
 from budgetfrontier.store.records import AuditEntry
 
 CHUNK = 1000

@@ -60,7 +60,7 @@ _log_time.__name__ = "time"  # argparse names the type when a value is wrong
 def revive(args: argparse.Namespace) -> None:
     """Schedule what was disregarded, thousand by thousand; the audit entry of each says how far it came."""
     from budgetfrontier.formats import crawl_log
-    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.reports.format import counted
 
     log = args.log or args.job / "logs" / "crawl.log"
     since = _last_revival(args) if args.since is None else args.since

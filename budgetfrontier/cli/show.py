@@ -78,7 +78,7 @@ def register(commands: Commands) -> None:
 def report(args: argparse.Namespace) -> None:
     """The whole frontier, as of its last commit."""
     from budgetfrontier.reports import html, tables, text
-    from budgetfrontier.reports.figures import Overview
+    from budgetfrontier.reports.overview import Overview
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader, tables.spooled(sys.stdout) as out:
@@ -103,7 +103,7 @@ def report(args: argparse.Namespace) -> None:
 def queues(args: argparse.Namespace) -> None:
     """A listing of queues."""
     from budgetfrontier.reports import tables
-    from budgetfrontier.reports.figures import duration
+    from budgetfrontier.reports.format import duration
     from budgetfrontier.store.reader import Reader
 
     now = datetime.now(UTC).timestamp()
@@ -129,7 +129,7 @@ def queues(args: argparse.Namespace) -> None:
 def queue(args: argparse.Namespace) -> None:
     """One queue with its next URIs."""
     from budgetfrontier.reports import tables
-    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.reports.format import clean
     from budgetfrontier.store import snapshot
     from budgetfrontier.store.reader import Reader
 

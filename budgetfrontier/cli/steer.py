@@ -106,7 +106,7 @@ def _register_delete(commands: Commands) -> None:
 
 def delete(args: argparse.Namespace) -> None:
     """Delete what is pending, or say what that would be."""
-    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.reports.format import counted
 
     if (args.queue or args.pattern) is None or "" in (args.queue, args.pattern):  # a script's empty variable is not all
         args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
@@ -125,7 +125,7 @@ def _later(effect: dict[str, Any]) -> str:
 
 
 def _note_undecided(effect: dict[str, Any]) -> None:
-    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.reports.format import counted
 
     if effect.get("undecided"):
         common.note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
@@ -135,7 +135,7 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
     """Computed here, from the last commit: no engine is asked, and none is held up."""
     from budgetfrontier.engine.adjustments import check_command
     from budgetfrontier.engine.deletion import foresee
-    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
     check_command("delete", details)
@@ -153,7 +153,7 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 def adjust(args: argparse.Namespace) -> None:
     """Append an adjustment, or foresee what it would do."""
     from budgetfrontier.engine.foresight import foresee, is_matched
-    from budgetfrontier.reports.figures import counted
+    from budgetfrontier.reports.format import counted
     from budgetfrontier.settings.overrides import validate_override
     from budgetfrontier.store.reader import Reader
 
@@ -200,7 +200,7 @@ _NONE = "matches no queue yet; it will count for queues that come later"
 
 def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
     """How many queues, and which, as far as they fit."""
-    from budgetfrontier.reports.figures import clean, counted
+    from budgetfrontier.reports.format import clean, counted
 
     count, names = effect[f"{what}_count"], effect[what][:most]
     more = f", ...and {count - len(names):,} more" if count > len(names) else ""

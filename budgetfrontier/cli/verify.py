@@ -49,7 +49,7 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:
-    from budgetfrontier.reports.figures import clean
+    from budgetfrontier.reports.format import clean
     from budgetfrontier.store.repair import repair
 
     done = repair(path, keep_damaged=keep_damaged)

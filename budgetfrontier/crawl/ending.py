@@ -10,7 +10,9 @@ from pathlib import Path
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, queues, size
 from budgetfrontier.model import CrawlState
-from budgetfrontier.reports.figures import Overview, Spend, counted, revival_command
+from budgetfrontier.reports.commands import revival_command
+from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.snapshot import Report
 

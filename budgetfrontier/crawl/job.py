@@ -40,7 +40,8 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Lease, Outcome
 from budgetfrontier.reports import files
-from budgetfrontier.reports.figures import Overview, counted
+from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.overview import Overview
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.store.copying import MEMORY

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.reports.figures import counted
+from budgetfrontier.reports.format import counted
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.reader import Reader

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import QueueState, Summary
-from budgetfrontier.reports.figures import clean, percent
+from budgetfrontier.reports.format import clean, percent
 
 LIVE_EVERY = 0.5
 LINE_EVERY = 10.0

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.engine.queue import over_total
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.reports.figures import clean, duration, session, start_command
+from budgetfrontier.reports.commands import replenish_amount, start_command
+from budgetfrontier.reports.format import clean, duration
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ class _Explainer:
                 command=self._command("unretire", queue.queue),
             )
         replenish = settings.balance_replenish_amount
-        enough = session(replenish, self._reader.settings.frontier.balance_replenish_amount)
+        enough = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
         if over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
             rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
             answer.add(

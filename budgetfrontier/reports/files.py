@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from budgetfrontier.reports import tables, text
-from budgetfrontier.reports.figures import Overview
+from budgetfrontier.reports.overview import Overview
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.snapshot import Report

@@ -11,8 +11,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import Overview, clean, duration, percent
+from budgetfrontier.reports.format import clean, duration, percent
+from budgetfrontier.reports.idle_reason import idle_reason
+from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import summary_line
 
 if TYPE_CHECKING:
@@ -63,14 +64,14 @@ def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
     yield f"<title>Frontier report: {_text(report.crawl)}</title>\n<style>{_STYLE}</style></head><body>\n"
     yield f"<h1>Frontier report: {_text(report.crawl)}</h1>\n<p>{stamp}, {state}</p>\n"
     yield f'<p class="summary">{_text(summary_line(report))}</p>\n'
-    if reason := figures.idle(report, overview, now=now):
+    if reason := idle_reason(report, overview, now=now):
         yield f"<p>Idle, because {_text(reason)}.</p>\n"
     yield from _totals(report)
     yield "<h2>Queues by state</h2>\n" + _states_bar(report.totals.queues)
     yield from _spend(overview)
     yield "<h2>Longest queues</h2>\n"
     yield _bars([(queue.queue, queue.queued) for queue in overview.longest(10)])
-    for queue_state in figures.ORDER:
+    for queue_state in ORDER:
         shown = overview.listed(queue_state)
         yield from _table(queue_state, shown, report.totals.queues.get(queue_state, 0), now)
     yield "</body></html>\n"

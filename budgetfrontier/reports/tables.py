@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 import msgspec
 
 from budgetfrontier.model import ROW_FIELDS, QueueRecord
-from budgetfrontier.reports.figures import clean
+from budgetfrontier.reports.format import clean
 
 if TYPE_CHECKING:
     from budgetfrontier.store.snapshot import Report

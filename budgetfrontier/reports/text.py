@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.reports import figures
-from budgetfrontier.reports.figures import Overview, clean, duration, percent
+from budgetfrontier.reports.format import clean, duration, percent
+from budgetfrontier.reports.idle_reason import idle_reason
+from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.store import snapshot
 from budgetfrontier.store.snapshot import Report
 
@@ -67,7 +68,7 @@ def render(report: Report, *, limit: int = 20, now: float | None = None, overvie
     overview = overview or Overview(limit).gather(report.queues)
     lines = [*_head(report, overview, now), *_stats(report), *_queues(report, overview)]
     lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now)
-    for state in figures.ORDER:
+    for state in ORDER:
         shown = overview.listed(state)
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, more=report.totals.queues.get(state, 0) - len(shown))
@@ -79,7 +80,7 @@ def _head(report: Report, overview: Overview, now: float) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
     yield f" Crawl state: {report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
-    if reason := figures.idle(report, overview, now=now):
+    if reason := idle_reason(report, overview, now=now):
         yield f" Idle, because {reason}."
 
 

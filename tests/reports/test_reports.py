@@ -16,8 +16,10 @@ import pytest
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.reports import figures, html, tables, text
-from budgetfrontier.reports.figures import Overview
+from budgetfrontier.reports import html, tables, text
+from budgetfrontier.reports.commands import revival_command
+from budgetfrontier.reports.format import duration
+from budgetfrontier.reports.overview import ORDER, Overview, gini
 from budgetfrontier.store.snapshot import Report, row
 
 NOW = 1_700_000_000.0
@@ -240,7 +242,7 @@ def test_an_overview_is_what_sorting_everything_would_give() -> None:
 
     assert seen.longest(7) == most("queued", queues)[:7]
     assert seen.longest(10) == most("queued", queues)[:10]
-    for state, order in figures.ORDER.items():
+    for state, order in ORDER.items():
         assert seen.listed(state) == sorted((q for q in queues if q.state is state), key=order)[:7]
     retired = [q for q in queues if q.state is QueueState.RETIRED and q.queued]
     spend = seen.spend()
@@ -264,7 +266,7 @@ def test_an_overview_without_rows_still_adds_up() -> None:
     [([], 0.0), ([0, 0], 0.0), ([5, 5, 5], 0.0), ([0, 0, 0, 8], 0.75), ([1, 3], 0.25)],
 )
 def test_gini(amounts: list[int], expected: float) -> None:
-    assert figures.gini(Counter(amounts)) == pytest.approx(expected)
+    assert gini(Counter(amounts)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -284,9 +286,7 @@ def test_gini(amounts: list[int], expected: float) -> None:
 def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
     record = queue("a b", QueueState.RETIRED, **fields)
     where = "'a b'" if command.startswith("unretire") else "--match 'queue:a b'"
-    assert figures.revival_command(record, "JOB", replenish=7) == f"budgetfrontier {command}".replace(
-        "JOB", f"JOB {where}"
-    )
+    assert revival_command(record, "JOB", replenish=7) == f"budgetfrontier {command}".replace("JOB", f"JOB {where}")
 
 
 @pytest.mark.parametrize(
@@ -294,16 +294,16 @@ def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
     [(0, "0ms"), (-3, "0ms"), (0.017, "17ms"), (2.017, "2s17ms"), (200, "3m20s"), (3600, "1h"), (100_800, "1d4h")],
 )
 def test_duration(seconds: float, expected: str) -> None:
-    assert figures.duration(seconds) == expected
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize("seconds", [1e13, 1e308, float("inf")])
 def test_a_duration_without_end(seconds: float) -> None:
-    assert figures.duration(seconds) == "11574074d1h"
+    assert duration(seconds) == "11574074d1h"
 
 
 def test_duration_skips_no_unit() -> None:
-    assert figures.duration(3601) == "1h"  # not 1h1s: the two largest units in a row
+    assert duration(3601) == "1h"  # not 1h1s: the two largest units in a row
 
 
 # -- HTML
@@ -327,7 +327,7 @@ class Page(HTMLParser):
 
 def test_html_shows_every_state_and_fetches_nothing() -> None:
     page = Page(html.render(make_report(*(queue(f"{s.lower()}.test", s, queued=1) for s in QueueState)), now=NOW))
-    for state in figures.ORDER:
+    for state in ORDER:
         assert f"{state.lower()}.test" in page.text
     assert "RUN - 6 URI queues" in page.text
     names = {tag for tag, _ in page.tags}

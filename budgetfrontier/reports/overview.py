@@ -1,18 +1,14 @@
-"""What the reports say beyond the bare rows: queues by state, who spent what, what is stranded, why it is idle."""
+"""What a report shows of the queues beyond their rows: queues by state, who spent what, and what is stranded."""
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-
-if TYPE_CHECKING:
-    from budgetfrontier.store.snapshot import Report
+from budgetfrontier.model import QueueRecord, QueueState
 
 ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
     QueueState.IN_PROCESS: attrgetter("position"),
@@ -27,14 +23,7 @@ _queued = attrgetter("queued")
 _expenditure = attrgetter("expenditure")
 
 
-def clean(text: str) -> str:
-    """`text` safe for a terminal and one line: control and other unprintable characters are written as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-class Best:
+class TopN:
     """The `limit` queues with the smallest keys (`largest`: the largest amounts), of those that `add` was given.
 
     Memory: twice the limit, however many come. Equals stay in the order in which they came.
@@ -107,10 +96,10 @@ class Overview:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._longest = Best(max(limit, 10), _queued, largest=True)
-        self._top = Best(max(limit, 10), _expenditure, largest=True)
-        self._stranding = Best(limit, _queued, largest=True)
-        self._states = {state: Best(limit, key) for state, key in ORDER.items()}
+        self._longest = TopN(max(limit, 10), _queued, largest=True)
+        self._top = TopN(max(limit, 10), _expenditure, largest=True)
+        self._stranding = TopN(limit, _queued, largest=True)
+        self._states = {state: TopN(limit, key) for state, key in ORDER.items()}
         self._precedences: Counter[int] = Counter()
         self._amounts: Counter[int] = Counter()
         self._penalties = self._stranded = self._stranding_count = 0
@@ -175,88 +164,3 @@ class Overview:
             stranding=self._stranding.best(),
             stranding_count=self._stranding_count,
         )
-
-
-def idle(report: Report, overview: Overview, *, now: float) -> str | None:
-    """Why nothing is being handed out, in one sentence, or None when something is or may be."""
-    totals, counts = report.totals, report.totals.queues
-    if report.state is CrawlState.TERMINATED:
-        return "the crawl was terminated, for good"
-    if report.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        if report.pause_reason == "finish":
-            more = "raise a budget with `adjust`, or add seeds, then run the same `crawl` command"
-            return f"the budgets allow no more: {more}"
-        return f"the crawl is paused ({clean(report.pause_reason or 'no reason given')}); `resume` goes on"
-    if report.state is CrawlState.NEW:
-        return "nothing was ever scheduled"
-    if counts.get(QueueState.READY, 0) or counts.get(QueueState.IN_PROCESS, 0):
-        return None
-    if counts.get(QueueState.SNOOZED, 0):
-        wake = now if overview.next_wake is None else overview.next_wake
-        return f"all active queues are snoozed; the next one wakes in {duration(wake - now)}"
-    if counts.get(QueueState.INACTIVE, 0):
-        return "inactive queues are activated as soon as a worker asks for a URI, and none is asking"
-    if totals.future:
-        return f"all that is left is scheduled for later ({totals.future:,} URIs)"
-    if counts.get(QueueState.RETIRED, 0):
-        return "only retired queues are left; `adjust` a budget to revive them"
-    return "nothing is queued"
-
-
-def start_command(job: str) -> str:
-    """The command that goes on with a crawl; the frontier does not know where its configuration is."""
-    return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
-
-
-def session(amount: int, replenish: int) -> int:
-    """What a queue may spend at its activation: its own replenish `amount`, or the crawl's where it has none."""
-    return amount if amount > 0 else max(replenish, 1)
-
-
-def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
-    """The command that brings a RETIRED queue back, for one session more; `replenish` is the amount of the crawl."""
-    more = session(queue.balance_replenish_amount, replenish)
-    options = []
-    if 0 <= queue.total_budget <= queue.expenditure:
-        options += ["--total-budget", str(queue.expenditure + more)]
-    if queue.balance_replenish_amount <= 0:
-        options += ["--replenish", str(more)]
-    if queue.by_name or not options:
-        dashes = ("--",) if queue.queue.startswith("-") else ()  # a host's name may begin so, and is no option
-        return shlex.join(("budgetfrontier", "unretire", job, *dashes, queue.queue))
-    return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number with its noun, in the plural where it is not one.
-
-    >>> counted(1, "queue"), counted(1200, "queue")
-    ('1 queue', '1,200 queues')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def percent(share: float, digits: int = 0) -> str:
-    """A part of a whole; what is something is never shown as nothing.
-
-    >>> percent(1 / 3, 1), percent(1e-6, 1), percent(1e-6), percent(0)
-    ('33.3%', '<0.1%', '<1%', '0%')
-    """
-    text = f"{share:.{digits}%}"
-    return f"<{10**-digits:g}%" if share > 0 and not float(text[:-1]) else text
-
-
-_FOREVER = 1e12  # seconds: a queue may be blocked until any time that a float can hold
-
-
-def duration(seconds: float) -> str:
-    """A length of time in the two largest units that it has, as Heritrix writes it: 2s17ms, 3m20s, 1d4h."""
-    left = round(min(max(seconds, 0.0), _FOREVER) * 1000)
-    parts = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
-        amount, left = divmod(left, size)
-        if amount:
-            parts.append(f"{amount}{unit}")
-        if parts and (len(parts) == 2 or not amount):
-            break
-    return "".join(parts) or "0ms"
