@@ -12,7 +12,7 @@ from budgetfrontier import CrawlUri, Frontier, plugins, uris
 from budgetfrontier import patterns as module
 from budgetfrontier.patterns import Pattern, longest
 from budgetfrontier.settings.matching import glob, parse_match
-from budgetfrontier.settings.scoping import parse_rule
+from budgetfrontier.settings.scope_rules import parse_rule
 from tests.support import make_settings
 
 FOREVER = "(?:[a-z]+/?)+$"  # for ages, and then once more for each letter

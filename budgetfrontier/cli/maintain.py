@@ -44,7 +44,7 @@ def register(commands: Commands) -> None:
 
 def compact(args: argparse.Namespace) -> None:
     """Compact a stopped job."""
-    from budgetfrontier.store.copying import compact as make_compact
+    from budgetfrontier.store.backup import compact as make_compact
 
     before, after = make_compact(common.frontier_path(args.job))
     print(f"before {before:,} bytes, after {after:,} bytes")

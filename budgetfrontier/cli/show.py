@@ -130,7 +130,7 @@ def queue(args: argparse.Namespace) -> None:
     """One queue with its next URIs."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.store import snapshot
+    from budgetfrontier.store import view
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
@@ -150,7 +150,7 @@ def queue(args: argparse.Namespace) -> None:
             }
             for place, item in enumerate(reader.pending(args.key, args.limit), 1)
         ]
-    row = snapshot.row(record)
+    row = view.row(record)
     more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
     if args.format == "json":
         json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)

@@ -50,7 +50,7 @@ def verify(args: argparse.Namespace) -> None:
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.store.repair import repair
+    from budgetfrontier.store.repair.run import repair
 
     done = repair(path, keep_damaged=keep_damaged)
     for line in done.told:

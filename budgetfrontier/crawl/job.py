@@ -44,9 +44,9 @@ from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
-from budgetfrontier.store.copying import MEMORY
+from budgetfrontier.store.backup import MEMORY
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.snapshot import Report
+from budgetfrontier.store.view import Report
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"

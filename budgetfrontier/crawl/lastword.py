@@ -10,7 +10,7 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.reports.explain import LastWord
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
-from budgetfrontier.settings.scoping import OF_ANSWER
+from budgetfrontier.settings.scope_rules import OF_ANSWER
 
 
 def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord | None:

@@ -10,7 +10,7 @@ from budgetfrontier import plugins, uris
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import ScopeSettings
-from budgetfrontier.settings.scoping import Header, Rule, Test, hops_from_seed, parse_rule
+from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.fetch.answer import Answer

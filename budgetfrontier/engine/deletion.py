@@ -13,9 +13,9 @@ from typing import Any
 
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.patterns import Pattern
-from budgetfrontier.store import keys, snapshot
+from budgetfrontier.store import keys, view
 from budgetfrontier.store.records import Progress, decode_future, expand, short_url
-from budgetfrontier.store.snapshot import Tables
+from budgetfrontier.store.view import Tables
 
 LATER, PENDING = range(2)
 """Where a deletion has come to: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
@@ -54,7 +54,7 @@ class Chosen:
 
 def _later(txn: keys.Txn, db: Tables, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
     """What is scheduled for later, from a key on."""
-    for key, value in snapshot.items(txn, db[keys.FUTURE], at):
+    for key, value in view.items(txn, db[keys.FUTURE], at):
         row = decode_future(value)
         name = name_of(row.queue)
         takes = keys.due.unpack(key)[1] <= upto and chosen.queue(name) and chosen.uri(row.value, name)
@@ -181,17 +181,17 @@ def foresee(txn: keys.Txn, db: Tables, args: dict[str, Any]) -> dict[str, Any]:
         if queue_id not in names:
             if len(names) > 10_000:
                 names.clear()
-            names[queue_id] = snapshot.queue_by_id(txn, db, keys.u32.pack(queue_id)).queue
+            names[queue_id] = view.queue_by_id(txn, db, keys.u32.pack(queue_id)).queue
         return names[queue_id]
 
     only, last = None, 0
     effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
     if chosen.only is not None:
-        queue = snapshot.find_queue(txn, db, chosen.only)
+        queue = view.find_queue(txn, db, chosen.only)
         if queue is None:
             return effect
         only = queue.id
-    out = frozenset(snapshot.keys_out(txn, db))
+    out = frozenset(view.keys_out(txn, db))
     for _, queue_id in _later(txn, db, chosen, name_of, b"", keys.MAX_ORDINAL):
         effect["later"] += queue_id is not None
     effect["deleted"] = effect["later"]

@@ -12,9 +12,9 @@ from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
-from budgetfrontier.store import keys, snapshot
+from budgetfrontier.store import keys, view
 from budgetfrontier.store.records import decode_future, expand, short_url
-from budgetfrontier.store.snapshot import Tables
+from budgetfrontier.store.view import Tables
 
 NAMED = 1000  # queues that a dry run names; it counts them all
 _PRICED = 100_000  # URIs of one queue that a dry run adds up
@@ -23,7 +23,7 @@ _PRICED = 100_000  # URIs of one queue that a dry run adds up
 def values(txn: keys.Txn, db: Tables, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
     """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root."""
     name = parse_match(override.match).exact or ""
-    url = snapshot.first_url(txn, db, name) or f"http://{name or 'none.invalid'}/"
+    url = view.first_url(txn, db, name) or f"http://{name or 'none.invalid'}/"
     return {
         "before": _chosen(before.for_uri(url, name), override),
         "after": _chosen(after.for_uri(url, name), override),
@@ -39,16 +39,16 @@ def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
 
     As of the transaction. O(queues), about 4 us each, and the pending URIs of those that would revive.
     """
-    after = snapshot.in_force(txn, db, [override])
-    effect = values(txn, db, override, snapshot.in_force(txn, db), after)
-    match, heads = parse_match(override.match), snapshot.Heads(txn, db)
+    after = view.in_force(txn, db, [override])
+    effect = values(txn, db, override, view.in_force(txn, db), after)
+    match, heads = parse_match(override.match), view.Heads(txn, db)
     by_key = match.kind in ("*", "queue")
     unseen: dict[int, str] = {}
     matched = spend = 0
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0}
-    for queue in snapshot.stored_queues(txn, db):
+    for queue in view.stored_queues(txn, db):
         url = heads.url(queue) or queue.last_enqueued
         if url or by_key:
             matched += match.matches(url, queue.queue)
@@ -74,9 +74,9 @@ def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
 
 def is_matched(txn: keys.Txn, db: Tables, override: Override) -> bool:
     """Whether an override names any queue that there is, as `foresee` counts them. O(queues) if it does not."""
-    match, heads = parse_match(override.match), snapshot.Heads(txn, db)
+    match, heads = parse_match(override.match), view.Heads(txn, db)
     unseen: dict[int, str] = {}
-    for queue in snapshot.stored_queues(txn, db):
+    for queue in view.stored_queues(txn, db):
         url = heads.url(queue) or queue.last_enqueued
         if (url or match.kind in ("*", "queue")) and match.matches(url, queue.queue):
             return True
@@ -88,7 +88,7 @@ def is_matched(txn: keys.Txn, db: Tables, override: Override) -> bool:
 def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, str]) -> int:
     """How many queues are matched of those that never held a URI: what is scheduled for later tells their hosts."""
     matched = set()
-    for _, value in snapshot.items(txn, db[keys.FUTURE]) if unseen else ():
+    for _, value in view.items(txn, db[keys.FUTURE]) if unseen else ():
         row = decode_future(value)
         name = unseen.get(row.queue)
         if name is not None and match.matches(expand(short_url(row.value), name), name):
@@ -99,7 +99,7 @@ def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, st
 def _affordable(txn: keys.Txn, db: Tables, queue: QueueRecord, reached: bool) -> int:
     """What a queue spends on the URIs that it holds before it is empty or over its total budget."""
     spent = 0
-    for cost in snapshot.costs(txn, db, queue, _PRICED):
+    for cost in view.costs(txn, db, queue, _PRICED):
         if rules.over_total(queue.expenditure + spent, queue.total_budget, reached):
             break
         spent += cost

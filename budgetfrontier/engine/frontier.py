@@ -36,8 +36,8 @@ from budgetfrontier.model import (
 )
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
-from budgetfrontier.store import snapshot
-from budgetfrontier.store.check import check
+from budgetfrontier.store import view
+from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry, expanded
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
@@ -372,7 +372,7 @@ class Frontier:
         kernel = self._kernel
         kernel.counters.ready = len(kernel.rotation.ring)
         kernel.counters.leases = len(kernel.leases.out)
-        return snapshot.summary(kernel.env.txn, kernel.env.db, kernel.counters)
+        return view.summary(kernel.env.txn, kernel.env.db, kernel.counters)
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue as it stands now, None if no URI was ever placed there. O(1)."""
@@ -387,24 +387,24 @@ class Frontier:
 
         return self._session.operate(look, changes=0)
 
-    def report(self) -> snapshot.Report:
+    def report(self) -> view.Report:
         """The snapshot that all reports are made from, as of now. O(queues)."""
 
-        def look() -> snapshot.Report:
+        def look() -> view.Report:
             self._kernel.flush()
-            return snapshot.report(self._kernel.env.txn, self._kernel.env.db, generated=self._session.now())
+            return view.report(self._kernel.env.txn, self._kernel.env.db, generated=self._session.now())
 
         return self._session.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
         self._session.enter()
-        return snapshot.audit(self._kernel.env.txn, self._kernel.env.db, limit)
+        return view.audit(self._kernel.env.txn, self._kernel.env.db, limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """The URIs that were given up on, oldest first. O(answer)."""
         self._session.enter()
-        return snapshot.dead_letters(self._kernel.env.txn, self._kernel.env.db, limit)
+        return view.dead_letters(self._kernel.env.txn, self._kernel.env.db, limit)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
@@ -567,7 +567,7 @@ class Frontier:
     def __repr__(self) -> str:
         if self._session.closed is not None:
             return f"<Frontier {self._path} closed>"
-        return f"<Frontier {self._path} {snapshot.summary_line(self.summary())}>"
+        return f"<Frontier {self._path} {view.summary_line(self.summary())}>"
 
     # -- inside
 

@@ -12,7 +12,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.store.environment import check_files
-from budgetfrontier.store.locking import lock_holder
+from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
 

@@ -23,7 +23,7 @@ from budgetfrontier.settings.overrides import Effective, QueueSettings
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
     from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.snapshot import PendingUri
+    from budgetfrontier.store.view import PendingUri
 
 
 class Verdict(StrEnum):

@@ -9,7 +9,7 @@ from budgetfrontier.reports.format import clean, duration
 from budgetfrontier.reports.overview import Overview
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.snapshot import Report
+    from budgetfrontier.store.view import Report
 
 
 def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None:

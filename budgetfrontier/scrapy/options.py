@@ -16,8 +16,8 @@ from budgetfrontier.scrapy import limits
 from budgetfrontier.scrapy.order import Order
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.loader import load
-from budgetfrontier.settings.reading import read_settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
+from budgetfrontier.settings.validation import read_settings
 
 _NOT_OURS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
 

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.reading import MOST_PROBLEMS, Place, Problem, Reader, nearest
 from budgetfrontier.settings.schema import Settings
+from budgetfrontier.settings.validation import MOST_PROBLEMS, Place, Problem, Reader, nearest
 from budgetfrontier.settings.values import brief, plain
 
 _DEEPEST = 50

@@ -10,8 +10,8 @@ import msgspec
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import Match, parse_match, subject_of
-from budgetfrontier.settings.reading import Reader, per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
+from budgetfrontier.settings.validation import Reader, per_uri
 
 __all__ = [
     "Effective",

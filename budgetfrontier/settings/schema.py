@@ -32,8 +32,8 @@ HOOK = r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 class About(NamedTuple):
     """What the annotation of a setting carries: its one line of documentation, and what it may be.
 
-    `kind` is a Kind, or the name of a reader in `reading.py` for what is more than one value. `per_uri`: overrides and
-    adjustments may set it. `aliases` are accepted and mean the same.
+    `kind` is a Kind, or the name of a reader in `validation.py` for what is more than one value. `per_uri`: overrides
+    and adjustments may set it. `aliases` are accepted and mean the same.
     """
 
     doc: str
@@ -359,7 +359,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         `module:name` is not imported, so that the stored settings of a frontier can be read anywhere.
         """
-        from budgetfrontier.settings.reading import read_settings
+        from budgetfrontier.settings.validation import read_settings
 
         return read_settings(data, cls())
 

@@ -16,11 +16,11 @@ import lmdb
 from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.locking import LOCK, WriterLock
+from budgetfrontier.store.lmdb_pages import has_damaged_roots, lacks_free_pages_only
+from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.modes import file_mode, make_folder
-from budgetfrontier.store.pages import has_damaged_roots, lacks_free_pages_only
-from budgetfrontier.store.salvage import was_frontier
+from budgetfrontier.store.repair.pages import was_frontier
 
 GIB = 1 << 30
 READERS = 256  # that may look at once

@@ -19,15 +19,15 @@ from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, Not
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys, meta, parts, snapshot
-from budgetfrontier.store.check import check
-from budgetfrontier.store.copying import appearing, copy, copy_memory
+from budgetfrontier.store import batches, keys, meta, view
+from budgetfrontier.store.backup import appearing, copy, copy_memory
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
-from budgetfrontier.store.locking import lock_holder
+from budgetfrontier.store.invariants import check
+from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
 from budgetfrontier.store.shared import Shared
-from budgetfrontier.store.snapshot import PendingUri, Report, Tables
+from budgetfrontier.store.view import PendingUri, Report, Tables
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
@@ -50,7 +50,7 @@ class Reader:
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[keys.Txn, Tables]]:
-        """A transaction on the last commit, and the tables: what the functions of `store.snapshot` take."""
+        """A transaction on the last commit, and the tables: what the functions of `store.view` take."""
         with self._named_errors(), self._begin() as found:
             yield found
 
@@ -97,13 +97,13 @@ class Reader:
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
         with self.transaction() as (txn, db):
-            return snapshot.settings_of(txn, db)[0]
+            return view.settings_of(txn, db)[0]
 
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments on top of the settings, oldest first."""
         with self.transaction() as (txn, db):
-            return snapshot.settings_of(txn, db)[1]
+            return view.settings_of(txn, db)[1]
 
     def lock_pid(self) -> int | None:
         """The process that runs this frontier's engine, None if none does; 0 if it has no number on this machine."""
@@ -112,12 +112,12 @@ class Reader:
     def summary(self) -> Summary:
         """The cheap counters. O(1)."""
         with self.transaction() as (txn, db):
-            return snapshot.summary(txn, db, meta.read_counters(txn, db[keys.META]))
+            return view.summary(txn, db, meta.read_counters(txn, db[keys.META]))
 
     def report(self) -> Report:
         """The whole frontier, about 600 bytes in memory for each queue. O(queues)."""
         with self.transaction() as (txn, db):
-            return snapshot.report(txn, db, generated=time.time())
+            return view.report(txn, db, generated=time.time())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
@@ -125,18 +125,18 @@ class Reader:
 
         def rows() -> Iterator[QueueRecord]:
             with self._named_errors():
-                yield from snapshot.queues(txn, db)
+                yield from view.queues(txn, db)
 
         with ExitStack() as stack:  # errors within the caller's block are not ours
             with self._named_errors():
                 txn, db = stack.enter_context(self._begin())
-                head = snapshot.report_head(txn, db, generated=time.time())
+                head = view.report_head(txn, db, generated=time.time())
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:
         """Every queue, oldest first. Holds one snapshot until it is done."""
         with self.transaction() as (txn, db):
-            yield from snapshot.queues(txn, db)
+            yield from view.queues(txn, db)
 
     def sorted_queues(
         self,
@@ -148,22 +148,22 @@ class Reader:
         """Every queue of which `where` is true, sorted as by `sorted`. Memory: the keys, and about 50 bytes each."""
         with self.transaction() as (txn, db):
             ids, sort_keys = array("I"), []
-            for queue in filter(where, snapshot.queues(txn, db)):
+            for queue in filter(where, view.queues(txn, db)):
                 ids.append(queue.id)
                 sort_keys.append(key(queue))
             order = sorted(range(len(ids)), key=sort_keys.__getitem__, reverse=reverse)
-            yield from snapshot.queues_by_id(txn, db, map(ids.__getitem__, order))
+            yield from view.queues_by_id(txn, db, map(ids.__getitem__, order))
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue by its key, None if there is none."""
         with self.transaction() as (txn, db):
-            queue = snapshot.find_queue(txn, db, key)
-            return None if queue is None else snapshot.Budgets(txn, db).show(queue)
+            queue = view.find_queue(txn, db, key)
+            return None if queue is None else view.Budgets(txn, db).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:
         """The first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
         with self.transaction() as (txn, db):
-            return list(islice(snapshot.names(txn, db, prefix), limit))
+            return list(islice(view.names(txn, db, prefix), limit))
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
         """How many queues have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
@@ -171,16 +171,16 @@ class Reader:
         O(answer), less than 0.1 us each.
         """
         with self.transaction() as (txn, db):
-            return snapshot.turns_before(txn, db, queue)
+            return view.turns_before(txn, db, queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
         """The first URIs of a queue, in the order in which they would go out."""
         with self.transaction() as (txn, db):
-            queue = snapshot.find_queue(txn, db, key)
+            queue = view.find_queue(txn, db, key)
             if queue is None:
                 return []
-            out = frozenset(snapshot.keys_out(txn, db)) if queue.out else ()
-            return list(snapshot.pending(txn, db, queue, limit, out))
+            out = frozenset(view.keys_out(txn, db)) if queue.out else ()
+            return list(view.pending(txn, db, queue, limit, out))
 
     def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
         """Every URI of a queue, in the order in which they would go out; neither their places nor which are out.
@@ -190,11 +190,11 @@ class Reader:
         Every thousand are of another snapshot, and none is held while they are used: take all the time you like. What
         comes and goes meanwhile may or may not be among them; all that stays is, once.
         """
-        take = parts.arrived if arrived else parts.pending
+        take = batches.arrived if arrived else batches.pending
         rest: bytes | None = b""
         while rest is not None:
             with self.transaction() as (txn, db):
-                queue = snapshot.find_queue(txn, db, key)
+                queue = view.find_queue(txn, db, key)
                 part, rest = ([], None) if queue is None else take(txn, db, queue, rest, _PART)
             yield from part
 
@@ -203,34 +203,34 @@ class Reader:
         rest: bytes | None = b""
         while rest is not None:
             with self.transaction() as (txn, db):
-                part, rest = parts.future(txn, db, rest, _PART)
+                part, rest = batches.future(txn, db, rest, _PART)
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:
         """What the first `count` URIs of a queue cost together. O(count)."""
         with self.transaction() as (txn, db):
-            queue = snapshot.find_queue(txn, db, key)
-            return 0 if queue is None else sum(snapshot.costs(txn, db, queue, count))
+            queue = view.find_queue(txn, db, key)
+            return 0 if queue is None else sum(view.costs(txn, db, queue, count))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
         """What is scheduled for later, soonest first."""
         with self.transaction() as (txn, db):
-            return list(islice(snapshot.future(txn, db), limit))
+            return list(islice(view.future(txn, db), limit))
 
     def leases(self) -> list[Lease]:
         """The leases that were out at the last commit."""
         with self.transaction() as (txn, db):
-            return list(snapshot.leases(txn, db))
+            return list(view.leases(txn, db))
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
         """The dead letters, oldest first."""
         with self.transaction() as (txn, db):
-            return snapshot.dead_letters(txn, db, limit)
+            return view.dead_letters(txn, db, limit)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last. O(answer)."""
         with self.transaction() as (txn, db):
-            return snapshot.audit(txn, db, limit)
+            return view.audit(txn, db, limit)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
         """Copy the frontier as of its last commit into the folder `path`, which may not be there yet, or is empty.
@@ -254,7 +254,7 @@ class Reader:
             counters = meta.read_counters(txn, db[keys.META])
             if counters.command < number and number not in counters.ahead:
                 return None
-            for entry in snapshot.newest(txn, db):
+            for entry in view.newest(txn, db):
                 if entry.number == number:
                     return entry
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
@@ -267,7 +267,7 @@ class Reader:
     def last_retirement(self, key: str) -> AuditEntry | None:
         """The entry of the last command that retired a queue by name. O(entries since)."""
         with self.transaction() as (txn, db):
-            retirements = (entry for entry in snapshot.newest(txn, db) if entry.command == "retire" and not entry.error)
+            retirements = (entry for entry in view.newest(txn, db) if entry.command == "retire" and not entry.error)
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
     def find(self, url: str) -> dict[str, Any]:
@@ -282,14 +282,14 @@ class Reader:
         except InvalidUrl as e:
             return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
         with self.transaction() as (txn, db):
-            frontier = snapshot.settings_of(txn, db)[0].frontier
+            frontier = view.settings_of(txn, db)[0].frontier
             canonical = policies.canonicalization(frontier)
             seen = txn.get(uris.fingerprint(canonical(href)), db=db[keys.SEEN]) is not None
             name = policies.assignment(frontier, meta.read_suffixes(txn, db[keys.META]))(CrawlUri(href))
-            queue = snapshot.find_queue(txn, db, name)
+            queue = view.find_queue(txn, db, name)
             pending = None
             if queue is not None:
-                pending = snapshot.find_pending(txn, db, queue, href, canonical)
-                pending = pending or snapshot.find_future(txn, db, queue, href, canonical)
-            dead = None if pending else snapshot.find_dead(txn, db, href)
+                pending = view.find_pending(txn, db, queue, href, canonical)
+                pending = pending or view.find_future(txn, db, queue, href, canonical)
+            dead = None if pending else view.find_dead(txn, db, href)
             return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}

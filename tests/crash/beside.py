@@ -12,8 +12,8 @@ from random import Random
 
 from budgetfrontier import Reader
 from budgetfrontier.engine.mailbox import Command, Mailbox
-from budgetfrontier.store.copying import compact
-from budgetfrontier.store.repair import repair
+from budgetfrontier.store.backup import compact
+from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import AtDisk, PowerCut, disk
 from tests.crash.figures import Figures
 from tests.crash.harms import STRACE, AtCall, AtLine

@@ -28,7 +28,7 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import copying, environment
+from budgetfrontier.store import backup, environment
 from budgetfrontier.store.environment import open_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
@@ -68,7 +68,7 @@ def names(folder: Path) -> list[str]:
 def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     found, size = look(path), (path / "data.mdb").stat().st_size
-    before, after = copying.compact(path)
+    before, after = backup.compact(path)
     assert (before, after) == (size, (path / "data.mdb").stat().st_size)
     assert after < before
     assert look(path) == found
@@ -82,9 +82,9 @@ def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
 
 def test_compacting_again_changes_nothing(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
-    copying.compact(path)
+    backup.compact(path)
     once = (path / "data.mdb").read_bytes()
-    assert copying.compact(path) == (len(once), len(once))
+    assert backup.compact(path) == (len(once), len(once))
     assert_whole(path)
 
 
@@ -121,7 +121,7 @@ def old_reader(path: Path) -> Iterator[Callable[[], int]]:
 def test_whoever_has_the_old_file_open_harms_nobody(tmp_path: Path, commits: int) -> None:
     path = made(tmp_path / "f", commits=commits)
     with old_reader(path) as queues_it_sees:
-        copying.compact(path)
+        backup.compact(path)
         with Frontier.open(path) as f:
             f.schedule_many(pages("XYZ", 100))
             f.commit()
@@ -151,12 +151,12 @@ def test_a_file_replaced_by_hand_under_a_reader_is_not_written_to(tmp_path: Path
 def in_python(script: str, *arguments: object) -> None:
     """Run a script in a process of its own."""
     imports = (
-        "import sys; from pathlib import Path; from budgetfrontier import *; from budgetfrontier.store import copying\n"
+        "import sys; from pathlib import Path; from budgetfrontier import *; from budgetfrontier.store import backup\n"
     )
     subprocess.run([sys.executable, "-c", imports + script, *map(str, arguments)], check=True)
 
 
-COMPACT = "copying.compact(Path(sys.argv[1]))"
+COMPACT = "backup.compact(Path(sys.argv[1]))"
 SCHEDULE = "with Frontier.open(sys.argv[1]) as f: f.schedule('https://x.test/')"
 
 
@@ -177,20 +177,20 @@ def test_a_reader_goes_over_to_the_new_file_when_its_iterators_are_done(tmp_path
 def test_a_reader_in_the_same_process_is_in_the_way(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     with Reader(path), pytest.raises(FrontierLocked, match="already in this process"):
-        copying.compact(path)
-    copying.compact(path)
+        backup.compact(path)
+    backup.compact(path)
 
 
 def test_an_engine_is_in_the_way(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     with Frontier.open(path), pytest.raises(FrontierLocked) as caught:
-        copying.compact(path)
+        backup.compact(path)
     assert caught.value.pid == os.getpid()
 
 
 def test_what_is_no_frontier_is_not_made_one(tmp_path: Path) -> None:
     with pytest.raises(NotAFrontier):
-        copying.compact(tmp_path / "nothing")
+        backup.compact(tmp_path / "nothing")
     assert names(tmp_path) == []
 
 
@@ -198,7 +198,7 @@ def test_commands_that_wait_are_kept(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     mailbox = Mailbox(path)
     mailbox.post(Command("retire", {"queue": "a.test"}, "alice", ""))
-    copying.compact(path)
+    backup.compact(path)
     mailbox.post(Command("retire", {"queue": "b.test"}, "bob", ""))  # by one who had it open all the time
     mailbox.close()
     with Frontier.open(path) as f:
@@ -208,7 +208,7 @@ def test_commands_that_wait_are_kept(tmp_path: Path) -> None:
 def test_a_copy_that_is_not_the_same_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = made(tmp_path / "f")
     before = (path / "data.mdb").read_bytes()
-    copy = copying.copy
+    copy = backup.copy
 
     def spoilt(env: lmdb.Environment, path: Path, folder: Path, **options: Any) -> None:
         copy(env, path, folder, **options)
@@ -216,9 +216,9 @@ def test_a_copy_that_is_not_the_same_takes_no_place(tmp_path: Path, monkeypatch:
             queues = other.open_db(b"queues", txn=txn)
             txn.replace(b"\0\0\0\1", b"something else", db=queues)
 
-    monkeypatch.setattr(copying, "copy", spoilt)
+    monkeypatch.setattr(backup, "copy", spoilt)
     with pytest.raises(CorruptFrontier, match="queues"):
-        copying.compact(path)
+        backup.compact(path)
     assert (path / "data.mdb").read_bytes() == before
     assert not (path / environment.UNFINISHED).exists()
 
@@ -227,15 +227,15 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     old = (path / "data.mdb").read_bytes()
     shutil.copytree(path, tmp_path / "g")
-    copying.compact(tmp_path / "g")
+    backup.compact(tmp_path / "g")
     new = (tmp_path / "g" / "data.mdb").read_bytes()
     assert look(tmp_path / "g") == look(path)
     seen = set()
-    for _ in killed_at_each_line(lambda: copying.compact(path), copying, environment):
+    for _ in killed_at_each_line(lambda: backup.compact(path), backup, environment):
         data = (path / "data.mdb").read_bytes()
         assert data in (old, new)
         seen.add(data)
-        copying.compact(path)
+        backup.compact(path)
         assert names(path) == ["data.mdb", "lock", "lock.mdb", "mailbox"]
         (path / "data.mdb").write_bytes(old)
     assert seen == {old, new}
@@ -259,14 +259,14 @@ def test_ctrl_c_in_the_middle_leaves_all_as_it_was(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "read", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        copying.compact(path)
+        backup.compact(path)
     with pytest.raises(KeyboardInterrupt), Reader(path) as reader:
         reader.backup(tmp_path / "copy")
     monkeypatch.undo()
     assert (path / "data.mdb").read_bytes() == before
     assert not (path / environment.UNFINISHED).exists()
     assert names(tmp_path) == ["f"]
-    copying.compact(path)
+    backup.compact(path)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
@@ -274,7 +274,7 @@ def test_the_file_stays_its_owners(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     os.chown(path / "data.mdb", 12345, 23456)
     os.chmod(path / "data.mdb", 0o640)
-    copying.compact(path)
+    backup.compact(path)
     file = (path / "data.mdb").stat()
     assert (file.st_uid, file.st_gid, file.st_mode & 0o7777) == (12345, 23456, 0o640)
 
@@ -283,8 +283,8 @@ def test_little_address_space_is_enough(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     in_python(
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from budgetfrontier.store.repair import repair\n"
-        "copying.compact(Path(sys.argv[1]))\n"
+        "from budgetfrontier.store.repair.run import repair\n"
+        "backup.compact(Path(sys.argv[1]))\n"
         "with Reader(sys.argv[1]) as reader: reader.backup(sys.argv[2])\n"
         "repair(Path(sys.argv[2]))",
         path, tmp_path / "copy",
@@ -318,7 +318,7 @@ def test_an_interrupt_while_the_thread_of_a_copy_starts_waits_for_the_copy(
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     (tmp_path / "copy").mkdir()
     with pytest.raises(KeyboardInterrupt):
-        copying.copy(cast("lmdb.Environment", Copied()), path, tmp_path / "copy")
+        backup.copy(cast("lmdb.Environment", Copied()), path, tmp_path / "copy")
     assert ended.is_set()
 
 
@@ -417,7 +417,7 @@ def test_a_backup_to_a_place_that_is_taken_meanwhile(tmp_path: Path, monkeypatch
             copy.mkdir(exist_ok=True)
             (copy / "mine").write_text("")
 
-        monkeypatch.setattr(copying, "sync_folder", somebody_comes)
+        monkeypatch.setattr(backup, "sync_folder", somebody_comes)
         with pytest.raises(FrontierError, match="holds something"):
             reader.backup(copy)
     assert names(copy) == ["mine"]
@@ -426,7 +426,7 @@ def test_a_backup_to_a_place_that_is_taken_meanwhile(tmp_path: Path, monkeypatch
 
 def test_two_backups_to_the_same_place(tmp_path: Path) -> None:
     path, copy = made(tmp_path / "f"), tmp_path / "copy"
-    with copying.appearing(copy):
+    with backup.appearing(copy):
         in_python(
             "try: Reader(sys.argv[1]).backup(sys.argv[2])\n"
             "except FrontierLocked as e: sys.exit(e.pid != int(sys.argv[3]))\n"
@@ -444,7 +444,7 @@ def test_killed_at_any_line_there_is_a_backup_or_none(tmp_path: Path) -> None:
             reader.backup(copy)
 
     whole = 0
-    for _ in killed_at_each_line(back_up, copying):
+    for _ in killed_at_each_line(back_up, backup):
         if copy.exists():
             whole += 1
         else:
@@ -507,13 +507,13 @@ def test_a_disk_that_fills_up_in_the_middle(small_disk: Path, free: int) -> None
             file.write(bytes(4096))
     os.truncate(filler, filler.stat().st_size - free)
     with pytest.raises(StorageFull, match="as it was") if free else pytest.raises((StorageFull, OSError)):
-        copying.compact(path)
+        backup.compact(path)
     assert (path / "data.mdb").read_bytes() == before
     assert not (path / environment.UNFINISHED).exists()
     with Reader(small_disk.parent / "elsewhere") as reader, pytest.raises((StorageFull, OSError)):
         reader.backup(small_disk / "copy")
     assert not (small_disk / "copy").exists()
     filler.unlink()
-    copying.compact(path)
+    backup.compact(path)
     assert look(path) == found
     assert_whole(path)

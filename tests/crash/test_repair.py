@@ -34,12 +34,12 @@ from budgetfrontier.errors import (
     StorageFull,
 )
 from budgetfrontier.model import QueueState
-from budgetfrontier.store import copying, keys, verify
-from budgetfrontier.store import repair as repairing
+from budgetfrontier.store import backup, keys, verify
 from budgetfrontier.store.environment import UNFINISHED, open_lmdb
 from budgetfrontier.store.records import LeaseRow, decode_counters, decode_queue, encode
-from budgetfrontier.store.repair import Repaired, repair
-from budgetfrontier.store.salvage import Salvage
+from budgetfrontier.store.repair import run as repairing
+from budgetfrontier.store.repair.pages import Salvage
+from budgetfrontier.store.repair.run import Repaired, repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
@@ -644,7 +644,7 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
     damaged = (path / "data.mdb").read_bytes()
     job = path.parent
     outcomes = set()
-    for _ in killed_at_each_line(lambda: repair(path), repairing, copying):
+    for _ in killed_at_each_line(lambda: repair(path), repairing, backup):
         kept = [file for file in job.rglob("data.mdb") if file.read_bytes() == damaged]
         assert kept
         repaired = path / "data.mdb" not in kept

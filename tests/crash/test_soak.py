@@ -18,10 +18,10 @@ from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.copying import compact
+from budgetfrontier.store.backup import compact
 from budgetfrontier.store.environment import open_lmdb, opened_here
-from budgetfrontier.store.pages import File, Trees
-from budgetfrontier.store.salvage import Salvage
+from budgetfrontier.store.lmdb_pages import File, Trees
+from budgetfrontier.store.repair.pages import Salvage
 from tests.crash.soak import Figures, cut, drained, missing_pages, soak
 from tests.support import START
 

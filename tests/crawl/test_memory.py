@@ -19,8 +19,8 @@ from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.crawl import memory
 from budgetfrontier.crawl.memory import KEPT, Memory, Original, StoredRobots
 from budgetfrontier.errors import FrontierLocked, StorageFull
-from budgetfrontier.store.copying import MEMORY, compact
-from budgetfrontier.store.repair import repair
+from budgetfrontier.store.backup import MEMORY, compact
+from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
 
 SITE = "https://example.org:8443"

@@ -27,7 +27,7 @@ from budgetfrontier.crawl.robots import (
     tags,
 )
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
-from budgetfrontier.store.copying import MEMORY
+from budgetfrontier.store.backup import MEMORY
 from tests.crawl.hostile import HostileWeb, page, says
 from tests.crawl.process import started, until
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text

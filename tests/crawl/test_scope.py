@@ -18,7 +18,7 @@ from budgetfrontier.crawl.scope import Scope, Verdict
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import ScopeRule, ScopeSettings
-from budgetfrontier.settings.scoping import KINDS, Header, check_rule, parse_rule
+from budgetfrontier.settings.scope_rules import KINDS, Header, check_rule, parse_rule
 from budgetfrontier.settings.surts import SurtPrefixes, surt_prefix
 
 ROOT = Path(__file__).parents[2]

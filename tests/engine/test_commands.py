@@ -15,9 +15,9 @@ from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import commands, deletion
 from budgetfrontier.engine.mailbox import Command, Mailbox
-from budgetfrontier.store.copying import compact
+from budgetfrontier.store.backup import compact
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.repair import repair
+from budgetfrontier.store.repair.run import repair
 from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, memory, on_disk, pages
 

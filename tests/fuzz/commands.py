@@ -21,7 +21,7 @@ from budgetfrontier.engine.adjustments import OPERATIONS
 from budgetfrontier.engine.long import LONG
 from budgetfrontier.engine.mailbox import Mailbox
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.settings.reading import per_uri
+from budgetfrontier.settings.validation import per_uri
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY, near_plain
 from tests.support import START, make_settings, pages

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import overrides as module
 from budgetfrontier.settings.overrides import Effective, Override, compacted, parse_match, validate_override, value_in
-from budgetfrontier.settings.reading import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, all_settings
+from budgetfrontier.settings.validation import per_uri
 
 
 def effective(*rules: tuple[str, dict[str, Any]]) -> Effective:

@@ -14,10 +14,10 @@ from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
 from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.copying import compact
+from budgetfrontier.store.backup import compact
 from budgetfrontier.store.environment import REMEDY, open_lmdb
-from budgetfrontier.store.pages import File, Trees
-from budgetfrontier.store.salvage import was_frontier
+from budgetfrontier.store.lmdb_pages import File, Trees
+from budgetfrontier.store.repair.pages import was_frontier
 from tests.support import crawl, make_settings
 
 PAGE = 4096

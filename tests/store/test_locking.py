@@ -13,8 +13,8 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store import locking
-from budgetfrontier.store.locking import LOCK, WriterLock, lock_holder, locked
+from budgetfrontier.store import lock
+from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked
 from tests.crash.processes import Child, in_child
 
 
@@ -56,7 +56,7 @@ def test_a_holder_that_has_not_written_its_number_yet_is_named(tmp_path: Path) -
 
 
 def test_a_process_that_has_no_number_here_is_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel, layout = fcntl.fcntl, locking._FLOCK
+    kernel, layout = fcntl.fcntl, lock._FLOCK
 
     def anonymous(fd: int, command: int, question: bytes) -> bytes:
         told = layout.unpack(kernel(fd, command, question)[: layout.size])

@@ -11,7 +11,7 @@ from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import open_lmdb
-from budgetfrontier.store.salvage import Salvage
+from budgetfrontier.store.repair.pages import Salvage
 from tests.support import crawl, make_settings, pages
 
 PAGE = 4096

@@ -21,8 +21,7 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.check import check_url
-from budgetfrontier.store.output import Notes, Tables
+from budgetfrontier.store.invariants import check_url
 from budgetfrontier.store.records import (
     decode_audit,
     decode_begun,
@@ -37,8 +36,9 @@ from budgetfrontier.store.records import (
     tries,
     with_tries,
 )
-from budgetfrontier.store.requeue import EPOCH_SHIFT, LAST_EPOCH, LAST_ORDINAL, Found, Requeue, name_of, readable
-from budgetfrontier.store.salvage import FINGERPRINT, Salvage
+from budgetfrontier.store.repair.notes import Notes, Tables
+from budgetfrontier.store.repair.pages import FINGERPRINT, Salvage
+from budgetfrontier.store.repair.queues import EPOCH_SHIFT, LAST_EPOCH, LAST_ORDINAL, Found, Requeue, name_of, readable
 
 _NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it
 

@@ -12,8 +12,8 @@ from typing import IO, Any
 import lmdb
 
 from budgetfrontier.store import keys
+from budgetfrontier.store.lmdb_pages import Lost
 from budgetfrontier.store.modes import opener
-from budgetfrontier.store.pages import Lost
 
 TOLD = 20  # changes that are kept to be told at once
 _BATCH = 50_000  # records between two commits

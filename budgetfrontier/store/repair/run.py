@@ -19,8 +19,7 @@ import lmdb.verify
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.check import check
-from budgetfrontier.store.copying import PARTIAL, copy, number_on, take_place
+from budgetfrontier.store.backup import PARTIAL, copy, number_on, take_place
 from budgetfrontier.store.environment import (
     GIB,
     UNFINISHED,
@@ -29,11 +28,12 @@ from budgetfrontier.store.environment import (
     open_lmdb,
     sync_folder,
 )
-from budgetfrontier.store.locking import locked
+from budgetfrontier.store.invariants import check
+from budgetfrontier.store.lock import locked
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.output import Notes, Tables, notes_in
-from budgetfrontier.store.rebuild import Rebuild
-from budgetfrontier.store.salvage import Salvage
+from budgetfrontier.store.repair.notes import Notes, Tables, notes_in
+from budgetfrontier.store.repair.pages import Salvage
+from budgetfrontier.store.repair.tables import Rebuild
 
 _FOLDER = "-repair-"
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.pages import FREE, NOWHERE, File, Gap, Lost, Record, Root, Trees, is_leaf
+from budgetfrontier.store.lmdb_pages import FREE, NOWHERE, File, Gap, Lost, Record, Root, Trees, is_leaf
 from budgetfrontier.store.records import decode_audit, decode_dead, decode_future, decode_lease, decode_queue
 
 FINGERPRINT = 16  # bytes of a key of `seen`

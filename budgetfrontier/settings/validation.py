@@ -19,7 +19,7 @@ from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.schema import About, Override, RequestSettings, ScopeRule, Seed, Settings, fields
-from budgetfrontier.settings.scoping import FORMS, check_rule
+from budgetfrontier.settings.scope_rules import FORMS, check_rule
 from budgetfrontier.settings.values import FLAG, TEXT, Kind, brief, show
 
 S = TypeVar("S", bound=msgspec.Struct)

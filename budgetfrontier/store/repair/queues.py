@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
-from budgetfrontier.store.output import Notes, Tables
 from budgetfrontier.store.records import Counters, encode, save_queue
-from budgetfrontier.store.salvage import Salvage
+from budgetfrontier.store.repair.notes import Notes, Tables
+from budgetfrontier.store.repair.pages import Salvage
 
 READY, IN_PROCESS, SNOOZED = QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED
 INACTIVE, RETIRED, EXHAUSTED = QueueState.INACTIVE, QueueState.RETIRED, QueueState.EXHAUSTED

@@ -29,7 +29,7 @@ from budgetfrontier.store.environment import (
     open_lmdb,
     sync_folder,
 )
-from budgetfrontier.store.locking import LOCK, WriterLock
+from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
 
 PARTIAL = ".partial"

@@ -6,7 +6,7 @@ from itertools import islice
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
-from budgetfrontier.store.snapshot import PendingUri, Tables, future_uri, items, pending_items, pending_uri
+from budgetfrontier.store.view import PendingUri, Tables, future_uri, items, pending_items, pending_uri
 
 _ORDINAL = keys.pending_start.size  # where it begins in a key
 
