@@ -36,6 +36,8 @@ class InForce:
         self._precedence = None if frontier.precedence_policy == "base" else precedence
         self.asks_precedence = self._precedence is not None
         """Precedences come from a policy that may fail."""
+        self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
+        """Two URIs of one queue may ask for different precedences."""
         self.fixed_precedence = self.trivial and not self.asks_precedence
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(_longest_delay, self.effective.variants()))

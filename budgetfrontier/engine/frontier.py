@@ -11,8 +11,6 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
@@ -380,10 +378,7 @@ class Frontier:
 
         def look() -> QueueRecord | None:
             queue = self._kernel.queues.find(key)
-            if queue is None:
-                return None
-            self._kernel.refresh(queue)
-            return expanded(msgspec.structs.replace(queue))
+            return None if queue is None else expanded(self._kernel.as_it_stands(queue))
 
         return self._session.operate(look, changes=0)
 

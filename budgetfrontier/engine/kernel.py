@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from budgetfrontier.engine import queue as rules
 from budgetfrontier.engine.backlog import Backlog
 from budgetfrontier.engine.force import InForce
@@ -92,27 +94,47 @@ class Kernel:
         its `lease` raises.
         """
         if queue.revision != self.counters.settings_revision:
-            head = self.head(queue)
-            if head is not None:
-                uri = decode_uri(head[1], queue.queue)
-                try:
-                    self.take_budgets(queue, *self.asked(queue, uri))
-                except PolicyError:
-                    rules.take(queue, self.force.for_uri(uri.url, queue.queue))
-            elif self.force.trivial:
-                rules.take(queue, self.force.base)
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None and precedence is not None:
+                self.take_budgets(queue, settings, precedence)
+            elif settings is not None:
+                rules.take(queue, settings)
             self.queues.dirty.add(queue.id)
+
+    def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
+        """A copy that has learned of the last change of settings: a look moves no queue."""
+        shown = replace(queue)
+        if queue.revision != self.counters.settings_revision:
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None:
+                rules.take(shown, settings)
+            if precedence is not None:
+                shown.precedence = precedence
+        return shown
+
+    def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:
+        """What the head URI asks for, as far as it can be said: without one, what any URI would."""
+        head = self.head(queue)
+        if head is None:
+            return (self.force.base if self.force.trivial else None), None
+        uri = decode_uri(head[1], queue.queue)
+        settings = self.force.for_uri(uri.url, queue.queue)
+        try:
+            return settings, self.force.precedence(uri, settings)
+        except PolicyError:
+            return settings, None
 
     def change_settings(
         self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True
     ) -> None:
         """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
 
-        The first hundreds at once, the others as time goes on. O(leases out).
+        So are the INACTIVE ones if the change may give them another `precedence`, or their head URIs may: what came
+        last may have asked for another. The first hundreds at once, the others as time goes on. O(leases out).
         """
         self.put_in_force(settings, adjustments)
         self.counters.settings_revision += 1
-        self.backlog.begin(precedence=precedence)
+        self.backlog.begin(precedence=precedence or self.force.mixes_precedences)
         self.backlog.step()
         for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
             queue = self.queues.get(queue_id)

@@ -99,6 +99,8 @@ class Effective:
         self._exact: dict[tuple[str, str], list[int]] = {}
         self._tests: list[tuple[int, Match]] = []
         self._slow: list[tuple[int, Match]] = []
+        self.mixes_precedences = False
+        """Whether two URIs of one queue may ask for different precedences."""
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
         self.by_authority = not self._slow
@@ -131,6 +133,7 @@ class Effective:
 
     def _file(self, index: int, match: Match) -> None:
         """Put a match where it is found fastest: exact names into a table, so that thousands of them cost nothing."""
+        self.mixes_precedences |= "precedence" in self._patches[index] and match.kind not in ("*", "queue")
         if match.kind == "*":
             self._always.append(index)
         elif match.exact is not None:

@@ -133,6 +133,25 @@ def test_precedences_change_a_part_at_a_time(to_revive: bool) -> None:
         assert {i: queue.precedence for i, queue in states.items() if queue} == expected
 
 
+def test_any_change_gives_waiting_queues_the_precedence_of_their_head_uris() -> None:
+    lifted = [{"match": "regex:/first", "set": {"precedence": 1}}]
+    with Frontier.open(":memory:", make_settings(overrides=lifted)) as frontier:
+        frontier.schedule_each(f"https://{url}" for url in ("a.test/", "b.test/first", "b.test/second"))
+        frontier.adjust(queue_total_budget=100)
+        assert drain(frontier) == ["b.test", "b.test", "a.test"]
+
+
+def test_a_look_at_a_queue_does_not_move_it() -> None:
+    with Frontier.open(":memory:", make_settings()) as frontier:
+        frontier.schedule_many(f"https://h{i:02}.test/" for i in range(HOSTS))
+        frontier.adjust(precedence=1)  # for the first ten now
+        last = frontier.queue(f"h{HOSTS - 1:02}.test")
+        assert last is not None
+        assert last.precedence == 1
+        frontier.check()
+        assert drain(frontier) == [f"h{i:02}.test" for i in range(HOSTS)]
+
+
 def test_a_ring_over_budget_retires_a_part_at_a_time() -> None:
     with Frontier.open(":memory:", make_settings(hold_queues=False)) as frontier:
         frontier.schedule_many(f"https://h{i:02}.test/{page}" for i in range(HOSTS) for page in "ab")
