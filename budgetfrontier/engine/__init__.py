@@ -1,6 +1,6 @@
 """The engine: one synchronous state machine over one LMDB environment.
 
-`queue` holds the rules as pure functions, `rotation` moves queues between the `ring`, the snoozed, the FIFOs and the
+The pure rules are in `budgetfrontier.rules`. `rotation` moves queues between the `ring`, the snoozed, the FIFOs and the
 retired, `heads` finds what goes out next, `leases` knows what is out, `later` what waits for its time.
 `candidates` reads what is given, `dedup` knows what was, `intake` admits the rest.
 `kernel` applies the rules to the tables, `backlog` works off what a change of settings leaves, `adjustments` are the

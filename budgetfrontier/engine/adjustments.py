@@ -17,10 +17,10 @@ from budgetfrontier import plugins
 from budgetfrontier.engine import deletion, long
 from budgetfrontier.engine.foresight import foresee, values
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
+from budgetfrontier.rules import RETIRED
 from budgetfrontier.settings.overrides import Effective, compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine import queue as rules
-from budgetfrontier.engine.queue import EXHAUSTED, RETIRED
+from budgetfrontier import rules
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules import EXHAUSTED, RETIRED
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store import keys, view

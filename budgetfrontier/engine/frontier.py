@@ -17,7 +17,6 @@ from budgetfrontier.engine.adjustments import Adjustment
 from budgetfrontier.engine.commands import Job
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.mailbox import Command, checked
-from budgetfrontier.engine.queue import CHARGED
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.session import Session
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError, SettingsError
@@ -32,6 +31,7 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
+from budgetfrontier.rules import CHARGED
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store import view

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.rules import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.store.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")

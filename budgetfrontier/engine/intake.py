@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.queue import INACTIVE, READY, SNOOZED
 from budgetfrontier.model import Admission, CrawlUri, Directive, QueueRecord, Tally
+from budgetfrontier.rules import INACTIVE, READY, SNOOZED
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, short_url, shorten
 

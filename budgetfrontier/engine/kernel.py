@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from budgetfrontier.engine import queue as rules
+from budgetfrontier import rules
 from budgetfrontier.engine.backlog import Backlog
 from budgetfrontier.engine.force import InForce
 from budgetfrontier.engine.heads import Heads, Record
 from budgetfrontier.engine.later import Later
 from budgetfrontier.engine.leases import Leases
-from budgetfrontier.engine.queue import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord, QueueState
+from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys

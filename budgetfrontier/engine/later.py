@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from budgetfrontier.engine.queue import RETIRED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules import RETIRED
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode

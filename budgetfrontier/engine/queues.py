@@ -6,8 +6,8 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from budgetfrontier.engine.queue import READY
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules import READY
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from sortedcontainers import SortedDict
 
-from budgetfrontier.engine.queue import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment

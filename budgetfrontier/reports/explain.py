@@ -14,10 +14,10 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from budgetfrontier.engine.queue import over_total
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount, start_command
 from budgetfrontier.reports.format import clean, duration
+from budgetfrontier.rules import over_total
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from budgetfrontier.engine import queue
+from budgetfrontier import rules
 from budgetfrontier.store.environment import Environment
 from tests.crash import campaign
 from tests.crash.figures import Unavailable
@@ -101,5 +101,5 @@ def test_money_that_is_not_charged_is_noticed(folder: Path, monkeypatch: pytest.
         steps.append(step._replace(told=on_model(model, step)))
     steps.append(Step("commit", model.now))
     assert not live(life.copied(folder / "copy"), steps, Harmless()).problem
-    monkeypatch.setattr(queue, "charge", lambda record, cost, penalty: None)
+    monkeypatch.setattr(rules, "charge", lambda record, cost, penalty: None)
     assert "expenditure" in live(life.copied(folder / "copy"), steps, Harmless()).problem
