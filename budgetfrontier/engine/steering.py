@@ -39,7 +39,8 @@ def steer(
     """Apply a command to the frontier at `path`, whoever runs it; the audit entry says what it did.
 
     With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the
-    answer (None: as long as an engine runs). Otherwise the frontier is opened here for a moment, keeping its leases.
+    answer (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here
+    for a moment, keeping its leases.
     Raises FrontierError for a command that is refused, or that was left in the mailbox unanswered, and
     CommandInProgress for one that takes longer, or that comes after such a one.
     """
@@ -62,17 +63,17 @@ def steer(
 
 
 def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
+    """The answer to a command in the mailbox, of the engine that runs; if it ended without one, it is applied here."""
     deadline = time.monotonic() + (_LOOK if timeout is None else timeout)
+    while True:
+        entry = _poll(path, number, deadline) or _apply_here(path, number)
+        if entry is not None:
+            return entry
+        if time.monotonic() >= deadline:
+            if timeout is not None or lock_holder(path) is None:
+                break
+            deadline += _LOOK
     with Reader(path) as reader:
-        while True:
-            entry = reader.answer(number)
-            if entry is not None:
-                return entry
-            if time.monotonic() >= deadline:
-                if timeout is not None or lock_holder(path) is None:
-                    break
-                deadline += _LOOK
-            time.sleep(0.02)
         found = reader.in_progress()
     if found is not None and lock_holder(path) is not None:
         raise CommandInProgress(_in_progress(number, *found))
@@ -81,6 +82,30 @@ def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
         f"the running engine (process {lock_holder(path) or '?'}) did not answer within {timeout:g} s; the command is "
         "in its mailbox and will be applied when it next looks there, or when the frontier is next opened"
     )
+
+
+def _poll(path: Path, number: int, deadline: float) -> AuditEntry | None:
+    """The answer to a command; None at the deadline, or once nobody runs the frontier who could still give it."""
+    with Reader(path) as reader:
+        while True:
+            runs = lock_holder(path) is not None  # asked first: whoever ends after this has answered, or never will
+            entry = reader.answer(number)
+            if entry is not None or not runs or time.monotonic() >= deadline:
+                return entry
+            time.sleep(0.02)
+
+
+def _apply_here(path: Path, number: int) -> AuditEntry | None:
+    """Apply what waits in the mailbox of a frontier that nobody runs, up to a command; None if somebody runs it."""
+    if lock_holder(path) is not None:
+        return None
+    try:
+        with Frontier.open(path, keep_leases=True) as frontier, Reader(path) as reader:  # opening applies it
+            while (entry := reader.answer(number)) is None and reader.in_progress() is not None:
+                frontier.commit()  # goes on with one that takes long
+            return entry
+    except FrontierLocked:
+        return None
 
 
 def told(begun: Begun, progress: Progress) -> str:

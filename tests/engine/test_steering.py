@@ -1,0 +1,50 @@
+"""A command from outside that reaches a frontier just as its engine ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, QueueState
+from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.steering import steer
+from budgetfrontier.store.locking import LOCK, WriterLock
+
+
+@pytest.fixture
+def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A frontier in use by an engine that ends when a command is posted, and has not seen it."""
+    path = tmp_path / "frontier"
+    with Frontier.open(path) as frontier:
+        frontier.schedule_many(f"https://a.example/{n}" for n in range(1200))
+    engine = WriterLock(path / LOCK)
+    post = Mailbox.post
+
+    def post_and_end(mailbox: Mailbox, command: Command) -> int:
+        number = post(mailbox, command)
+        engine.release()
+        return number
+
+    monkeypatch.setattr(Mailbox, "post", post_and_end)
+    return path
+
+
+@pytest.mark.parametrize("timeout", [0.0, 10.0, None])
+def test_a_command_is_applied_though_the_engine_ended_before_it_looked(ending: Path, timeout: float | None) -> None:
+    entry = steer(ending, "retire", {"queue": "a.example"}, timeout=timeout)
+    assert entry.command == "retire"
+    with Frontier.open(ending) as frontier:
+        record = frontier.queue("a.example")
+        assert record is not None
+        assert record.state is QueueState.RETIRED
+        assert [entry.command for entry in frontier.audit()] == ["retire"]
+
+
+@pytest.mark.parametrize("args", [{"queue": "a.example"}, {"pattern": "/"}])
+def test_a_long_command_is_applied_to_its_end(ending: Path, args: dict[str, Any]) -> None:
+    entry = steer(ending, "delete", args)
+    assert entry.effect["deleted"] == 1200
+    with Frontier.open(ending) as frontier:
+        assert frontier.summary().queued == 0
