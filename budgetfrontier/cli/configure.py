@@ -132,6 +132,23 @@ def _bad_seeds(settings: Settings) -> Iterator[str]:
     yield from islice(lines, MOST_PROBLEMS)
 
 
+def _print(settings: Settings) -> None:
+    """Print all settings as YAML that reads back as the same."""
+    import yaml
+
+    from budgetfrontier.settings.values import plain
+
+    class Dumper(yaml.SafeDumper):
+        """Quotes what is text to YAML 1.1, but a number where it is read back, such as 1e3."""
+
+    def text(dumper: Dumper, value: str) -> yaml.ScalarNode:
+        style = None if isinstance(plain(value), str) else "'"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    yaml.dump(settings.to_dict(), sys.stdout, Dumper, sort_keys=False, allow_unicode=True)
+
+
 def check_config(args: argparse.Namespace) -> None:
     """Read a configuration with all that it names: policies, hooks and seed files."""
     from budgetfrontier.settings.advice import advice
@@ -147,9 +164,7 @@ def check_config(args: argparse.Namespace) -> None:
         warn(["there are no seeds"])
     warn(advice(settings))
     if args.print:
-        import yaml
-
-        yaml.safe_dump(settings.to_dict(), sys.stdout, sort_keys=False, allow_unicode=True)
+        _print(settings)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")
     start = shlex.join(("budgetfrontier", "crawl", str(args.file)))
     note(f"to run it, with the job in the folder {folder_name(settings.crawl)}: {start}")

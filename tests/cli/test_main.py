@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import os
 import re
 import resource
@@ -290,6 +291,14 @@ def test_check_config_prints_the_settings_in_force(tmp_path: Path, cli: Cli) -> 
     assert Settings.from_dict(yaml.safe_load(printed)) == Settings.from_yaml(config)
     again = tmp_path / "again.yaml"
     again.write_text(printed)
+    assert Settings.from_yaml(again) == Settings.from_yaml(config)
+
+
+@pytest.mark.parametrize("text", ["1e3", "-5E10", "+.5", "no", "010", "12:30", "0x10", "~", "a\u2028b"])
+def test_printed_text_reads_back_as_text(tmp_path: Path, cli: Cli, text: str) -> None:
+    config, again = tmp_path / "crawl.yaml", tmp_path / "again.yaml"
+    config.write_text(json.dumps({"crawl": text, "seeds": [{"url": "http://a.test/", "source": text}]}))
+    again.write_text(cli("check-config", config, "--print").out)
     assert Settings.from_yaml(again) == Settings.from_yaml(config)
 
 
