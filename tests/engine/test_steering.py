@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import Frontier, QueueState
 from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.steering import steer
-from budgetfrontier.store.locking import LOCK, WriterLock
+from budgetfrontier.store.lock import LOCK, WriterLock
 
 
 @pytest.fixture
