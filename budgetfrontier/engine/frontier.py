@@ -544,6 +544,7 @@ class Frontier:
                     self._kernel.release(lease, now, front=True)
                 self._session.settle()
             self._hooks.before_commit()
+            self._kernel.counters.time = now
             self._kernel.flush()
             self._kernel.env.commit()
         except BaseException as e:

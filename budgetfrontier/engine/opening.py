@@ -20,6 +20,8 @@ from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment, explain, is_damage
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
 
+_AHEAD = 1.0  # seconds: clocks are corrected by less all the time
+
 
 class Parts(NamedTuple):
     """An open frontier, before it has a face."""
@@ -55,6 +57,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         buried: list[tuple[int, DeadRow]] = []
         kernel.on_dead = lambda ordinal, row: buried.append((ordinal, row))
         _take_leases(kernel, now, keep_leases=keep_leases)
+        _follow_clock(kernel, now)
         if stored is not None and _differ(stored, in_force):
             kernel.change_settings(in_force, adjustments, now)
         else:
@@ -113,6 +116,15 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
         for lease in reversed(leases):
             kernel.release(lease, now, front=True)
     kernel.queues.trim()
+
+
+def _follow_clock(kernel: Kernel, now: float) -> None:
+    """If the clock was ahead at the last commit, leases and retries have as long as they had left then."""
+    ahead, kernel.counters.time = kernel.counters.time - now, now
+    if ahead >= _AHEAD:
+        for lease in kernel.leases.out.values():
+            kernel.leases.renewed(lease, lease.expires - ahead)
+        kernel.later.bring_forward(ahead)
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:

@@ -141,6 +141,7 @@ class Session:
         kernel = self.kernel
         if self.changes or kernel.queues.dirty or kernel.queues.ahead:
             self.hooks.before_commit()
+            kernel.counters.time = self.now()
             kernel.flush()
             kernel.env.commit()
             kernel.queues.ahead = False

@@ -78,6 +78,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """How many processes in a row have begun or gone on with it, and not come to the next commit yet."""
     ahead: list[int] = []
     """Numbers above `command` that were applied all the same: they have overtaken one that takes long."""
+    time: float = 0.0
+    """The time of the last commit; a clock that is behind it at the next opening was set back."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):

@@ -16,6 +16,7 @@ from budgetfrontier import (
     Frontier,
     Lease,
     LeaseExpired,
+    Outcome,
     QueueState,
     Reader,
     Settings,
@@ -53,6 +54,36 @@ def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
         assert frontier.next_ready_in() == pytest.approx(60.0)
         clock.advance(60.0)
         assert frontier.lease(1)[0].delivery == 2
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_leases_kept_and_retries_set_aside_by_a_clock_that_was_ahead_have_as_long_as_they_had(
+    tmp_path: Path, killed: bool
+) -> None:
+    now, year = 1_000_000.0, 365 * 86_400.0
+    clock = ManualClock(now + year)
+    settings = Settings.from_dict({"frontier": {"politeness": NO_WAIT, "retry": {"scope": "uri", "delay": 900}}})
+    frontier = Frontier.open(tmp_path / "f", settings, clock=clock, keep_leases=True)
+    frontier.schedule_many(["http://a.test/retry", "http://b.test/kept"])
+    frontier.schedule(CrawlUri("http://a.test/later", not_before=now + year + 5))
+    frontier.finish(frontier.lease(1)[0], Outcome.RETRY)
+    frontier.lease(1, ttl=2000.0)
+    clock.advance(100.0)
+    frontier.commit()
+    if killed:
+        crash(frontier)
+    else:
+        frontier.close()
+    clock = ManualClock(now)
+    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
+        assert frontier.next_ready_in() == pytest.approx(800.0)
+        clock.advance(801.0)
+        assert [lease.uri.url for lease in frontier.lease(9)] == ["http://a.test/retry"]
+        clock.advance(1100.0)
+        assert {lease.uri.url for lease in frontier.lease(9)} == {"http://a.test/retry", "http://b.test/kept"}
+        frontier.check()
+        clock.advance(year - 2000.0)
+        assert "http://a.test/later" not in {lease.uri.url for lease in frontier.lease(9)}
 
 
 def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +229,17 @@ def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
             frontier.renew(lease)
         frontier.check()  # the hook is called before this returns
         assert frontier.summary().queued == 1
+
+
+def test_a_look_at_a_queue_does_not_move_it() -> None:
+    with Frontier.open(":memory:", Settings.from_dict({"frontier": {"politeness": NO_WAIT}})) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/", "http://c.test/"])
+        frontier._session.kernel.backlog.step = lambda: None  # type: ignore[method-assign]  # as with thousands before
+        frontier.adjust(precedence=1, queue_total_budget=7)
+        shown = frontier.queue("c.test")
+        assert shown is not None and (shown.precedence, shown.total_budget) == (1, 7)
+        assert [lease.queue for lease in frontier.lease(3)] == ["a.test", "b.test", "c.test"]
+        frontier.check()
 
 
 def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
