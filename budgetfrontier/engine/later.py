@@ -50,7 +50,7 @@ class Later:
         retries = [key for key, value in cursor.iternext() if key != keys.SENTINEL and _is_retry(value)]
         for key in retries:
             due, ordinal = keys.due.unpack(key)
-            value = txn.pop(key, db=db)
+            value = txn.pop(key, db=db) or b""
             txn.put(keys.due.pack(max(due - seconds, 0.0), ordinal), value, db=db)
         self.next_due = self.first_due()
 

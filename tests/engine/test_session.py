@@ -231,17 +231,6 @@ def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
         assert frontier.summary().queued == 1
 
 
-def test_a_look_at_a_queue_does_not_move_it() -> None:
-    with Frontier.open(":memory:", Settings.from_dict({"frontier": {"politeness": NO_WAIT}})) as frontier:
-        frontier.schedule_many(["http://a.test/", "http://b.test/", "http://c.test/"])
-        frontier._session.kernel.backlog.step = lambda: None  # type: ignore[method-assign]  # as with thousands before
-        frontier.adjust(precedence=1, queue_total_budget=7)
-        shown = frontier.queue("c.test")
-        assert shown is not None and (shown.precedence, shown.total_budget) == (1, 7)
-        assert [lease.queue for lease in frontier.lease(3)] == ["a.test", "b.test", "c.test"]
-        frontier.check()
-
-
 def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
