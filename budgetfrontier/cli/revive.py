@@ -69,6 +69,7 @@ def revive(args: argparse.Namespace) -> None:
         print(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
         note("dry run: nothing was changed")
         return
+    common.refuse_if_terminated(args)
     tally = dict.fromkeys(("added", "full", "invalid"), 0)
     for entry in _revived(args, _chunks(lines)):
         for name in tally:

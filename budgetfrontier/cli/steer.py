@@ -226,7 +226,7 @@ def _steer_crawl(op: str, args: argparse.Namespace) -> int:
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     effect = common.steer(args, op, details).effect
     print(f"{effect['before']['state']} -> {effect['after']['state']}")
-    if op == "resume" and effect["after"]["state"] == CrawlState.TERMINATED:
+    if op != "terminate" and effect["after"]["state"] == CrawlState.TERMINATED:
         common.note(common.TERMINATED)
         return ERROR
     if op == "resume":

@@ -205,6 +205,8 @@ def dead_letters(args: argparse.Namespace) -> None:
     if args.replay or args.drop:
         ids = args.replay or args.drop
         op = "replay" if args.replay else "drop"
+        if args.replay:
+            common.refuse_if_terminated(args)
         entry = common.steer(args, op, {"ids": None if "all" in ids else ids, "queue": None})
         for done, count in entry.effect.items():
             print(f"{done} {count:,}")

@@ -13,13 +13,13 @@ import msgspec
 import xxhash
 
 from budgetfrontier import uris
-from budgetfrontier.engine import answers
 from budgetfrontier.engine.bounds import TOO_LARGE, excess
 from budgetfrontier.engine.force import InForce, renamed
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
-from budgetfrontier.settings import policies
+from budgetfrontier.settings import answers, policies
+from budgetfrontier.settings.answers import is_text
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, encode_url, plain_start, shorten
@@ -242,13 +242,7 @@ class Candidates:
             return None
 
     def _form(self, url: str) -> str:
-        try:
-            form: object = self._canonical(url)
-        except Exception as e:
-            raise self._no_form(url, e) from e
-        if not isinstance(form, str) or form.find("/", 8) < 0 or not _is_text(form):
-            raise answers.wrong("canonicalization", self._force.frontier.canonicalization_policy, url, form)
-        return form
+        return answers.form(self._canonical, self._force.frontier.canonicalization_policy, url)
 
     def _no_form(self, url: str, error: Exception) -> PolicyError:
         return answers.raised("canonicalization", self._force.frontier.canonicalization_policy, url, error)
@@ -258,29 +252,14 @@ class Candidates:
 
         Raises InvalidUrl for text that is no key: that is the URL's fault.
         """
-        name = self._force.frontier.queue_assignment_policy
-        try:
-            key: object = self._assign(uri)
-        except Exception as e:
-            raise answers.raised("queue assignment", name, uri.url, e) from e
-        if not isinstance(key, str):
-            raise answers.wrong("queue assignment", name, uri.url, key)
-        return _check_key(key)
+        return _check_key(answers.queue_key(self._assign, self._force.frontier.queue_assignment_policy, uri))
 
 
 def _check_key(key: object) -> str:
     """The key of a queue, from a caller or a policy. Raises InvalidUrl."""
-    if isinstance(key, str) and _is_text(key) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
+    if isinstance(key, str) and is_text(key) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
         return key
     raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
-
-
-def _is_text(given: str) -> bool:
-    """Whether it can be stored: lone surrogates cannot."""
-    try:
-        return bool(given.isascii() or given.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _check(uri: CrawlUri) -> None:

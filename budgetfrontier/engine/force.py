@@ -10,9 +10,8 @@ from math import inf
 import msgspec
 
 from budgetfrontier import plugins
-from budgetfrontier.engine import answers
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.settings import Settings
+from budgetfrontier.settings import Settings, answers
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
 

@@ -7,6 +7,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ import lmdb
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, NotAFrontier
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
-from budgetfrontier.settings import Settings, policies
+from budgetfrontier.settings import Settings, answers, policies
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import batches, keys, meta, view
 from budgetfrontier.store.backup import appearing, copy, copy_memory
@@ -275,7 +276,7 @@ class Reader:
         (a PendingUri) or `dead` (a DeadLetter).
 
         O(URIs of its queue): 0.3 us each to find this very URL, or 3 us to find one with the same canonical form, or
-        none; then O(URIs scheduled for later) and O(dead letters).
+        none; then O(URIs scheduled for later) and O(dead letters). Raises PolicyError.
         """
         try:
             href = uris.parse(url)
@@ -283,9 +284,10 @@ class Reader:
             return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
         with self.transaction() as (txn, db):
             frontier = view.settings_of(txn, db)[0].frontier
-            canonical = policies.canonicalization(frontier)
+            canonical = partial(answers.form, policies.canonicalization(frontier), frontier.canonicalization_policy)
             seen = txn.get(uris.fingerprint(canonical(href)), db=db[keys.SEEN]) is not None
-            name = policies.assignment(frontier, meta.read_suffixes(txn, db[keys.META]))(CrawlUri(href))
+            assign = policies.assignment(frontier, meta.read_suffixes(txn, db[keys.META]))
+            name = answers.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
             queue = view.find_queue(txn, db, name)
             pending = None
             if queue is not None:

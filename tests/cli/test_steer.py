@@ -285,9 +285,22 @@ def test_pause_resume_and_terminate(job: Path, cli: Cli) -> None:
     assert cli("terminate", job, "--reason", "enough").out == "RUNNING -> TERMINATED\n"
     assert crawl_state(job) is CrawlState.TERMINATED
     assert newest(job).reason == "enough"
-    answer = cli("resume", job)
-    assert (answer.code, answer.out) == (1, "TERMINATED -> TERMINATED\n")
-    assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
+    for command in ("resume", "pause"):
+        answer = cli(command, job)
+        assert (answer.code, answer.out) == (1, "TERMINATED -> TERMINATED\n")
+        assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
+    assert cli("terminate", job).code == 0
+
+
+def test_nothing_is_put_back_into_a_crawl_that_was_terminated(job: Path, cli: Cli, tmp_path: Path) -> None:
+    cli("terminate", job)
+    log = tmp_path / "crawl.log"
+    log.write_text("2026-11-20T10:00:00.000Z -5000 - http://new.test/ L - no-type #000 - - - -\n")
+    for command in (["revive", job, "--log", log, "--status", "-5000"], ["dead-letters", job, "--replay", "all"]):
+        answer = cli(*command)
+        assert (answer.code, answer.out) == (1, "")
+        assert "terminated" in answer.err and "crawl CONFIG --job DIR" in answer.err
+    assert [entry.command for entry in audit(job)][-1] == "terminate"
 
 
 def test_resume_of_a_crawl_that_nobody_runs_says_how_to_start_it(job: Path, cli: Cli) -> None:

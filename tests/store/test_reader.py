@@ -7,12 +7,13 @@ import os
 import random
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
-from budgetfrontier.errors import CorruptFrontier, FrontierClosed, FrontierError
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
@@ -114,6 +115,24 @@ def test_a_url_is_found_as_it_is_written_or_by_its_canonical_form(tmp_path: Path
         f.commit()
         with Reader(tmp_path / "frontier") as reader:
             assert reader.find("https://b.test/")["dead"].reason == "poison"
+
+
+def failing(url: object) -> Any:
+    """A policy that fails for some."""
+    if "bad" in str(getattr(url, "url", url)):
+        raise LookupError("not known")
+    return 7 if "odd" in str(getattr(url, "url", url)) else "http://a.test/" if isinstance(url, str) else "a.test"
+
+
+@pytest.mark.parametrize("policy", ["canonicalization_policy", "queue_assignment_policy"])
+@pytest.mark.parametrize("said", ["bad", "odd"])
+def test_a_policy_that_fails_as_a_url_is_looked_for_is_named(tmp_path: Path, policy: str, said: str) -> None:
+    with on_disk(tmp_path, **{policy: f"{__name__}:failing"}) as f:
+        f.schedule("http://a.test/")
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.find("http://a.test/")["seen"]
+        with pytest.raises(PolicyError, match=f"policy {__name__}:failing .* for http://a.test/{said}"):
+            reader.find(f"http://a.test/{said}")
 
 
 def test_each_uri_of_a_long_queue_while_it_changes(tmp_path: Path) -> None:

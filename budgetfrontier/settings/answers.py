@@ -6,11 +6,12 @@ Whoever asks a policy does so before anything is changed, so that the call that 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.model import CrawlUri
 
 _EXPECTED = {
     "cost": "a cost is a whole number of at least 0",
@@ -36,6 +37,36 @@ def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception)
     name = _name(kind, spec)
     message = f"{name} raised {type(error).__name__} for {url}: {_shown(error, str)}; {_MEND}"
     return PolicyError(message, policy=name, url=url, value=error)
+
+
+def form(canonical: Callable[[str], object], spec: str | Mapping[str, Any], url: str) -> str:
+    """The canonical form of a normalized URL. Raises PolicyError."""
+    try:
+        found = canonical(url)
+    except Exception as e:
+        raise raised("canonicalization", spec, url, e) from e
+    if not isinstance(found, str) or found.find("/", 8) < 0 or not is_text(found):
+        raise wrong("canonicalization", spec, url, found)
+    return found
+
+
+def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any], uri: CrawlUri) -> str:
+    """The text that is to be the key of the queue of a URI with a normalized URL. Raises PolicyError."""
+    try:
+        found = assign(uri)
+    except Exception as e:
+        raise raised("queue assignment", spec, uri.url, e) from e
+    if not isinstance(found, str):
+        raise wrong("queue assignment", spec, uri.url, found)
+    return found
+
+
+def is_text(given: str) -> bool:
+    """Whether it can be stored: lone surrogates cannot."""
+    try:
+        return bool(given.isascii() or given.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def whole(value: object) -> int | None:
