@@ -127,7 +127,8 @@ def failing(url: object) -> Any:
 @pytest.mark.parametrize("policy", ["canonicalization_policy", "queue_assignment_policy"])
 @pytest.mark.parametrize("said", ["bad", "odd"])
 def test_a_policy_that_fails_as_a_url_is_looked_for_is_named(tmp_path: Path, policy: str, said: str) -> None:
-    with on_disk(tmp_path, **{policy: f"{__name__}:failing"}) as f:
+    options: dict[str, Any] = {policy: f"{__name__}:failing"}
+    with on_disk(tmp_path, **options) as f:
         f.schedule("http://a.test/")
     with Reader(tmp_path / "frontier") as reader:
         assert reader.find("http://a.test/")["seen"]
