@@ -11,6 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from budgetfrontier import rules
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
@@ -268,7 +269,7 @@ class Owner:
         """Whether nothing is queued, out, or scheduled for later: finished, paused because of that, or terminated."""
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return self._frontier.summary().pause_reason == "finish"
+            return self._frontier.summary().pause_reason == rules.FINISH
         if state is CrawlState.TERMINATED:
             return not self._frontier.summary().in_process
         return state in (CrawlState.NEW, CrawlState.FINISHED)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from budgetfrontier import rules
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, queues, size
 from budgetfrontier.model import CrawlState
@@ -54,7 +55,7 @@ def ending(
     if limit:
         again = f"raise limits.{limit.name} (now {amount(limit.name, limit.most)}) and {again}"
     paused = summary.state in (CrawlState.PAUSED, CrawlState.PAUSING)
-    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == "finish"
+    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == rules.FINISH
     if done:
         yield _over(report, spend)
     elif stop is Stop.LIMIT and limit:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from budgetfrontier import rules
 from budgetfrontier.crawl.continuing import check_name, go_on, stored_settings
 from budgetfrontier.crawl.ending import Stop, ending
 from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
@@ -215,7 +216,7 @@ class Job:
         if frontier.state is CrawlState.NEW and not self._paused:
             say(NOTHING)
             return False
-        over = before.pause_reason == "finish" or is_for_a_policy(before.pause_reason)
+        over = before.pause_reason == rules.FINISH or is_for_a_policy(before.pause_reason)
         if frontier.state is CrawlState.PAUSED and over:
             frontier.resume(reason="started again", who="crawl")
         if self._paused and frontier.state is not CrawlState.PAUSED:
@@ -307,7 +308,7 @@ class Job:
     def _is_over(self) -> bool:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == "finish"
+            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == rules.FINISH
         return self._stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
 
     def _look_around(self) -> None:

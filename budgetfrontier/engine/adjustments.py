@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import plugins
+from budgetfrontier import plugins, rules
 from budgetfrontier.engine import deletion, long
 from budgetfrontier.engine.foresight import foresee, values
 from budgetfrontier.engine.kernel import Kernel
@@ -96,16 +96,16 @@ def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
 
 def _pause(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    if counters.state not in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
-        counters.state = CrawlState.PAUSING if kernel.leases.out else CrawlState.PAUSED
-        counters.pause_reason = str(args.get("reason") or "operator")
+    after = rules.after_pause(counters.state, len(kernel.leases.out))
+    if after is not counters.state:
+        counters.state, counters.pause_reason = after, str(args.get("reason") or "operator")
 
 
 def _resume(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    if counters.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        counters.state = CrawlState.RUNNING if counters.scheduled else CrawlState.NEW
-        counters.pause_reason = None
+    after = rules.after_resume(counters.state, counters.scheduled)
+    if after is not counters.state:
+        counters.state, counters.pause_reason = after, None
 
 
 def _terminate(kernel: Kernel, args: dict[str, Any]) -> None:

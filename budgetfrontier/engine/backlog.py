@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from budgetfrontier import rules
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
@@ -76,7 +77,7 @@ class Backlog:
                 counters.regrade_precedence, counters.regrade_position = precedence, position
                 limit -= 1
                 yield keys.u32.unpack(cursor.value())[0]
-            elif precedence < 0xFFFF:
+            elif precedence < rules.WORST_PRECEDENCE:
                 counters.regrade_precedence, counters.regrade_position = precedence + 1, 0
             else:
                 counters.regrade_upto = 0

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import msgspec
 import xxhash
 
-from budgetfrontier import uris
+from budgetfrontier import rules, uris
 from budgetfrontier.engine.bounds import TOO_LARGE, excess
 from budgetfrontier.engine.force import InForce, renamed
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
 from budgetfrontier.settings import answers, policies
-from budgetfrontier.settings.answers import is_text
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, encode_url, plain_start, shorten
@@ -257,7 +256,7 @@ class Candidates:
 
 def _check_key(key: object) -> str:
     """The key of a queue, from a caller or a policy. Raises InvalidUrl."""
-    if isinstance(key, str) and is_text(key) and 0 < len(key.encode()) <= keys.MAX_QUEUE_KEY and "\0" not in key:
+    if isinstance(key, str) and rules.queue_key_bytes(key) is not None:
         return key
     raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
 

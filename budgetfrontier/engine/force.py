@@ -9,13 +9,11 @@ from math import inf
 
 import msgspec
 
-from budgetfrontier import plugins
+from budgetfrontier import plugins, rules
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings import Settings, answers
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
-
-WORST_PRECEDENCE = 0xFFFF
 
 
 class InForce:
@@ -39,7 +37,7 @@ class InForce:
         """Two URIs of one queue may ask for different precedences."""
         self.fixed_precedence = self.trivial and not self.asks_precedence
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
-        self.longest_delay = max(map(_longest_delay, self.effective.variants()))
+        self.longest_delay = max(map(rules.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
             self.longest_delay = inf
 
@@ -92,7 +90,7 @@ class InForce:
         precedence = answers.whole(found)
         if precedence is None:
             raise answers.wrong("precedence", name, uri.url, found)
-        return min(max(precedence, 0), WORST_PRECEDENCE)
+        return min(max(precedence, 0), rules.WORST_PRECEDENCE)
 
     def rest(
         self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
@@ -116,9 +114,3 @@ class InForce:
 def renamed(uri: CrawlUri, url: str) -> CrawlUri:
     """The same URI under its normalized URL."""
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)
-
-
-def _longest_delay(settings: QueueSettings) -> float:
-    """The longest wait that settings can give a queue, in seconds."""
-    politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
-    return max(politeness + settings.jitter, settings.retry_delay)

@@ -57,7 +57,7 @@ def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
         if queue.state is EXHAUSTED or queue.by_name or not queue.queued:
             continue
         settings = after.for_uri(url, queue.queue)
-        rules.take(queue, settings)
+        rules.take_budgets(queue, settings)
         stays_out = rules.must_retire(queue, settings.reached)
         if queue.state is RETIRED and not stays_out:
             counts["revived_count"] += 1
@@ -100,7 +100,7 @@ def _affordable(txn: keys.Txn, db: Tables, queue: QueueRecord, reached: bool) ->
     """What a queue spends on the URIs that it holds before it is empty or over its total budget."""
     spent = 0
     for cost in view.costs(txn, db, queue, _PRICED):
-        if rules.over_total(queue.expenditure + spent, queue.total_budget, reached):
+        if rules.is_over_total(queue.expenditure + spent, queue.total_budget, reached):
             break
         spent += cost
     return spent

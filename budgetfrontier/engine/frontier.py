@@ -11,6 +11,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
+from budgetfrontier import rules
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import adjustments, opening
 from budgetfrontier.engine.adjustments import Adjustment
@@ -31,7 +32,6 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.rules import CHARGED
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store import view
@@ -250,7 +250,7 @@ class Frontier:
         try:
             force = kernel.force
             settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
-            charged = outcome is _SUCCESS or outcome in CHARGED
+            charged = outcome is _SUCCESS or rules.is_charged(outcome)
             # Policies are asked first: what they raise leaves everything as it was.
             wait = force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
             read = self._intake.read(found, Tally(), mine.uri) if found else ()
@@ -610,13 +610,11 @@ class Frontier:
         self, lease: Lease, outcome: Outcome, settings: QueueSettings, wait: float, delay: float | None, now: float
     ) -> tuple[float, float]:
         """How long the queue waits when a retry, or a delay given by name, lengthens it; and the delay of the retry."""
-        retry_delay = settings.retry_delay if delay is None else delay
-        if outcome is Outcome.RETRY and (settings.retry_uri or lease.attempt > settings.max_retries):
-            return wait, retry_delay
-        if delay:
+        wait, by_name = rules.wait_after(outcome, lease.attempt, settings, wait, delay)
+        if by_name and delay:
             queue = self._kernel.queues.get(lease.queue_id)
             queue.block = max(queue.block, now + delay)
-        return max(wait, retry_delay if outcome is Outcome.RETRY else delay or 0.0), retry_delay
+        return wait, rules.retry_delay(settings, delay)
 
 
 def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:

@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from budgetfrontier import rules
 from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at
 from budgetfrontier.engine.dedup import Dedup
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.model import Admission, CrawlUri, Directive, QueueRecord, Tally
+from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
 from budgetfrontier.rules import INACTIVE, READY, SNOOZED
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, short_url, shorten
@@ -77,8 +78,7 @@ class Intake:
                 (candidate.queue, candidate.cost) if type(candidate) is Special else (candidate[0].queue, constant)  # type: ignore[union-attr]
             )
             queue = kernel.queues.find_or_create(name)
-            queue.expenditure += cost  # of the whole crawl; the turn that the queue may have now is not shortened
-            queue.charges += 1
+            rules.charge_seen(queue, cost)
             kernel.counters.expenditure += cost
             kernel.queues.dirty.add(queue.id)
 
@@ -162,18 +162,17 @@ class Intake:
     def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
         if type(candidate) is Special:
-            if candidate.uri is not None and candidate.uri.force and candidate.uri.directive is Directive.HIGHEST:
-                return False  # a prerequisite, such as robots.txt: what fills the queue waits for it
+            if rules.may_overfill(candidate.uri):
+                return False
             name, settings = candidate.queue, candidate.settings
         else:
             name, settings = candidate[0].queue, kernel.force.base  # type: ignore[union-attr]
-        most, longest = kernel.force.frontier.max_queued, settings.max_queue_size
-        if most and kernel.counters.queued >= most:
+        if rules.is_full(kernel.counters.queued, kernel.force.frontier.max_queued):
             return True
-        if longest:
-            queue = kernel.queues.find(name)
-            return queue is not None and queue.queued >= longest
-        return False
+        if not settings.max_queue_size:
+            return False
+        queue = kernel.queues.find(name)
+        return queue is not None and rules.is_full(queue.queued, settings.max_queue_size)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""

@@ -20,7 +20,7 @@ from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord, QueueState
-from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, Fate
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys
@@ -83,7 +83,7 @@ class Kernel:
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
         """Take replenish amount, total budget and precedence (None: that of the settings)."""
-        rules.take(queue, settings)
+        rules.take_budgets(queue, settings)
         self.rotation.set_precedence(queue, settings.precedence if precedence is None else precedence)
         queue.revision = self.counters.settings_revision
 
@@ -98,7 +98,7 @@ class Kernel:
             if settings is not None and precedence is not None:
                 self.take_budgets(queue, settings, precedence)
             elif settings is not None:
-                rules.take(queue, settings)
+                rules.take_budgets(queue, settings)
             self.queues.dirty.add(queue.id)
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
@@ -107,7 +107,7 @@ class Kernel:
         if queue.revision != self.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
             if settings is not None:
-                rules.take(shown, settings)
+                rules.take_budgets(shown, settings)
             if precedence is not None:
                 shown.precedence = precedence
         return shown
@@ -215,17 +215,12 @@ class Kernel:
         state = queue.state
         if state is not RETIRED:
             self.counters.queued += count
-        if state is EXHAUSTED:
-            if queue.by_name:  # emptied while retired by name
-                self.rotation.move(queue, RETIRED)
-                return
-            self.rotation.move(queue, INACTIVE)
-            if not self.force.frontier.hold_queues:
-                self._activate(queue, settings, queue.precedence, now)
-        elif state is IN_PROCESS:
-            after = rules.after_turn(queue, settings, now)
-            if after is not IN_PROCESS:
-                self._go(queue, after, now)
+        after = rules.after_arrival(queue, settings, now)
+        if after is state:
+            return
+        self._go(queue, after, now)
+        if state is EXHAUSTED and after is INACTIVE and not self.force.frontier.hold_queues:
+            self._activate(queue, settings, queue.precedence, now)
 
     # -- turns
 
@@ -238,19 +233,14 @@ class Kernel:
         self._activate(queue, settings, precedence, now)
 
     def _activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
-        rules.take(queue, settings)
+        rules.take_budgets(queue, settings)
         queue.revision = self.counters.settings_revision
         self._clip(queue, now)
-        state = rules.on_activation(queue, settings, now)
-        if state is READY:
-            state = rules.after_turn(queue, settings, now)
-        self.rotation.move(queue, state)
+        self.rotation.move(queue, rules.on_activation(queue, settings, now))
         queue.precedence = precedence
 
     def _clip(self, queue: QueueRecord, now: float) -> None:
-        """A wake time further ahead than any delay was stored by a clock that was ahead; what was asked for stays."""
-        if queue.wake_time > now + self.longest_delay and queue.wake_time > queue.block:
-            queue.wake_time = now + self.longest_delay
+        queue.wake_time = rules.clipped_wake_time(queue, now + self.longest_delay)
 
     def _go(self, queue: QueueRecord, after: QueueState, now: float, *, front: bool = False) -> None:
         """Move a queue; one that goes to its rest wakes no later than settings allow."""
@@ -296,7 +286,7 @@ class Kernel:
             if queue.revision != revision:
                 self.take_budgets(queue, *self.asked(queue, uri))
             if queue.balance_replenish_amount <= 0 or (
-                queue.total_budget >= 0 and rules.over_total(queue.expenditure, queue.total_budget, settings.reached)
+                queue.total_budget >= 0 and rules.is_over_total(queue.expenditure, queue.total_budget, settings.reached)
             ):
                 rotation.move(queue, RETIRED)
                 turns += 1
@@ -361,12 +351,7 @@ class Kernel:
         self.rotation.next_wake = self.rotation.first_wake()
 
     def _wake(self, queue: QueueRecord, now: float) -> None:
-        state = READY
-        if queue.out:
-            settings = self._settings_of(queue)
-            if not rules.may_lease(queue, settings.per_queue_concurrency, settings.reached):
-                state = IN_PROCESS
-        self.rotation.move(queue, state)
+        self.rotation.move(queue, rules.after_waking(queue, self._settings_of(queue)) if queue.out else READY)
 
     # -- the end of an attempt
 
@@ -402,7 +387,7 @@ class Kernel:
         queue.reserved -= cost
         if lease.landed:
             queue.landed -= 1
-        penalty = 0
+        penalty = rules.penalty(outcome, settings)
         if outcome is _SUCCESS:
             counters.succeeded += 1
             self.remove(queue, key)
@@ -417,12 +402,11 @@ class Kernel:
         elif outcome is Outcome.FAILURE:
             counters.failed += 1
             queue.errors += 1
-            penalty = settings.error_penalty_amount
             self.remove(queue, key)
         else:
             queue.errors += 1
             self.bury(queue, key, self._value(key), reason or "dead", now)
-        if outcome is _SUCCESS or outcome in rules.CHARGED:
+        if outcome is _SUCCESS or rules.is_charged(outcome):
             rules.charge(queue, cost, penalty)
             counters.expenditure += cost + penalty
         state = queue.state
@@ -434,8 +418,6 @@ class Kernel:
             self.rotation.ring.ids.append(queue_id)
             queue.state = READY
         elif state is not after:
-            if after is INACTIVE and queue.balance > 0:
-                queue.balance = 0  # forfeited to a better precedence
             self._go(queue, after, now)
 
     def _value(self, key: bytes) -> bytes:
@@ -450,12 +432,13 @@ class Kernel:
         value = self._value(key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)
-        if attempts >= settings.max_retries:
+        fate = rules.fate(Outcome.RETRY, attempts + 1, settings, delay)
+        if fate is Fate.DEAD:
             queue.errors += 1
             self.bury(queue, key, value, reason or "retries exhausted", now)
             return
         self.counters.retried += 1
-        if settings.retry_uri and delay > 0:
+        if fate is Fate.DELAYED:
             self.remove(queue, key)
             self.later.add(queue, key[4:], value, now + delay, self.next_ordinal())
         else:
@@ -467,7 +450,7 @@ class Kernel:
         value = self._value(lease.key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts, deliveries + 1)
-        if deliveries + 1 >= self.force.frontier.max_deliveries:
+        if rules.is_delivered_too_often(deliveries + 1, self.force.frontier.max_deliveries):
             self.bury(self.queues.get(lease.queue_id), lease.key, value, "max deliveries", now)
         else:
             self.env.txn.put(lease.key, value, db=self._pending)
@@ -531,7 +514,7 @@ class Kernel:
     def unretire(self, queue: QueueRecord) -> None:
         """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
         self.refresh(queue)
-        self.rotation.move(queue, INACTIVE if queue.queued else EXHAUSTED)
+        self.rotation.move(queue, rules.after_unretirement(queue))
         queue.by_name = False
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
@@ -553,39 +536,39 @@ class Kernel:
 
     def deleted(self, queue: QueueRecord) -> None:
         """URIs of a queue were deleted: an emptied queue is EXHAUSTED."""
-        if not queue.queued and queue.state is not EXHAUSTED:
-            self.rotation.move(queue, EXHAUSTED)
-        elif queue.state is READY and queue.out >= queue.queued:
-            self.rotation.move(queue, IN_PROCESS)
+        after = rules.after_deletion(queue)
+        if after is not queue.state:
+            self.rotation.move(queue, after)
 
     # -- the crawl
 
     def is_empty(self) -> bool:
-        """Nothing queued, no lease out, nothing scheduled for later; what waits for RETIRED queues does not count."""
+        """Whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
         counters = self.counters
-        if counters.queued or self.leases.out or self.backlog.waiting:
-            return False
-        return counters.future <= counters.future_retired
+        return not self.backlog.waiting and rules.is_empty(
+            queued=counters.queued,
+            leases=len(self.leases.out),
+            future=counters.future,
+            future_retired=counters.future_retired,
+        )
 
     def settle(self) -> bool:
         """Let the crawl's state follow what happened. True if it has just paused at its finish."""
-        counters = self.counters
-        if counters.state is CrawlState.NEW and counters.scheduled:
-            counters.state = CrawlState.RUNNING
-        state = counters.state
-        if state is CrawlState.RUNNING:
-            if self.underway or not self.is_empty():
-                return False
-            if self.force.frontier.pause_at_finish:
-                counters.state, counters.pause_reason = CrawlState.PAUSED, "finish"
-                return True
-            counters.state = CrawlState.FINISHED
-        elif state is CrawlState.PAUSING:
-            if not self.leases.out:
-                counters.state = CrawlState.PAUSED
-        elif state is CrawlState.FINISHED and not self.is_empty():
-            counters.state = CrawlState.RUNNING
-        return False
+        counters, before = self.counters, self.counters.state
+        if before is CrawlState.RUNNING and counters.queued:
+            return False  # the common case: it is not empty
+        counters.state = rules.next_crawl_state(
+            before,
+            scheduled=counters.scheduled,
+            leases=len(self.leases.out),
+            empty=self.is_empty(),
+            busy=self.underway,
+            pause_at_finish=self.force.frontier.pause_at_finish,
+        )
+        if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
+            return False
+        counters.pause_reason = rules.FINISH
+        return True
 
     def flush(self) -> None:
         """Write all that lives in memory between commits."""

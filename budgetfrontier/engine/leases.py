@@ -14,8 +14,6 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import LeaseRow, decode_lease, encode
 
-EPOCH_SHIFT = 40  # a trillion leases in one run, sixteen million runs
-
 
 class Leases:
     """The leases that are out, by id, oldest first. Memory grows with them, not with queues."""
@@ -32,7 +30,7 @@ class Leases:
 
     def start(self, epoch: int) -> None:
         """Give out ids of this run, which no other run gives out."""
-        self.next_id = (epoch << EPOCH_SHIFT) + 1
+        self.next_id = (epoch << keys.EPOCH_SHIFT) + 1
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
         """The leases that an earlier run left, by id."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier import plugins
+from budgetfrontier import plugins, rules
 from budgetfrontier.engine.adjustments import record
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
@@ -164,11 +164,12 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
     cursor = kernel.env.txn.cursor(kernel.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return
-    ahead = [keys.timed.unpack(key) for key in cursor.iternext(keys=True, values=False)]
-    for wake_time, queue_id in ahead:
+    ahead = [keys.timed.unpack(key)[1] for key in cursor.iternext(keys=True, values=False)]
+    for queue_id in ahead:
         queue = kernel.queues.get(queue_id)
-        if wake_time > max(latest, queue.block):
-            kernel.rotation.set_wake(queue, latest)
+        wake_time = rules.clipped_wake_time(queue, latest)
+        if wake_time != queue.wake_time:
+            kernel.rotation.set_wake(queue, wake_time)
         kernel.queues.trim()
 
 

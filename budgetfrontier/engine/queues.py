@@ -6,6 +6,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from budgetfrontier import rules
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import READY
 from budgetfrontier.store import keys
@@ -50,8 +51,8 @@ class Queues:
         """The record of a queue key, None if there is no such queue."""
         queue_id = self.ids.get(name)
         if queue_id is None:
-            key = name.encode("utf-8", "surrogatepass")
-            if not 0 < len(key) <= keys.MAX_QUEUE_KEY:
+            key = rules.queue_key_bytes(name)
+            if key is None:
                 return None
             found = self._env.txn.get(key, db=self._env.db[keys.QUEUE_IDS])
             if found is None:

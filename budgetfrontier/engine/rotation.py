@@ -13,14 +13,13 @@ from sortedcontainers import SortedDict
 from budgetfrontier.engine.queues import Queues
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules import IN_PROCESS, INACTIVE, NONE_WAITING, READY, RETIRED, SNOOZED, WORST_PRECEDENCE
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
 NEVER = float("inf")
-NONE_WAITING = 1 << 16  # worse than any precedence
 
 
 class Rotation:
@@ -49,7 +48,7 @@ class Rotation:
         while cursor.set_range(keys.fifo.pack(precedence, 0)):
             precedence = keys.fifo.unpack(cursor.key())[0]
             self.waiting[precedence] = 0
-            if precedence == 0xFFFF:
+            if precedence == WORST_PRECEDENCE:
                 break
             precedence += 1
         if len(self.waiting) == 1:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount, start_command
 from budgetfrontier.reports.format import clean, duration
-from budgetfrontier.rules import over_total
+from budgetfrontier.rules import FINISH, is_over_total
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class _Explainer:
         if queue.total_budget < 0 or queue.state is QueueState.RETIRED:
             return
         ahead = self._reader.cost_of(queue.queue, pending.place)
-        if over_total(queue.expenditure + ahead, queue.total_budget, self._settings(queue).reached):
+        if is_over_total(queue.expenditure + ahead, queue.total_budget, self._settings(queue).reached):
             answer.add(
                 "budget-ahead",
                 f"What is before it costs {ahead:,}, and of the total budget {queue.total_budget:,} only "
@@ -342,7 +342,7 @@ class _Explainer:
             )
         replenish = settings.balance_replenish_amount
         enough = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
-        if over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
+        if is_over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
             rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
             answer.add(
                 "over-total-budget",
@@ -384,7 +384,7 @@ class _Explainer:
             return
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
             # A crawl that is started again resumes by itself what paused at its finish.
-            starts = summary.pause_reason == "finish" and self._reader.lock_pid() is None
+            starts = summary.pause_reason == FINISH and self._reader.lock_pid() is None
             answer.add(
                 "paused",
                 f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",

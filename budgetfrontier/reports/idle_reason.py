@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.model import CrawlState, QueueState
 from budgetfrontier.reports.format import clean, duration
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.rules import FINISH
 
 if TYPE_CHECKING:
     from budgetfrontier.store.view import Report
@@ -18,7 +19,7 @@ def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None
     if report.state is CrawlState.TERMINATED:
         return "the crawl was terminated, for good"
     if report.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-        if report.pause_reason == "finish":
+        if report.pause_reason == FINISH:
             more = "raise a budget with `adjust`, or add seeds, then run the same `crawl` command"
             return f"the budgets allow no more: {more}"
         return f"the crawl is paused ({clean(report.pause_reason or 'no reason given')}); `resume` goes on"

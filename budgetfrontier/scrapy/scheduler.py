@@ -15,7 +15,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from budgetfrontier import plugins
+from budgetfrontier import plugins, rules
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
@@ -325,7 +325,7 @@ class Scheduler:
 
     def _paused_at_finish(self) -> bool:
         frontier = self.frontier
-        return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == "finish"
+        return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == rules.FINISH
 
     def _is_retired(self, queue: str) -> bool:
         record = self.frontier.queue(queue)

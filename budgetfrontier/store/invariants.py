@@ -11,6 +11,7 @@ from typing import Any
 
 import lmdb
 
+from budgetfrontier import rules
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.store import keys, meta
@@ -137,9 +138,7 @@ class _Checker:
             expected = [] if queue.state in nowhere else [queue.state]
             if places.get(queue.id, []) != expected:
                 self._say(f"queue {queue.queue}: {queue.state}, but found in {places.get(queue.id, [])}")
-            if (queue.state is QueueState.EXHAUSTED and queue.queued) or (
-                not queue.queued and queue.state not in (QueueState.EXHAUSTED, QueueState.RETIRED)
-            ):
+            if not rules.is_possible(queue):
                 self._say(f"queue {queue.queue}: {queue.state} with {queue.queued} URIs")
             if queue.state is QueueState.IN_PROCESS and not queue.out:
                 self._say(f"queue {queue.queue}: IN_PROCESS with no lease out")
@@ -226,7 +225,7 @@ class _Checker:
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._say(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
-        empty = not c.queued and not c.leases and c.future <= c.future_retired
+        empty = rules.is_empty(queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired)
         at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
         if c.state is CrawlState.FINISHED and not empty:
             self._say("the crawl is FINISHED, but not empty")

@@ -61,7 +61,7 @@ FRESH = delivery.pack(0, 0)
 MAX_ORDINAL = (1 << 64) - 1
 MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring, with room for those given out in one run
 MAX_COST = (1 << 32) - 1
-MAX_QUEUE_KEY = 255  # bytes; LMDB takes 511
+EPOCH_SHIFT = 40  # of lease ids: a trillion leases in one run, sixteen million runs
 PRIORITY_ZERO = 1 << 31  # where priority 0 lies among the 32 bits of an inverted one
 
 

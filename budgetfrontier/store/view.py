@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier import rules
 from budgetfrontier.model import ROW_FIELDS, CrawlState, CrawlUri, DeadLetter, Lease, QueueRecord, QueueState, Summary
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
@@ -384,8 +385,8 @@ def find_queue(txn: keys.Txn, db: Tables, key: str) -> QueueRecord | None:
 
 
 def _queue_id(txn: keys.Txn, db: Tables, key: str) -> bytes | None:
-    name = key.encode("utf-8", "replace")
-    return txn.get(name, db=db[keys.QUEUE_IDS]) if 0 < len(name) <= keys.MAX_QUEUE_KEY else None
+    name = rules.queue_key_bytes(key)
+    return None if name is None else txn.get(name, db=db[keys.QUEUE_IDS])
 
 
 def first_url(txn: keys.Txn, db: Tables, key: str) -> str | None:

@@ -17,7 +17,7 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
+from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, rules, uris
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import candidates, dedup
 from budgetfrontier.errors import InvalidUrl
@@ -222,7 +222,7 @@ class Expected:
             return False
         key = self._assign(CrawlUri(href))
         fingerprint = uris.fingerprint(self._canonical(href))
-        if len(key.encode()) > keys.MAX_QUEUE_KEY:
+        if len(key.encode()) > rules.MAX_QUEUE_KEY:
             return False
         self.urls[key].add(href)
         if force:

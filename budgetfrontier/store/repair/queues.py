@@ -12,19 +12,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from budgetfrontier import rules
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, encode, save_queue
 from budgetfrontier.store.repair.notes import Notes, Tables
 from budgetfrontier.store.repair.pages import Salvage
 
-READY, IN_PROCESS, SNOOZED = QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED
-INACTIVE, RETIRED, EXHAUSTED = QueueState.INACTIVE, QueueState.RETIRED, QueueState.EXHAUSTED
-
 LAST_ORDINAL = 1 << 48  # more than any frontier gives out; a higher one is damage, and so are places beyond these:
 FIRST_PLACE, LAST_PLACE = 1 << 24, 3 << 62
-EPOCH_SHIFT, LAST_EPOCH = 40, (1 << 24) - (1 << 16)  # as the engine numbers its leases, with room for those to come
+LAST_EPOCH = (1 << 24) - (1 << 16)  # as the engine numbers its leases, with room for those to come
 
 
 @dataclass
@@ -213,7 +212,7 @@ class Requeue:
         totals.leases = sum(self._found.out.values())
         totals.ordinal = max(totals.ordinal if 0 <= totals.ordinal <= LAST_ORDINAL else 0, self._found.ordinal)
         totals.queue_id = max(totals.queue_id, max(self._found.names, default=0))
-        totals.epoch = max(totals.epoch, self._found.last_lease >> EPOCH_SHIFT)
+        totals.epoch = max(totals.epoch, self._found.last_lease >> keys.EPOCH_SHIFT)
         totals.audit = max(totals.audit, self._found.last_audit)
         totals.command = max(totals.command, self._found.last_command)
         if stored is None and self._found.names:
@@ -229,7 +228,7 @@ class Requeue:
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "regrade_position", "regrade_upto":
             setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
-        totals.regrade_precedence = min(totals.regrade_precedence, 0xFFFF)
+        totals.regrade_precedence = min(totals.regrade_precedence, rules.WORST_PRECEDENCE)
         self._settle()
         for name in (*_COUNTED, *_GIVEN_OUT, "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
@@ -239,17 +238,23 @@ class Requeue:
     def _settle(self) -> None:
         """Let the crawl's state follow what there is, as the engine does."""
         totals = self._totals
-        empty = not totals.queued and not totals.leases and totals.future <= totals.future_retired
-        state = totals.state
-        if state is CrawlState.PAUSING and not totals.leases:
-            totals.state = CrawlState.PAUSED
-        elif state in (CrawlState.NEW, CrawlState.FINISHED) and not empty:
-            totals.state = CrawlState.RUNNING
-        elif state is CrawlState.RUNNING and empty:
-            if self._found.settings.frontier.pause_at_finish:
-                totals.state, totals.pause_reason = CrawlState.PAUSED, "finish"
-            else:
-                totals.state = CrawlState.FINISHED
+        before = totals.state
+        empty = rules.is_empty(
+            queued=totals.queued,
+            leases=totals.leases,
+            future=totals.future,
+            future_retired=totals.future_retired,
+        )
+        totals.state = rules.next_crawl_state(
+            before,
+            scheduled=totals.scheduled,
+            leases=totals.leases,
+            empty=empty,
+            busy=False,
+            pause_at_finish=self._found.settings.frontier.pause_at_finish,
+        )
+        if totals.state is CrawlState.PAUSED and before not in (CrawlState.PAUSED, CrawlState.PAUSING):
+            totals.pause_reason = rules.FINISH
 
 
 _PLACES = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
@@ -283,31 +288,12 @@ def mend(queue: QueueRecord, now: float) -> None:
     queue.penalties = max(queue.penalties, 0)
     queue.expenditure = max(queue.expenditure, queue.penalties)
     queue.charges, queue.errors = max(queue.charges, 0), max(queue.errors, 0)
-    queue.precedence = min(max(queue.precedence, 0), 0xFFFF)
+    queue.precedence = min(max(queue.precedence, 0), rules.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
     if not 0 <= queue.block < inf:
         queue.block = 0
-    state = queue.state
-    if state is RETIRED:
-        return
-    if not queue.queued:
-        queue.state = EXHAUSTED
-    elif state is EXHAUSTED:
-        queue.state = RETIRED if queue.by_name else INACTIVE
-    elif state is IN_PROCESS and not queue.out:
-        queue.state = SNOOZED if queue.wake_time > now else READY
-    elif state is READY and queue.out >= queue.queued:
-        queue.state = IN_PROCESS
-
-
-def name_of(key: bytes) -> str | None:
-    """A queue key from its bytes, None if that cannot be one."""
-    try:
-        name = key.decode()
-    except UnicodeDecodeError:
-        return None
-    return name if 0 < len(key) <= keys.MAX_QUEUE_KEY and "\0" not in name else None
+    queue.state = rules.nearest_possible(queue, now)
 
 
 def readable(key: bytes, value: bytes) -> QueueRecord | None:
@@ -317,4 +303,4 @@ def readable(key: bytes, value: bytes) -> QueueRecord | None:
         name = queue.queue.encode()
     except ValueError:
         return None
-    return queue if len(key) == keys.u32.size and name_of(name) is not None else None
+    return queue if len(key) == keys.u32.size and rules.queue_key_of(name) is not None else None

@@ -15,7 +15,7 @@ import lmdb
 import msgspec
 from msgspec.structs import replace
 
-from budgetfrontier import uris
+from budgetfrontier import rules, uris
 from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings import Settings, policies
@@ -38,7 +38,7 @@ from budgetfrontier.store.records import (
 )
 from budgetfrontier.store.repair.notes import Notes, Tables
 from budgetfrontier.store.repair.pages import FINGERPRINT, Salvage
-from budgetfrontier.store.repair.queues import EPOCH_SHIFT, LAST_EPOCH, LAST_ORDINAL, Found, Requeue, name_of, readable
+from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Found, Requeue, readable
 
 _NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it
 
@@ -171,7 +171,7 @@ class Rebuild:
         """Which id is which queue: from the records, then from the index for those whose record is lost."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
-            if len(value) == keys.u32.size and (name := name_of(key)) is not None:
+            if len(value) == keys.u32.size and (name := rules.queue_key_of(key)) is not None:
                 listed[keys.u32.unpack(value)[0]] = name
         for key, value in self._source.records(keys.QUEUES):
             queue = readable(key, value)
@@ -201,7 +201,7 @@ class Rebuild:
     def _home(self, uri: CrawlUri) -> int:
         """The queue for a URI whose own is not known."""
         name = uri.queue or policies.assignment(self._found.settings.frontier, self._suffixes)(uri)
-        if name_of(name.encode()) is None:
+        if rules.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is not known, and {name!a} cannot be one")
         if name not in self._ids:
             self._last_queue += 1
@@ -261,7 +261,7 @@ class Rebuild:
                 row.queue, _, _, cost, _ = keys.pending.unpack(row.key)
                 if self._tables.get(keys.PENDING, row.key) is None or row.key in leased:
                     raise ValueError("its URI is not pending, or out already")
-                if not isfinite(row.expires) or number >> EPOCH_SHIFT > last:
+                if not isfinite(row.expires) or number >> keys.EPOCH_SHIFT > last:
                     raise ValueError("a number that was never given out, or no end")
             except (ValueError, struct.error) as e:
                 self._refuse(keys.LEASES, key, value, e)
