@@ -37,7 +37,8 @@ class CrawlUri(_Address, array_like=True, gc=False, kw_only=True):
     Only `url` is needed, the options are keyword-only. `meta` is plain data
     (what msgpack can hold), `payload` is bytes of the embedder's own, never looked into. `cost` overrides the cost
     policy, `queue` the queue assignment; `force` skips deduplication; `not_before` (epoch seconds) schedules the URI
-    for later. Higher `priority` goes first.
+    for later. Higher `priority` goes first. A cost beyond 0 to 2**32 - 1 counts as the nearest of these, a
+    priority beyond 1 - 2**31 to 2**31 too.
     """
 
     # New fields are only ever appended: older records then decode with the defaults.

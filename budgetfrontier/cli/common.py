@@ -205,7 +205,8 @@ def note_if_stopped(args: argparse.Namespace) -> None:
 
     with Reader(frontier_path(args.job)) as reader:
         if reader.lock_pid() is None:
-            note(f"no process runs this crawl; to go on: {start_command(str(args.job))}")
+            start = start_command(str(args.job)) or "start the program that opened it"
+            note(f"no process runs this crawl; to go on: {start}")
 
 
 def read_settings(path: Path) -> Settings:

@@ -78,49 +78,85 @@ class Imported:
             note(clean(f"{self.name}: there is no URI in it that could be imported"))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place.
+class Sums:
+    """What all that was given came to."""
 
-    ERROR if a file or folder could not be read to its end, or there was no URI in it, or in all that was given.
-    """
-    path, total, seen = common.frontier_path(args.job), Tally(), 0
-    common.refuse_if_terminated(args)
-    usable, whole = 0, True
-    for source in args.sources:
-        done = Imported(source, Tally())
-        is_url = source.lower().startswith(("http://", "https://"))
-        items = iter([_url(source)]) if is_url else formats.read(source, args.kind)
-        for (marks, charged), records in groupby(_records(items, done, args), lambda r: (r.seen, r.charged)):
-            given = (record.uri for record in records)
-            if marks:
-                done.seen += _hand_over(args, path, "mark_seen", given, done, charge=charged)
-            else:
-                _hand_over(args, path, "schedule", given, done)
-        if not is_url:
-            done.end()
-            whole = whole and bool(done.usable) and not done.broken
-        usable += done.usable
-        tally = done.tally
-        if is_url and not tally.invalid:  # that one was told of
-            became = "added" if tally.added else "seen" if done.seen else "full" if tally.full else "duplicate"
-            note(f"{source}: {became}")
-        total.add(tally)
-        seen += done.seen
-    if args.format == "json":
-        counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
-        print(json.dumps(counts | {"seen": seen}))
-    else:
+    def __init__(self) -> None:
+        self.total, self.seen, self.usable, self.whole = Tally(), 0, 0, True
+
+    def show(self, form: str) -> None:
+        """Print the counts."""
+        total, seen = self.total, self.seen
+        if form == "json":
+            counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
+            print(json.dumps(counts | {"seen": seen}))
+            return
         why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
         print(
             f"added {total.added:,}, duplicate {total.duplicate:,}, full {total.full:,}, invalid {total.invalid:,}"
             + (f" ({why})" if why else "")
             + (f", marked as seen {seen:,}" if seen else "")
         )
-    if args.seeds and total.duplicate and not args.force:
+
+
+def run(args: argparse.Namespace) -> int:
+    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place.
+
+    ERROR if a file or folder could not be read to its end, or there was no URI in it, or in all that was given. What an
+    error ends is counted as far as it came.
+    """
+    common.refuse_if_terminated(args)
+    sums = Sums()
+    for number, source in enumerate(args.sources):
+        done = Imported(source, Tally())
+        try:
+            _take_in(args, source, done)
+        except Exception:
+            if number or done.usable:
+                _add(sums, done)
+                sums.show(args.format)
+            raise
+        _add(sums, done)
+    sums.show(args.format)
+    if args.seeds and sums.total.duplicate and not args.force:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
-    if total.added:
+    if sums.total.added:
         common.note_if_stopped(args)
-    return exits.OK if whole and usable else exits.ERROR
+    return exits.OK if sums.whole and sums.usable else exits.ERROR
+
+
+def _add(sums: Sums, done: Imported) -> None:
+    sums.total.add(done.tally)
+    sums.seen += done.seen
+    sums.usable += done.usable
+    sums.whole = sums.whole and (_is_url(done.name) or (bool(done.usable) and not done.broken))
+
+
+def _is_url(source: str) -> bool:
+    """Tell whether a source is a URL itself, and no file of them. Raises FrontierError for a URL of another scheme."""
+    if source.lower().startswith(("http://", "https://")):
+        return True
+    if "://" in source and not Path(source).exists():
+        raise FrontierError(f"{source}: give http or https URLs, or files and folders that hold some")
+    return False
+
+
+def _take_in(args: argparse.Namespace, source: str, done: Imported) -> None:
+    """Schedule, or mark as seen, what is in one source, and tell what became of it."""
+    path, alone = common.frontier_path(args.job), _is_url(source)
+    items = iter([_url(source)]) if alone else formats.read(source, args.kind)
+    for (marks, charged), records in groupby(_records(items, done, args), lambda r: (r.seen, r.charged)):
+        given = (record.uri for record in records)
+        if marks:
+            done.seen += _hand_over(args, path, "mark_seen", given, done, charge=charged)
+        else:
+            _hand_over(args, path, "schedule", given, done)
+    tally = done.tally
+    if not alone:
+        done.end()
+    elif not tally.invalid:  # that one was told of
+        became = "added" if tally.added else "seen" if done.seen else "full" if tally.full else "duplicate"
+        note(f"{source}: {became}")
 
 
 def _url(source: str) -> Item:

@@ -120,6 +120,7 @@ def import_(args: argparse.Namespace) -> int:
 def export(args: argparse.Namespace) -> None:
     """Write what is pending, queue by queue, each in its order; then what is scheduled for later."""
     from budgetfrontier.formats import heritrix, lists
+    from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
     form = args.format or _format_of(args.file)
@@ -134,12 +135,14 @@ def export(args: argparse.Namespace) -> None:
             if kept is not None:
                 lost.update(lists.fields(uri).keys() - kept)
         dead = reader.summary().dead
-    note(f"{count:,} URIs exported")
+    note(f"{counted(count, 'URI')} exported")
     if lost:
         what = ", ".join(f"{name} ({count:,})" for name, count in sorted(lost.items()))
         note(f"left out, as this format has no place for it: {what}; --format jsonl has")
     if dead:
-        note(f"{dead:,} dead letters are not among them; `budgetfrontier dead-letters` lists them and puts them back")
+        are, them = ("is", "it") if dead == 1 else ("are", "them")
+        listing = f"`budgetfrontier dead-letters` lists {them} and puts {them} back"
+        note(f"{counted(dead, 'dead letter')} {are} not among them; {listing}")
 
 
 def _exported(reader: Reader, test: Callable[[QueueRecord], bool]) -> Iterator[CrawlUri]:

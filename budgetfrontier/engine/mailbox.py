@@ -19,7 +19,7 @@ import msgspec
 from budgetfrontier.engine.bounds import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import explain, open_lmdb
+from budgetfrontier.store.environment import explain, is_unfinished, open_lmdb
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.records import encode
 
@@ -94,7 +94,7 @@ def _is_plain(value: object, depth: int) -> bool:
 
 def _drop_unfinished(data: Path) -> None:
     """Delete a data file that a full disk left cut short as it was made: no command ever was in it."""
-    if data.exists() and 0 < data.stat().st_size < 8192:
+    if is_unfinished(data) and data.stat().st_size:  # else another process is about to make it
         data.unlink()
 
 

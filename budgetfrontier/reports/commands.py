@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.store.backup import MEMORY
 
 
-def start_command(job: str) -> str:
-    """Return the command that goes on with a crawl. The frontier does not know where its configuration is."""
-    return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
+def start_command(job: str) -> str | None:
+    """Return the command that goes on with a crawl; None if only the program that made the frontier can.
+
+    That is so where `job` is a frontier itself and not one of a crawl, as a LeaseQueue makes it. The frontier does not
+    know where its configuration is.
+    """
+    folder = Path(job)
+    if spider := _spider(folder):
+        return shlex.join(("scrapy", "crawl", spider, "-s", f"JOBDIR={job}"))
+    if (folder / "frontier" / "data.mdb").exists() or not (folder / "data.mdb").exists():
+        return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
+    if (folder / MEMORY).is_dir():
+        return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(folder.parent)))
+    return None
+
+
+def _spider(folder: Path) -> str | None:
+    """The name of the spider whose JOBDIR a folder is, or that the frontier in it lies in."""
+    for jobdir in (folder, folder.parent) if folder.name == "frontier" else (folder,):
+        try:
+            return str(json.loads((jobdir / "budgetfrontier.json").read_bytes())["spider"])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return None
 
 
 def replenish_amount(own: int, of_crawl: int) -> int:

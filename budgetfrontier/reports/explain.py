@@ -394,9 +394,11 @@ class _Explainer:
         elif summary.state is CrawlState.FINISHED:
             answer.add("finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives.")
         if self._reader.lock_pid() is None:
+            start = start_command(self._job)
+            what = "the crawl again with its configuration" if start else "the program that opened it"
             answer.add(
                 "not-running",
-                "Nothing runs this frontier at the moment: start the crawl again with its configuration.",
+                f"Nothing runs this frontier at the moment: start {what}.",
                 verdict=Verdict.BLOCKED,
-                command=start_command(self._job),
+                command=start,
             )

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.format import clean, duration, percent
+from budgetfrontier.reports.format import clean, counted, duration, percent
 from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import summary_line
@@ -127,10 +127,12 @@ def _bars(amounts: list[tuple[str, int]]) -> str:
 def _spend(overview: Overview) -> Iterator[str]:
     spend = overview.spend()
     yield "<h2>Spend</h2>\n"
-    yield f"<p>{spend.total:,} spent by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties. "
+    yield f"<p>{spend.total:,} spent by {counted(spend.spenders, 'queue')}, "
+    yield f"{spend.penalties:,} of it in error penalties. "
     yield f"Gini {spend.gini:.2f}; the ten biggest spenders have {_text(percent(spend.top10_share))}.</p>\n"
     yield _bars([(queue.queue, queue.expenditure) for queue in spend.top[:10]])
-    yield f"<h2>Stranded</h2>\n<p>{spend.stranded:,} URIs in {spend.stranding_count:,} retired queues.</p>\n"
+    yield f"<h2>Stranded</h2>\n<p>{counted(spend.stranded, 'URI')} in "
+    yield f"{counted(spend.stranding_count, 'retired queue')}.</p>\n"
     if spend.stranding:
         yield _bars([(queue.queue, queue.queued) for queue in spend.stranding[:10]])
 

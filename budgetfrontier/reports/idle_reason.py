@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import CrawlState, QueueState
-from budgetfrontier.reports.format import clean, duration
+from budgetfrontier.reports.format import clean, counted, duration
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import FINISH
 
@@ -33,7 +33,7 @@ def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None
     if counts.get(QueueState.INACTIVE, 0):
         return "inactive queues are activated as soon as a worker asks for a URI, and none is asking"
     if totals.future:
-        return f"all that is left is scheduled for later ({totals.future:,} URIs)"
+        return f"all that is left is scheduled for later ({counted(totals.future, 'URI')})"
     if counts.get(QueueState.RETIRED, 0):
         return "only retired queues are left; `adjust` a budget to revive them"
     return "nothing is queued"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.reports.format import clean, duration, percent
+from budgetfrontier.reports.format import clean, counted, duration, percent
 from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.store import view
@@ -134,7 +134,7 @@ def _section(title: str, queues: Iterable[QueueRecord], now: float, *, more: int
 def _spend(overview: Overview) -> Iterator[str]:
     spend = overview.spend()
     yield from _title("SPEND")
-    yield f" Spent: {spend.total:,} by {spend.spenders:,} queues, {spend.penalties:,} of it in error penalties"
+    yield f" Spent: {spend.total:,} by {counted(spend.spenders, 'queue')}, {spend.penalties:,} of it in error penalties"
     yield f" Spread: Gini {spend.gini:.2f}; the ten biggest spenders have {percent(spend.top10_share)}"
     yield " Top spenders: totalSpend/totalBudget share queue"
     for queue in spend.top:
@@ -142,7 +142,7 @@ def _spend(overview: Overview) -> Iterator[str]:
         yield f"  {queue.expenditure}/{queue.total_budget} {percent(share, 1)} {clean(queue.queue)}"
     if spend.spenders > len(spend.top):
         yield f"...and {spend.spenders - len(spend.top):,} more"
-    yield f" Stranded: {spend.stranded:,} URIs in {spend.stranding_count:,} retired queues"
+    yield f" Stranded: {counted(spend.stranded, 'URI')} in {counted(spend.stranding_count, 'retired queue')}"
     for queue in spend.stranding:
         yield f"  {queue.queued} {clean(queue.queue)}"
     if spend.stranding_count > len(spend.stranding):

@@ -14,6 +14,7 @@ from budgetfrontier.patterns import Pattern
 from budgetfrontier.settings.values import brief
 
 KINDS = ("surt", "domain", "host", "queue", "regex")
+_GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
 LONGEST = 100_000
 """Characters that a pattern may have: a compiled one takes a thousand times as much memory."""
 FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
@@ -67,6 +68,8 @@ def parse_match(text: str) -> Match:
     if kind not in KINDS or not pattern:
         near = kind == text and len(text) < 254 and re.fullmatch(r"[\w.-]+\.\w+", text)
         hint = f'; did you mean "domain:{text}"?' if near else ""
+        if kind == text and _GLOB.fullmatch(text):
+            hint = f'; did you mean "queue:{text}"?'
         raise SettingsError(f'"{brief(str(text))}" is not a match: write one of {FORMS}{hint}')
     return _PARSERS[kind](text, pattern)
 

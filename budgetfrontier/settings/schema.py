@@ -175,7 +175,8 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: Annotated[
         str,
         About(
-            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first",
+            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first (so do revisits: "
+            "where many are due, what is new may wait for ever)",
             choice("fifo", "lifo"),
             True,
         ),

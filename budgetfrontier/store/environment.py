@@ -41,6 +41,7 @@ _DAMAGE = (
 )
 
 UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
+_SMALLEST = 8192  # bytes of an environment: its two first pages
 _MAKINGS = (LOCK, "lock.mdb", UNFINISHED)
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,14 @@ def check_files(path: Path) -> bool:
             return False
         if not data.exists():  # else somebody has made it since
             raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {strangers[0]}); name another folder")
-    if data.stat().st_size < 8192:
+    if data.stat().st_size < _SMALLEST:
         raise CorruptFrontier(f"{data} is cut short ({data.stat().st_size} bytes); restore a backup")
     return True
+
+
+def is_unfinished(data: Path) -> bool:
+    """Tell whether a data file was cut short as it was made, by a full disk or a kill: it never held anything."""
+    return data.is_file() and data.stat().st_size < _SMALLEST
 
 
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:

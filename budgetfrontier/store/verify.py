@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier import errors
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.store.environment import check_files, open_lmdb
+from budgetfrontier.store.environment import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
 
 TOLD = 20  # problems in one message
@@ -106,7 +106,7 @@ def _check(path: Path, begin: Callable[[str], None]) -> None:
         reader.check()
     mailbox = path / "mailbox"
     begin("the pages of the mailbox")
-    if mailbox.is_dir() and check_files(mailbox):
+    if not is_unfinished(mailbox / "data.mdb") and mailbox.is_dir() and check_files(mailbox):
         check_pages(mailbox)
 
 

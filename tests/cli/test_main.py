@@ -12,11 +12,13 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from budgetfrontier import Frontier, Settings, errors
+from budgetfrontier.__main__ import main as start
 from budgetfrontier.cli import GROUPS, build_parser, main
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from budgetfrontier.settings.advice import advice
@@ -32,6 +34,16 @@ COMMANDS = {
 def parsers() -> dict[str, argparse.ArgumentParser]:
     (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
+
+
+def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str, *args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "budgetfrontier.cli")
+    monkeypatch.delattr("budgetfrontier.cli")
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=interrupted)])
+    assert start() == 130
 
 
 def test_every_command_is_there() -> None:

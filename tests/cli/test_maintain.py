@@ -27,6 +27,16 @@ def report(cli: Cli, job: Path) -> object:
 # -- compact
 
 
+@pytest.mark.parametrize("size", [0, 100, 8191])
+def test_a_mailbox_that_was_cut_short_as_it_was_made_is_no_damage(stopped: Path, cli: Cli, size: int) -> None:
+    data = stopped / "frontier" / "mailbox" / "data.mdb"
+    data.parent.mkdir(exist_ok=True)
+    data.write_bytes(bytes(size))
+    assert cli("verify", stopped).code == 0
+    assert cli("pause", stopped).out == "RUNNING -> PAUSED\n"
+    assert cli("verify", stopped).code == 0
+
+
 def test_compact_prints_bytes_before_and_after(stopped: Path, cli: Cli) -> None:
     before = report(cli, stopped)
     size = (stopped / "frontier" / "data.mdb").stat().st_size

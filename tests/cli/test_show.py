@@ -38,6 +38,23 @@ def test_report_as_text(job: Path, cli: Cli) -> None:
     )
 
 
+def test_report_tells_how_a_frontier_that_is_no_crawls_goes_on(tmp_path: Path, cli: Cli) -> None:
+    for folder in ("jobdir/frontier", "queue", "job/frontier"):
+        with Frontier.open(tmp_path / folder) as frontier:
+            frontier.schedule("http://a.test/")
+    (tmp_path / "jobdir" / "budgetfrontier.json").write_text('{"spider": "news", "key": ""}')
+    (tmp_path / "job" / "frontier" / "crawl").mkdir()
+    jobdir, job = tmp_path / "jobdir", tmp_path / "job"
+    for asked, start in (
+        (jobdir, f"scrapy crawl news -s JOBDIR={jobdir}"),
+        (tmp_path / "queue", "start the program that opened it"),
+        (job, f"budgetfrontier crawl CONFIG --job {job}"),
+        (job / "frontier", f"budgetfrontier crawl CONFIG --job {job}"),
+    ):
+        assert cli("report", asked).err == f"no process runs this crawl; to go on: {start}\n"
+        assert start in cli("explain", asked, "http://a.test/").out
+
+
 def test_report_tells_that_nobody_runs_the_crawl(stopped: Path, request: pytest.FixtureRequest, cli: Cli) -> None:
     for form in ("text", "json", "csv", "html"):
         note = cli("report", stopped, "--format", form).err

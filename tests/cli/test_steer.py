@@ -272,6 +272,11 @@ def test_a_command_behind_one_that_takes_long_is_in_progress(busy: Path, cli: Cl
     assert "delete by alice is in progress" in cli("audit", busy).err
 
 
+def test_adjust_knows_a_glob_without_its_kind(job: Path, cli: Cli) -> None:
+    answer = cli("adjust", job, "--match", "h*.test", "--replenish", 7)
+    assert answer.code == 4 and 'did you mean "queue:h*.test"?' in answer.err
+
+
 # -- the crawl
 
 

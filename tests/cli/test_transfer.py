@@ -182,6 +182,24 @@ def test_import_into_a_running_crawl_tells_no_more(running: Path, cli: Cli) -> N
     assert cli("import", running, "http://new.test/").err == "http://new.test/: added\n"
 
 
+def test_import_says_that_it_takes_no_other_scheme(stopped: Path, cli: Cli) -> None:
+    answer = cli("import", stopped, "ftp://new.test/a")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        "budgetfrontier: ftp://new.test/a: give http or https URLs, or files and folders that hold some\n"
+    )
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_was_imported_before_an_error_is_counted(job: Path, tmp_path: Path, cli: Cli, form: str) -> None:
+    good = tmp_path / "good.txt"
+    good.write_text("http://new.test/1\nhttp://new.test/2\n")
+    answer = cli("import", job, good, "missing.txt", "--format", form)
+    assert answer.code == 1 and "missing.txt" in answer.err
+    added = json.loads(answer.out)["added"] if form == "json" else int(answer.out.split()[1].rstrip(","))
+    assert added == 2
+
+
 def test_import_of_a_file_that_is_not_there(job: Path, cli: Cli) -> None:
     answer = cli("import", job, "/no/such/file")
     assert (answer.code, answer.out) == (1, "")
@@ -309,7 +327,7 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     ]
     assert answer.err == (
         "8 URIs exported\nleft out, as this format has no place for it: not_before (1); --format jsonl has\n"
-        "1 dead letters are not among them; `budgetfrontier dead-letters` lists them and puts them back\n"
+        "1 dead letter is not among them; `budgetfrontier dead-letters` lists it and puts it back\n"
     )
     assert len(cli("export", job, "-", "--state", "retired").out.splitlines()) == 5
     assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2

@@ -25,6 +25,7 @@ from budgetfrontier.store.environment import (
     UNFINISHED,
     check_files,
     explain,
+    is_unfinished,
     open_lmdb,
     sync_folder,
 )
@@ -146,7 +147,7 @@ def _link(data: Path, kept: Path) -> None:
 
 def _is_damaged(mailbox: Path) -> bool:
     try:
-        if not mailbox.is_dir() or not check_files(mailbox):
+        if is_unfinished(mailbox / "data.mdb") or not mailbox.is_dir() or not check_files(mailbox):
             return False
         return bool(lmdb.verify.verify(str(mailbox)))  # type: ignore[no-untyped-call]
     except (CorruptFrontier, lmdb.verify.VerifyError):
