@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from budgetfrontier.model import Tally as Tally
     from budgetfrontier.settings import Settings as Settings
     from budgetfrontier.store.reader import Reader as Reader
-    from budgetfrontier.store.view import Report as Report
+    from budgetfrontier.store.report import Report as Report
 
 __version__ = "0.1.0"
 
@@ -69,7 +69,7 @@ _HOMES = {
     ),
     "settings": ("Settings",),
     "store.reader": ("Reader",),
-    "store.view": ("Report",),
+    "store.report": ("Report",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -84,11 +84,10 @@ def revive(args: argparse.Namespace) -> None:
 
 def _last_revival(args: argparse.Namespace) -> str:
     """How far in the log the last revival of this status came; "" if there was none."""
-    from budgetfrontier.store import view
     from budgetfrontier.store.reader import Reader
 
-    with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
-        for entry in view.newest(txn, db):
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        for entry in view.newest_commands():
             if entry.command == "schedule" and entry.args.get("revived") == args.status and not entry.error:
                 return str(entry.args.get("upto", ""))
     return ""

@@ -130,8 +130,8 @@ def queue(args: argparse.Namespace) -> None:
     """One queue with its next URIs."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.format import clean
-    from budgetfrontier.store import view
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.report import row as report_row
 
     with Reader(common.frontier_path(args.job)) as reader:
         record = reader.queue(args.key)
@@ -150,7 +150,7 @@ def queue(args: argparse.Namespace) -> None:
             }
             for place, item in enumerate(reader.pending(args.key, args.limit), 1)
         ]
-    row = view.row(record)
+    row = report_row(record)
     more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
     if args.format == "json":
         json.dump(row | more | {"pending": pending}, sys.stdout, indent=1)

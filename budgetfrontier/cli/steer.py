@@ -141,8 +141,8 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
     check_command("delete", details)
     with Reader(common.frontier_path(args.job)) as reader:
         totals = reader.summary()
-        with reader.transaction() as (txn, db):
-            effect = foresee(txn, db, details)
+        with reader.view() as view:
+            effect = foresee(view, details)
     print(f"would delete {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
     print(f"those pending would cost {effect['cost']:,}")
     print(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
@@ -170,11 +170,11 @@ def adjust(args: argparse.Namespace) -> None:
     details: dict[str, Any] = {"match": override.match, "set": override.set}
     if args.dry_run:  # computed here: no engine is asked, and none is held up
         details["dry_run"] = True
-        with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
-            effect = foresee(txn, db, override)
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            effect = foresee(view, override)
     else:
-        with Reader(common.frontier_path(args.job)) as reader, reader.transaction() as (txn, db):
-            if not is_matched(txn, db, override):
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            if not is_matched(view, override):
                 common.note(f"{override.match} {_NONE}; check that it is written as you mean it")
         effect = common.steer(args, "adjust", details).effect
     if args.format == "json":

@@ -15,7 +15,7 @@ from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.settings import Settings
-from budgetfrontier.store.view import Report
+from budgetfrontier.store.report import Report
 
 LISTED = 10
 """Retired queues that are named with the command that revives them."""

@@ -47,7 +47,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.store.backup import MEMORY
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.view import Report
+from budgetfrontier.store.report import Report
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"

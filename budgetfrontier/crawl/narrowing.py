@@ -12,7 +12,6 @@ import msgspec
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.reports.format import counted
 from budgetfrontier.settings.schema import ScopeSettings
-from budgetfrontier.store import view
 from budgetfrontier.store.reader import Reader
 
 MOST, SHARE = 100, 0.01
@@ -50,8 +49,8 @@ def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Loss:
     """
     out = of = 0
     examples: list[str] = []
-    with Reader(path) as reader, reader.transaction() as (txn, db):
-        for of, uri in enumerate(view.waiting(txn, db), 1):
+    with Reader(path) as reader, reader.view() as view:
+        for of, uri in enumerate(view.waiting(), 1):
             if (rule := scope.objection(uri)) is not None:
                 out += 1
                 if out <= _EXAMPLES:

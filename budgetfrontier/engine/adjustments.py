@@ -118,13 +118,13 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    txn, db = kernel.env.txn, kernel.env.db
+    view = kernel.env.view()
     if args.get("dry_run"):
         kernel.flush()
-        return foresee(txn, db, override)
+        return foresee(view, override)
     adjustments = compacted([*kernel.force.adjustments, override])
     after = Effective(kernel.force.frontier, [*kernel.force.settings.overrides, *adjustments])
-    effect = values(txn, db, override, kernel.force.effective, after)
+    effect = values(view, override, kernel.force.effective, after)
     effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name
     kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.force.settings, adjustments)
@@ -134,7 +134,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 def _delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Say what a delete would do; one that does it takes long."""
     kernel.flush()
-    return deletion.foresee(kernel.env.txn, kernel.env.db, args)
+    return deletion.foresee(kernel.env.view(), args)
 
 
 Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]

@@ -13,9 +13,9 @@ from typing import Any
 
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.patterns import Pattern
-from budgetfrontier.store import keys, view
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress, decode_future, expand, short_url
-from budgetfrontier.store.view import Tables
+from budgetfrontier.store.view import View
 
 LATER, PENDING = range(2)
 """Where a deletion has come to: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
@@ -52,9 +52,9 @@ class Chosen:
         return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
 
 
-def _later(txn: keys.Txn, db: Tables, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
+def _later(view: View, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
     """What is scheduled for later, from a key on."""
-    for key, value in view.items(txn, db[keys.FUTURE], at):
+    for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
         name = name_of(row.queue)
         takes = keys.due.unpack(key)[1] <= upto and chosen.queue(name) and chosen.uri(row.value, name)
@@ -62,8 +62,7 @@ def _later(txn: keys.Txn, db: Tables, chosen: Chosen, name_of: Name, at: bytes, 
 
 
 def _pending(
-    txn: keys.Txn,
-    db: Tables,
+    view: View,
     chosen: Chosen,
     name_of: Name,
     at: bytes,
@@ -72,7 +71,7 @@ def _pending(
     only: int | None,
 ) -> Iterator[Taken]:
     """What is pending, from a key on, those that are out left out; of a queue that is not named only that."""
-    cursor = txn.cursor(db[keys.PENDING])
+    cursor = view.txn.cursor(view.db[keys.PENDING])
     more = cursor.set_range(max(at or keys.FIRST, b"" if only is None else keys.u32.pack(only)))
     prefix, queue_id, name = b"", 0, ""
     while more:
@@ -119,14 +118,14 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, li
         only = queue.id
         if not queue.future:
             _go_on_to_pending(progress)
-    txn, db = kernel.env.txn, kernel.env.db
+    view = kernel.env.view()
     more = False
 
     def name_of(queue_id: int) -> str:
         return kernel.queues.get(queue_id).queue
 
     if progress.at[0] == LATER:
-        part, more = _part(_later(txn, db, chosen, name_of, progress.at[1], upto), chosen, limit)
+        part, more = _part(_later(view, chosen, name_of, progress.at[1], upto), chosen, limit)
         _delete_later(kernel, part, progress)
         limit -= len(part)
         if more:
@@ -134,7 +133,7 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, li
         else:
             _go_on_to_pending(progress)
     if not more:
-        found = _pending(txn, db, chosen, name_of, progress.at[1], upto, kernel.leases.keys, only)
+        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.leases.keys, only)
         part, more = _part(found, chosen, limit)
         _delete_pending(kernel, part, progress)
         if more:
@@ -172,8 +171,8 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
             progress.effect["queues"] += 1
 
 
-def foresee(txn: keys.Txn, db: Tables, args: dict[str, Any]) -> dict[str, Any]:
-    """What a command would delete, as of the transaction; `cost` is what that would have been charged. O(URIs)."""
+def foresee(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """What a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
     chosen = Chosen(args)
     names: dict[int, str] = {}
 
@@ -181,21 +180,21 @@ def foresee(txn: keys.Txn, db: Tables, args: dict[str, Any]) -> dict[str, Any]:
         if queue_id not in names:
             if len(names) > 10_000:
                 names.clear()
-            names[queue_id] = view.queue_by_id(txn, db, keys.u32.pack(queue_id)).queue
+            names[queue_id] = view.queue_by_id(queue_id).queue
         return names[queue_id]
 
     only, last = None, 0
     effect = {"deleted": 0, "queues": 0, "later": 0, "cost": 0}
     if chosen.only is not None:
-        queue = view.find_queue(txn, db, chosen.only)
+        queue = view.find_queue(chosen.only)
         if queue is None:
             return effect
         only = queue.id
-    out = frozenset(view.keys_out(txn, db))
-    for _, queue_id in _later(txn, db, chosen, name_of, b"", keys.MAX_ORDINAL):
+    out = frozenset(view.keys_out())
+    for _, queue_id in _later(view, chosen, name_of, b"", keys.MAX_ORDINAL):
         effect["later"] += queue_id is not None
     effect["deleted"] = effect["later"]
-    for key, queue_id in _pending(txn, db, chosen, name_of, b"", keys.MAX_ORDINAL, out, only):
+    for key, queue_id in _pending(view, chosen, name_of, b"", keys.MAX_ORDINAL, out, only):
         if queue_id is not None:
             effect["deleted"] += 1
             effect["cost"] += keys.pending.unpack(key)[3]

@@ -1,6 +1,6 @@
 """What an adjustment would do, told beforehand.
 
-Nothing is changed, and any transaction will do: the engine's own, or that of a Reader, which holds up no engine.
+Nothing is changed, and any view will do: that of the engine, or that of a Reader, which holds up no engine.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import EXHAUSTED, RETIRED
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
-from budgetfrontier.store import keys, view
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_future, expand, short_url
-from budgetfrontier.store.view import Tables
+from budgetfrontier.store.view import HeadUrls, View
 
 NAMED = 1000  # queues that a dry run names; it counts them all
 _PRICED = 100_000  # URIs of one queue that a dry run adds up
 
 
-def values(txn: keys.Txn, db: Tables, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
+def values(view: View, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
     """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root."""
     name = parse_match(override.match).exact or ""
-    url = view.first_url(txn, db, name) or f"http://{name or 'none.invalid'}/"
+    url = view.first_url(name) or f"http://{name or 'none.invalid'}/"
     return {
         "before": _chosen(before.for_uri(url, name), override),
         "after": _chosen(after.for_uri(url, name), override),
@@ -34,21 +34,21 @@ def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
     return {name: value_in(settings, name) for name in override.set}
 
 
-def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
+def foresee(view: View, override: Override) -> dict[str, Any]:
     """Which queues an override matches, which would retire or revive, and what the revived could then spend.
 
-    As of the transaction. O(queues), about 4 us each, and the pending URIs of those that would revive.
+    As of the view. O(queues), about 4 us each, and the pending URIs of those that would revive.
     """
-    after = view.in_force(txn, db, [override])
-    effect = values(txn, db, override, view.in_force(txn, db), after)
-    match, heads = parse_match(override.match), view.Heads(txn, db)
+    after = view.in_force([override])
+    effect = values(view, override, view.in_force(), after)
+    match, heads = parse_match(override.match), HeadUrls(view)
     by_key = match.kind in ("*", "queue")
     unseen: dict[int, str] = {}
     matched = spend = 0
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0}
-    for queue in view.stored_queues(txn, db):
+    for queue in view.stored_queues():
         url = heads.url(queue) or queue.last_enqueued
         if url or by_key:
             matched += match.matches(url, queue.queue)
@@ -61,34 +61,34 @@ def foresee(txn: keys.Txn, db: Tables, override: Override) -> dict[str, Any]:
         stays_out = rules.must_retire(queue, settings.reached)
         if queue.state is RETIRED and not stays_out:
             counts["revived_count"] += 1
-            spend += _affordable(txn, db, queue, settings.reached)
+            spend += _affordable(view, queue, settings.reached)
             if len(revived) < NAMED:
                 revived.append(queue.queue)
         elif queue.state is not RETIRED and stays_out:
             counts["retired_count"] += 1
             if len(retired) < NAMED:
                 retired.append(queue.queue)
-    matched += _matched_later(txn, db, match, unseen)
+    matched += _matched_later(view, match, unseen)
     return {**effect, "matched": matched, "retired": retired, "revived": revived, **counts, "spend": spend}
 
 
-def is_matched(txn: keys.Txn, db: Tables, override: Override) -> bool:
+def is_matched(view: View, override: Override) -> bool:
     """Whether an override names any queue that there is, as `foresee` counts them. O(queues) if it does not."""
-    match, heads = parse_match(override.match), view.Heads(txn, db)
+    match, heads = parse_match(override.match), HeadUrls(view)
     unseen: dict[int, str] = {}
-    for queue in view.stored_queues(txn, db):
+    for queue in view.stored_queues():
         url = heads.url(queue) or queue.last_enqueued
         if (url or match.kind in ("*", "queue")) and match.matches(url, queue.queue):
             return True
         if not url and queue.future:
             unseen[queue.id] = queue.queue
-    return match.kind == "*" or _matched_later(txn, db, match, unseen) > 0
+    return match.kind == "*" or _matched_later(view, match, unseen) > 0
 
 
-def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, str]) -> int:
+def _matched_later(view: View, match: Match, unseen: dict[int, str]) -> int:
     """How many queues are matched of those that never held a URI: what is scheduled for later tells their hosts."""
     matched = set()
-    for _, value in view.items(txn, db[keys.FUTURE]) if unseen else ():
+    for _, value in view.items(keys.FUTURE) if unseen else ():
         row = decode_future(value)
         name = unseen.get(row.queue)
         if name is not None and match.matches(expand(short_url(row.value), name), name):
@@ -96,10 +96,10 @@ def _matched_later(txn: keys.Txn, db: Tables, match: Match, unseen: dict[int, st
     return len(matched)
 
 
-def _affordable(txn: keys.Txn, db: Tables, queue: QueueRecord, reached: bool) -> int:
+def _affordable(view: View, queue: QueueRecord, reached: bool) -> int:
     """What a queue spends on the URIs that it holds before it is empty or over its total budget."""
     spent = 0
-    for cost in view.costs(txn, db, queue, _PRICED):
+    for cost in view.costs(queue, _PRICED):
         if rules.is_over_total(queue.expenditure + spent, queue.total_budget, reached):
             break
         spent += cost

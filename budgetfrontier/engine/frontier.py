@@ -34,9 +34,9 @@ from budgetfrontier.model import (
 )
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
-from budgetfrontier.store import view
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry, expanded
+from budgetfrontier.store.report import Report, report, status_line
 
 BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
 MOST_AT_ONCE = 1000  # queues in one commit while thousands revive, retire or wake: no call takes long
@@ -370,7 +370,7 @@ class Frontier:
         kernel = self._kernel
         kernel.counters.ready = len(kernel.rotation.ring)
         kernel.counters.leases = len(kernel.leases.out)
-        return view.summary(kernel.env.txn, kernel.env.db, kernel.counters)
+        return kernel.env.view().summary(kernel.counters)
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue as it stands now, None if no URI was ever placed there. O(1)."""
@@ -382,24 +382,24 @@ class Frontier:
 
         return self._session.operate(look, changes=0)
 
-    def report(self) -> view.Report:
+    def report(self) -> Report:
         """The snapshot that all reports are made from, as of now. O(queues)."""
 
-        def look() -> view.Report:
+        def look() -> Report:
             self._kernel.flush()
-            return view.report(self._kernel.env.txn, self._kernel.env.db, generated=self._session.now())
+            return report(self._kernel.env.view(), generated=self._session.now())
 
         return self._session.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
         self._session.enter()
-        return view.audit(self._kernel.env.txn, self._kernel.env.db, limit)
+        return self._kernel.env.view().audit(limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """The URIs that were given up on, oldest first. O(answer)."""
         self._session.enter()
-        return view.dead_letters(self._kernel.env.txn, self._kernel.env.db, limit)
+        return self._kernel.env.view().dead_letters(limit)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
@@ -563,7 +563,7 @@ class Frontier:
     def __repr__(self) -> str:
         if self._session.closed is not None:
             return f"<Frontier {self._path} closed>"
-        return f"<Frontier {self._path} {view.summary_line(self.summary())}>"
+        return f"<Frontier {self._path} {status_line(self.summary())}>"
 
     # -- inside
 

@@ -12,7 +12,7 @@ from budgetfrontier.engine import deletion
 from budgetfrontier.engine.intake import Intake
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import CrawlUri, Directive, Tally
-from budgetfrontier.store import keys, view
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress, decode_dead, with_tries
 
 
@@ -79,7 +79,7 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
     txn, table = kernel.env.txn, kernel.env.db[keys.DEAD]
     ids, at = args.get("ids"), progress.at[0]
     if ids is None:
-        part = list(islice(view.items(txn, table, keys.u64.pack(at)), limit))
+        part = list(islice(kernel.env.view().items(keys.DEAD, keys.u64.pack(at)), limit))
         numbered = [(keys.u64.unpack(key)[0], value) for key, value in part]
         done = len(part) < limit or numbered[-1][0] >= upto
         progress.at[0] = numbered[-1][0] + 1 if numbered else at

@@ -14,7 +14,7 @@ from budgetfrontier.reports import tables, text
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.view import Report
+from budgetfrontier.store.report import Report
 
 
 def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:

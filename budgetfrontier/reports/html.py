@@ -17,7 +17,7 @@ from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import summary_line
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.view import Report
+    from budgetfrontier.store.report import Report
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; --bar: #3b82c4; }

@@ -10,7 +10,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import FINISH
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.view import Report
+    from budgetfrontier.store.report import Report
 
 
 def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None:

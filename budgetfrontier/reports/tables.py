@@ -20,7 +20,7 @@ from budgetfrontier.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.format import clean
 
 if TYPE_CHECKING:
-    from budgetfrontier.store.view import Report
+    from budgetfrontier.store.report import Report
 
 Row = Sequence[object]
 queue_row = attrgetter(*ROW_FIELDS)

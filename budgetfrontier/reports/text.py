@@ -14,8 +14,7 @@ from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports.format import clean, counted, duration, percent
 from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
-from budgetfrontier.store import view
-from budgetfrontier.store.view import Report
+from budgetfrontier.store.report import Report, status_line
 
 LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
@@ -35,7 +34,7 @@ _HERITRIX_STATE = {
 def summary_line(source: Report | Summary) -> str:
     """Heritrix's one-line summary of a report, or of `Frontier.summary()`."""
     totals = source if isinstance(source, Summary) else source.totals
-    _, _, queues = view.summary_line(totals).partition(" - ")
+    _, _, queues = status_line(totals).partition(" - ")
     return f"{_HERITRIX_STATE[totals.state]} - {queues}"
 
 

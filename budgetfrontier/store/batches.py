@@ -6,32 +6,28 @@ from itertools import islice
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
-from budgetfrontier.store.view import PendingUri, Tables, future_uri, items, pending_items, pending_uri
+from budgetfrontier.store.view import PendingUri, View, pending_uri
 
 _ORDINAL = keys.pending_start.size  # where it begins in a key
 
 
-def pending(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
-) -> tuple[list[PendingUri], bytes | None]:
+def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
     """The first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
 
     Where they stand, and whether they are out, is not said.
     """
-    found = list(islice(pending_items(txn, db, keys.u32.pack(queue.id), start), limit + 1))
+    found = list(islice(view.pending_items(keys.u32.pack(queue.id), start), limit + 1))
     rest = found.pop()[0] if len(found) > limit else None
     return [pending_uri(queue, key[4:], value) for key, value in found], rest
 
 
-def arrived(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, start: bytes, limit: int
-) -> tuple[list[PendingUri], bytes | None]:
+def arrived(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
     """As `pending`, but equals come in the order of their arrival.
 
     With `order: lifo` the last to arrive has the lowest key of its equals, and its ordinal the first bit: those are
     read backwards.
     """
-    cursor, prefix = txn.cursor(db[keys.PENDING]), keys.u32.pack(queue.id)
+    cursor, prefix = view.txn.cursor(view.db[keys.PENDING]), keys.u32.pack(queue.id)
     found: list[PendingUri] = []
     at = start or prefix
     while len(found) < limit:
@@ -67,8 +63,8 @@ def _step(key: bytes, step: int) -> bytes:
     return (int.from_bytes(key, "big") + step).to_bytes(len(key), "big")
 
 
-def future(txn: keys.Txn, db: Tables, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
+def future(view: View, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
     """The first `limit` URIs that are scheduled for later, from the key `start` on (empty: all), and the next key."""
-    found = list(islice(items(txn, db[keys.FUTURE], start), limit + 1))
+    found = list(islice(view.items(keys.FUTURE, start), limit + 1))
     rest = found.pop()[0] if len(found) > limit else None
-    return [future_uri(txn, db, key, value) for key, value in found], rest
+    return [view.future_uri(key, value) for key, value in found], rest

@@ -20,7 +20,8 @@ from budgetfrontier.store.lmdb_pages import has_damaged_roots, lacks_free_pages_
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.modes import file_mode, make_folder
-from budgetfrontier.store.repair.pages import was_frontier
+from budgetfrontier.store.recognition import was_frontier
+from budgetfrontier.store.view import View
 
 GIB = 1 << 30
 READERS = 256  # that may look at once
@@ -296,9 +297,9 @@ class Environment:
                     last - int(snapshot),
                 )
 
-    def entries(self, table: str) -> int:
-        """How many records a table holds. O(1)."""
-        return int(self.txn.stat(self.db[table])["entries"]) - 1
+    def view(self) -> View:
+        """Return a view of what the transaction holds: all since the last commit, too."""
+        return View(self.txn, self.db)
 
     def _pages(self, table: str) -> int:
         return int(self.txn.stat(self.db[table])["leaf_pages"])

@@ -10,6 +10,7 @@ import lmdb
 from budgetfrontier.store.damage import Damage
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
+Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
 SCHEMA = 2  # of all that is below
 

@@ -6,29 +6,26 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import lmdb
-
 from budgetfrontier import uris
-from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, NotAFrontier
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
 from budgetfrontier.settings import Settings, answers, policies
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import batches, keys, meta, view
+from budgetfrontier.store import batches, keys, meta
 from budgetfrontier.store.backup import appearing, copy, copy_memory
-from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
 from budgetfrontier.store.invariants import check
+from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
-from budgetfrontier.store.shared import Shared
-from budgetfrontier.store.view import PendingUri, Report, Tables
+from budgetfrontier.store.report import Report, report, report_head
+from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
@@ -43,48 +40,15 @@ class Reader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        if not check_files(self.path):
-            raise NotAFrontier(f"there is no frontier at {self.path}; name the folder of a job")
-        self._engine = opened_here(self.path)
-        self._shared = Shared.join(self.path) if self._engine is None else None
+        self._last_commit = LastCommit(path)
+        self.path = self._last_commit.path
 
-    @contextmanager
-    def transaction(self) -> Iterator[tuple[keys.Txn, Tables]]:
-        """A transaction on the last commit, and the tables: what the functions of `store.view` take."""
-        with self._named_errors(), self._begin() as found:
-            yield found
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """LMDB's errors, and those of records that cannot be read, come out as ours."""
-        try:
-            yield
-        except (lmdb.Error, Damage) as e:
-            self._source()
-            if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
-                raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
-            raise explain(e, self.path) from e
-
-    @contextmanager
-    def _begin(self) -> Iterator[tuple[keys.Txn, Tables]]:
-        source = self._source()
-        with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
-            yield txn, source.db
-
-    def _source(self) -> Shared | Environment:
-        """What this looks into: the engine of this process, or what its readers share. Raises FrontierClosed."""
-        if self._shared is not None:
-            return self._shared
-        if self._engine is None or opened_here(self.path) is not self._engine:
-            raise FrontierClosed("the frontier that this looked into was closed; make another Reader")
-        return self._engine
+    def __repr__(self) -> str:
+        return f"<Reader {self.path}>"
 
     def close(self) -> None:
         """Let go of the files."""
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            shared.leave()
+        self._last_commit.close()
 
     def __enter__(self) -> Self:
         return self
@@ -94,17 +58,21 @@ class Reader:
     ) -> None:
         self.close()
 
+    def view(self) -> AbstractContextManager[View]:
+        """Hold one snapshot until the end of the `with` block, and look at it through a `View`."""
+        return self._last_commit.view()
+
     @property
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
-        with self.transaction() as (txn, db):
-            return view.settings_of(txn, db)[0]
+        with self.view() as view:
+            return view.settings()[0]
 
     @property
     def adjustments(self) -> list[Override]:
         """The adjustments on top of the settings, oldest first."""
-        with self.transaction() as (txn, db):
-            return view.settings_of(txn, db)[1]
+        with self.view() as view:
+            return view.settings()[1]
 
     def lock_pid(self) -> int | None:
         """The process that runs this frontier's engine, None if none does; 0 if it has no number on this machine."""
@@ -112,32 +80,32 @@ class Reader:
 
     def summary(self) -> Summary:
         """The cheap counters. O(1)."""
-        with self.transaction() as (txn, db):
-            return view.summary(txn, db, meta.read_counters(txn, db[keys.META]))
+        with self.view() as view:
+            return view.summary()
 
     def report(self) -> Report:
         """The whole frontier, about 600 bytes in memory for each queue. O(queues)."""
-        with self.transaction() as (txn, db):
-            return view.report(txn, db, generated=time.time())
+        with self.view() as view:
+            return report(view, generated=time.time())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
         """The report without its rows, and these one by one; one snapshot, held until the end of the `with` block."""
 
         def rows() -> Iterator[QueueRecord]:
-            with self._named_errors():
-                yield from view.queues(txn, db)
+            with self._last_commit.translated():
+                yield from view.queues()
 
         with ExitStack() as stack:  # errors within the caller's block are not ours
-            with self._named_errors():
-                txn, db = stack.enter_context(self._begin())
-                head = view.report_head(txn, db, generated=time.time())
+            with self._last_commit.translated():
+                view = stack.enter_context(self._last_commit.begin())
+                head = report_head(view, generated=time.time())
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:
         """Every queue, oldest first. Holds one snapshot until it is done."""
-        with self.transaction() as (txn, db):
-            yield from view.queues(txn, db)
+        with self.view() as view:
+            yield from view.queues()
 
     def sorted_queues(
         self,
@@ -147,41 +115,41 @@ class Reader:
         where: Callable[[QueueRecord], bool] | None = None,
     ) -> Iterator[QueueRecord]:
         """Every queue of which `where` is true, sorted as by `sorted`. Memory: the keys, and about 50 bytes each."""
-        with self.transaction() as (txn, db):
+        with self.view() as view:
             ids, sort_keys = array("I"), []
-            for queue in filter(where, view.queues(txn, db)):
+            for queue in filter(where, view.queues()):
                 ids.append(queue.id)
                 sort_keys.append(key(queue))
             order = sorted(range(len(ids)), key=sort_keys.__getitem__, reverse=reverse)
-            yield from view.queues_by_id(txn, db, map(ids.__getitem__, order))
+            yield from view.queues_by_id(map(ids.__getitem__, order))
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue by its key, None if there is none."""
-        with self.transaction() as (txn, db):
-            queue = view.find_queue(txn, db, key)
-            return None if queue is None else view.Budgets(txn, db).show(queue)
+        with self.view() as view:
+            queue = view.find_queue(key)
+            return None if queue is None else BudgetsInForce(view).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:
         """The first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
-        with self.transaction() as (txn, db):
-            return list(islice(view.names(txn, db, prefix), limit))
+        with self.view() as view:
+            return list(islice(view.names(prefix), limit))
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
         """How many queues have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
 
         O(answer), less than 0.1 us each.
         """
-        with self.transaction() as (txn, db):
-            return view.turns_before(txn, db, queue)
+        with self.view() as view:
+            return view.turns_before(queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
         """The first URIs of a queue, in the order in which they would go out."""
-        with self.transaction() as (txn, db):
-            queue = view.find_queue(txn, db, key)
+        with self.view() as view:
+            queue = view.find_queue(key)
             if queue is None:
                 return []
-            out = frozenset(view.keys_out(txn, db)) if queue.out else ()
-            return list(view.pending(txn, db, queue, limit, out))
+            out = frozenset(view.keys_out()) if queue.out else ()
+            return list(view.pending(queue, limit, out))
 
     def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
         """Every URI of a queue, in the order in which they would go out; neither their places nor which are out.
@@ -194,44 +162,44 @@ class Reader:
         take = batches.arrived if arrived else batches.pending
         rest: bytes | None = b""
         while rest is not None:
-            with self.transaction() as (txn, db):
-                queue = view.find_queue(txn, db, key)
-                part, rest = ([], None) if queue is None else take(txn, db, queue, rest, _PART)
+            with self.view() as view:
+                queue = view.find_queue(key)
+                part, rest = ([], None) if queue is None else take(view, queue, rest, _PART)
             yield from part
 
     def each_future(self) -> Iterator[PendingUri]:
         """Every URI that is scheduled for later, soonest first. Snapshots are as with `each_pending`."""
         rest: bytes | None = b""
         while rest is not None:
-            with self.transaction() as (txn, db):
-                part, rest = batches.future(txn, db, rest, _PART)
+            with self.view() as view:
+                part, rest = batches.future(view, rest, _PART)
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:
         """What the first `count` URIs of a queue cost together. O(count)."""
-        with self.transaction() as (txn, db):
-            queue = view.find_queue(txn, db, key)
-            return 0 if queue is None else sum(view.costs(txn, db, queue, count))
+        with self.view() as view:
+            queue = view.find_queue(key)
+            return 0 if queue is None else sum(view.costs(queue, count))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
         """What is scheduled for later, soonest first."""
-        with self.transaction() as (txn, db):
-            return list(islice(view.future(txn, db), limit))
+        with self.view() as view:
+            return list(islice(view.future(), limit))
 
     def leases(self) -> list[Lease]:
         """The leases that were out at the last commit."""
-        with self.transaction() as (txn, db):
-            return list(view.leases(txn, db))
+        with self.view() as view:
+            return list(view.leases())
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
         """The dead letters, oldest first."""
-        with self.transaction() as (txn, db):
-            return view.dead_letters(txn, db, limit)
+        with self.view() as view:
+            return view.dead_letters(limit)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last. O(answer)."""
-        with self.transaction() as (txn, db):
-            return view.audit(txn, db, limit)
+        with self.view() as view:
+            return view.audit(limit)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
         """Copy the frontier as of its last commit into the folder `path`, which may not be there yet, or is empty.
@@ -240,35 +208,35 @@ class Reader:
         as long as a copy is made of it, if somebody writes: FrontierError once by `max_growth` bytes (default: by its
         own size, or 1 GiB if that is more). StorageFull if `path` has no room. O(file).
         """
-        with appearing(Path(path)) as folder, self.transaction():
-            copy(self._source().env, self.path, folder, max_growth=max_growth)
+        with appearing(Path(path)) as folder, self.view():
+            copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
             copy_memory(self.path, folder)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier. O(everything)."""
-        with self.transaction() as (txn, db):
-            check(txn, db)
+        with self.view() as view:
+            check(view.txn, view.db)
 
     def answer(self, number: int) -> AuditEntry | None:
         """The entry of a command by its number in the mailbox, None while it is not applied."""
-        with self.transaction() as (txn, db):
-            counters = meta.read_counters(txn, db[keys.META])
+        with self.view() as view:
+            counters = view.counters()
             if counters.command < number and number not in counters.ahead:
                 return None
-            for entry in view.newest(txn, db):
+            for entry in view.newest_commands():
                 if entry.number == number:
                     return entry
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
 
     def in_progress(self) -> tuple[Begun, Progress] | None:
         """The command that takes long and is being applied, and how far it had come at the last commit; None: none."""
-        with self.transaction() as (txn, db):
-            return meta.read_begun(txn, db[keys.META])
+        with self.view() as view:
+            return meta.read_begun(view.txn, view.db[keys.META])
 
     def last_retirement(self, key: str) -> AuditEntry | None:
         """The entry of the last command that retired a queue by name. O(entries since)."""
-        with self.transaction() as (txn, db):
-            retirements = (entry for entry in view.newest(txn, db) if entry.command == "retire" and not entry.error)
+        with self.view() as view:
+            retirements = (entry for entry in view.newest_commands() if entry.command == "retire" and not entry.error)
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
     def find(self, url: str) -> dict[str, Any]:
@@ -282,16 +250,16 @@ class Reader:
             href = uris.parse(url)
         except InvalidUrl as e:
             return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
-        with self.transaction() as (txn, db):
-            frontier = view.settings_of(txn, db)[0].frontier
+        with self.view() as view:
+            frontier = view.settings()[0].frontier
             canonical = partial(answers.form, policies.canonicalization(frontier), frontier.canonicalization_policy)
-            seen = txn.get(uris.fingerprint(canonical(href)), db=db[keys.SEEN]) is not None
-            assign = policies.assignment(frontier, meta.read_suffixes(txn, db[keys.META]))
+            seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
+            assign = policies.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
             name = answers.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
-            queue = view.find_queue(txn, db, name)
+            queue = view.find_queue(name)
             pending = None
             if queue is not None:
-                pending = view.find_pending(txn, db, queue, href, canonical)
-                pending = pending or view.find_future(txn, db, queue, href, canonical)
-            dead = None if pending else view.find_dead(txn, db, href)
+                pending = view.find_pending(queue, href, canonical)
+                pending = pending or view.find_future(queue, href, canonical)
+            dead = None if pending else view.find_dead(href)
             return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}

@@ -1,11 +1,7 @@
-"""What a frontier looks like at one commit: the one read model that reports, the command line and pages are made from.
-
-The functions take a transaction: the engine's own, with what it has not yet committed, or that of a `Reader`.
-"""
+"""What one transaction sees of a frontier: the read model that reports, the command line and dry runs are made from."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property
 from itertools import islice, takewhile
@@ -14,7 +10,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import rules
-from budgetfrontier.model import ROW_FIELDS, CrawlState, CrawlUri, DeadLetter, Lease, QueueRecord, QueueState, Summary
+from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, QueueState, Summary
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
@@ -40,8 +36,6 @@ from budgetfrontier.store.records import (
     whole_queue,
 )
 
-Tables = dict[str, Any]
-
 
 class PendingUri(msgspec.Struct, kw_only=True):
     """A URI in its queue. `when` is set for one that is scheduled for later; `place` counts from 0."""
@@ -56,107 +50,280 @@ class PendingUri(msgspec.Struct, kw_only=True):
     place: int = 0
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """A frontier at one moment: its totals and a row for each queue. `generated` is in epoch seconds."""
+def pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
+    """Return the public form of a pending record; `where` is its key without the queue."""
+    attempts, deliveries = tries(value)
+    uri = restore_uri(where, value, queue.queue)
+    return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
 
-    format: int = 1
-    crawl: str
-    generated: float
-    state: CrawlState
-    pause_reason: str | None
-    totals: Summary
-    queues: list[QueueRecord]
 
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Report:
-        """The report of the frontier at `path` as of its last commit, running or not."""
-        from budgetfrontier.store.reader import Reader
+class View:
+    """A frontier as one transaction sees it.
 
-        with Reader(path) as reader:
-            return reader.report()
+    `txn` is the engine's own, with what it has not committed yet, or a reader's; `db` has the handles of the tables by
+    name. A view is of no use after its transaction.
+    """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `report --format json` prints it."""
-        return {
-            "format": self.format,
-            "crawl": self.crawl,
-            "generated": self.generated,
-            "state": self.state.value,
-            "pause_reason": self.pause_reason,
-            "totals": msgspec.to_builtins(self.totals),
-            "queues": [row(queue) for queue in self.queues],
+    def __init__(self, txn: keys.Txn, db: keys.Tables) -> None:
+        self.txn = txn
+        self.db = db
+
+    def __repr__(self) -> str:
+        return f"<View of transaction {self.txn.id()}>"
+
+    # -- the whole
+
+    def summary(self, counters: Counters | None = None) -> Summary:
+        """Return the totals: those stored, unless the engine gives its own. O(1)."""
+        c = counters or self.counters()
+        states = {
+            QueueState.READY: c.ready,
+            QueueState.IN_PROCESS: c.in_process,
+            QueueState.SNOOZED: c.snoozed,
+            QueueState.INACTIVE: c.inactive,
+            QueueState.RETIRED: c.retired,
         }
+        states[QueueState.EXHAUSTED] = c.queues - sum(states.values())
+        return Summary(
+            state=c.state,
+            pause_reason=c.pause_reason,
+            queued=c.queued,
+            in_process=c.leases,
+            future=c.future,
+            dead=self._count(keys.DEAD),
+            seen=self._count(keys.SEEN),
+            scheduled=c.scheduled,
+            succeeded=c.succeeded,
+            failed=c.failed,
+            retried=c.retried,
+            deferred=c.deferred,
+            disregarded=c.disregarded,
+            duplicates=c.duplicates,
+            expenditure=c.expenditure,
+            queues={state.value: count for state, count in states.items()},
+        )
+
+    def counters(self) -> Counters:
+        """Return the totals as they are stored."""
+        return meta.read_counters(self.txn, self.db[keys.META])
+
+    def settings(self) -> tuple[Settings, list[Override]]:
+        """Return the stored settings and the adjustments on top of them, oldest first."""
+        settings, adjustments = meta.read_settings(self.txn, self.db[keys.META])
+        return settings or Settings(), adjustments
+
+    def in_force(self, more: Iterable[Override] = ()) -> Effective:
+        """Return the settings in force for each URI, with `more` adjustments on top."""
+        settings, adjustments = self.settings()
+        return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
+
+    def _count(self, table: str) -> int:
+        return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
+
+    def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values of a table from the key `start` on, without the sentinel."""
+        cursor = self.txn.cursor(self.db[table])
+        if cursor.set_range(start or keys.FIRST):
+            yield from cursor.iternext()
+
+    # -- queues
+
+    def stored_queues(self) -> Iterator[QueueRecord]:
+        """Yield every queue as it is stored, in the order in which they were first seen.
+
+        O(queues), about 1 us each.
+        """
+        cursor = self.txn.cursor(self.db[keys.QUEUES])
+        return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+
+    def queues(self) -> Iterator[QueueRecord]:
+        """Yield every queue, in the order in which they were first seen, with the budgets now in force.
+
+        O(queues), about 1 us each, or 3 us after a change of settings.
+        """
+        return map(BudgetsInForce(self).show, self.stored_queues())
+
+    def queues_by_id(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
+        """Yield these queues, in this order, with the budgets now in force."""
+        return map(BudgetsInForce(self).show, map(self.queue_by_id, ids))
+
+    def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
+        """Yield the URIs of a queue in the order in which they would go out; `out` are the keys of those that are."""
+        for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit)):
+            yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
+
+    def pending_items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pending records of a queue, by the four bytes of its id, from the key `start` on."""
+        return takewhile(lambda item: item[0][:4] == prefix, self.items(keys.PENDING, start or prefix))
+
+    def find_pending(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+        """Return the first URI of a queue that is this very URL, else the first that has the same canonical form.
+
+        Comparing bytes first finds in 0.3 s among a million what a canonical form for each takes seconds to find.
+        """
+        plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
+        part = encode(short)
+        for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
+            if value == plain or (part in value and short_url(value) == short):
+                return pending_uri(queue, key[4:], value, place=place, leased=key in self.keys_out())
+        wanted, name = canonical(href), queue.queue
+        for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
+            if canonical(expand(short_url(value), name)) == wanted:
+                return pending_uri(queue, key[4:], value, place=place, leased=key in self.keys_out())
+        return None
+
+    def find_future(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+        """Return the first URI of a queue that is scheduled for later and has the canonical form of this URL."""
+        wanted = canonical(href)
+        for key, value in self.items(keys.FUTURE) if queue.future else ():
+            row = decode_future(value)
+            if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
+                return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+        return None
+
+    def find_dead(self, href: str) -> DeadLetter | None:
+        """Return the oldest dead letter of a URL."""
+        for key, value in self.items(keys.DEAD):
+            row = decode_dead(value)
+            if short_url(row.value) == shorten(href, row.name):
+                return dead_letter(keys.u64.unpack(key)[0], row)
+        return None
+
+    def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
+        """Yield what each of the first `count` URIs of a queue costs, read from their keys."""
+        cursor, prefix = self.txn.cursor(self.db[keys.PENDING]), keys.u32.pack(queue.id)
+        if cursor.set_range(prefix):
+            for key in islice(cursor.iternext(values=False), count):
+                if key[:4] != prefix:
+                    return
+                yield keys.pending.unpack(key)[3]
+
+    def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
+        """Count the queues that have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
+
+        O(answer), less than 0.1 us each.
+        """
+        if queue.state is QueueState.READY:
+            table, own, group = keys.ACTIVE, keys.u64.pack(queue.position), 0
+        else:
+            table, own, group = keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), 2
+        cursor, before, better = self.txn.cursor(self.db[table]), 0, 0
+        if cursor.set_range(keys.FIRST):
+            for key in cursor.iternext(values=False):
+                if key >= own:
+                    break
+                if key[:group] == own[:group]:
+                    before += 1
+                else:
+                    better += 1
+        return before, better
+
+    def waiting(self) -> Iterator[CrawlUri]:
+        """Yield every URI that is pending or scheduled for later, without what its key says: priority, cost, directive.
+
+        O(URIs), about 2 us each.
+        """
+        known, name = b"", ""
+        for key, value in self.items(keys.PENDING):
+            if key[:4] != known:
+                known = key[:4]
+                name = self._record(known).queue
+            yield decode_uri(value, name)
+        for _, value in self.items(keys.FUTURE):
+            row = decode_future(value)
+            yield decode_uri(row.value, self.queue_by_id(row.queue).queue)
+
+    def future(self) -> Iterator[PendingUri]:
+        """Yield what is scheduled for later, soonest first."""
+        for key, value in self.items(keys.FUTURE):
+            yield self.future_uri(key, value)
+
+    def future_uri(self, key: bytes, value: bytes) -> PendingUri:
+        """Return the public form of a record of `future`."""
+        row = decode_future(value)
+        queue = self.queue_by_id(row.queue)
+        return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+
+    def keys_out(self) -> Iterator[bytes]:
+        """Yield the keys of the pending URIs that are out."""
+        return (decode_lease(value).key for _, value in self.items(keys.LEASES))
+
+    def leases(self) -> Iterator[Lease]:
+        """Yield the leases that are out."""
+        for key, value in self.items(keys.LEASES):
+            row = decode_lease(value)
+            queue = self.queue_by_id(row.queue)
+            record = self.txn.get(row.key, db=self.db[keys.PENDING])
+            if record is None:
+                raise Damage(f"lease {row}: its URI is not pending")
+            yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the keys of queues that begin with `prefix`, sorted by their bytes."""
+        start = prefix.encode("utf-8", "replace")
+        found = (key for key, _ in self.items(keys.QUEUE_IDS, start))
+        return (key.decode() for key in takewhile(lambda key: key.startswith(start), found) if key != keys.SENTINEL)
+
+    def find_queue(self, key: str) -> QueueRecord | None:
+        """Return a queue as it is stored, by its key; None if there is none."""
+        found = self._queue_id(key)
+        return None if found is None else self._record(found)
+
+    def _queue_id(self, key: str) -> bytes | None:
+        name = rules.queue_key_bytes(key)
+        return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])
+
+    def first_url(self, key: str) -> str | None:
+        """Return the first pending URL of a queue, None if there is no such queue or it is empty."""
+        found = self._queue_id(key)
+        first = None if found is None else next(self.pending_items(found), None)
+        return None if first is None else expand(short_url(first[1]), key)
+
+    def queue_by_id(self, queue_id: int) -> QueueRecord:
+        """Return a queue as it is stored. Raises Damage if it has no record."""
+        return self._record(keys.u32.pack(queue_id))
+
+    def _record(self, key: bytes) -> QueueRecord:
+        value = self.txn.get(key, db=self.db[keys.QUEUES])
+        if value is None:
+            raise Damage(f"queue {key.hex()} has no record")
+        return whole_queue(value)
+
+    # -- commands and dead letters
+
+    def newest_commands(self) -> Iterator[AuditEntry]:
+        """Yield the commands that were applied, newest first."""
+        for key, value in self.txn.cursor(self.db[keys.AUDIT]).iterprev():
+            if key != keys.SENTINEL:
+                yield decode_audit(value)
+
+    def audit(self, limit: int | None = None) -> list[AuditEntry]:
+        """Return the last `limit` commands that were applied, newest last. O(answer)."""
+        return list(islice(self.newest_commands(), limit))[::-1]
+
+    def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
+        """Return the dead letters, oldest first."""
+        letters: list[DeadLetter] = []
+        for key, value in self.items(keys.DEAD):
+            if len(letters) == limit:
+                break
+            letters.append(dead_letter(keys.u64.unpack(key)[0], decode_dead(value)))
+        return letters
 
 
-def row(queue: QueueRecord) -> dict[str, Any]:
-    """A queue as a row of plain data, in the order of ROW_FIELDS."""
-    values = {name: getattr(queue, name) for name in ROW_FIELDS}
-    values["state"] = queue.state.value
-    return values
+class HeadUrls:
+    """The head of one queue after the other: its first URI that is not out, or its first when all are."""
 
-
-def summary(txn: keys.Txn, db: Tables, counters: Counters) -> Summary:
-    """The cheap counters. O(1)."""
-    c = counters
-    states = {
-        QueueState.READY: c.ready,
-        QueueState.IN_PROCESS: c.in_process,
-        QueueState.SNOOZED: c.snoozed,
-        QueueState.INACTIVE: c.inactive,
-        QueueState.RETIRED: c.retired,
-    }
-    states[QueueState.EXHAUSTED] = c.queues - sum(states.values())
-    return Summary(
-        state=c.state,
-        pause_reason=c.pause_reason,
-        queued=c.queued,
-        in_process=c.leases,
-        future=c.future,
-        dead=txn.stat(db[keys.DEAD])["entries"] - 1,
-        seen=txn.stat(db[keys.SEEN])["entries"] - 1,
-        scheduled=c.scheduled,
-        succeeded=c.succeeded,
-        failed=c.failed,
-        retried=c.retried,
-        deferred=c.deferred,
-        disregarded=c.disregarded,
-        duplicates=c.duplicates,
-        expenditure=c.expenditure,
-        queues={state.value: count for state, count in states.items()},
-    )
-
-
-def summary_line(totals: Summary) -> str:
-    """Heritrix's one-line summary, which operators parse: the crawl's state, and the queues by theirs."""
-    q = totals.queues
-    active = q["READY"] + q["IN_PROCESS"] + q["SNOOZED"]
-    return (
-        f"{totals.state} - {sum(q.values())} URI queues: {active} active ({q['IN_PROCESS']} in-process; "
-        f"{q['READY']} ready; {q['SNOOZED']} snoozed); {q['INACTIVE']} inactive; 0 ineligible; "
-        f"{q['RETIRED']} retired; {q['EXHAUSTED']} exhausted"
-    )
-
-
-def items(txn: keys.Txn, db: Any, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    cursor = txn.cursor(db)
-    if cursor.set_range(start or keys.FIRST):
-        yield from cursor.iternext()
-
-
-class Heads:
-    """The head URI of one queue after the other: its first that is not out, or its first when all are."""
-
-    def __init__(self, txn: keys.Txn, db: Tables) -> None:
-        self._txn = txn
-        self._db = db
-        self._cursor = txn.cursor(db[keys.PENDING])
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._cursor = view.txn.cursor(view.db[keys.PENDING])
 
     @cached_property
     def _out(self) -> frozenset[bytes]:
-        return frozenset(keys_out(self._txn, self._db))
+        return frozenset(self._view.keys_out())
 
     def url(self, queue: QueueRecord) -> str | None:
-        """The URL of a queue's head, None if the queue is empty."""
+        """Return the URL of a queue's head, None if the queue is empty."""
         prefix, cursor = keys.u32.pack(queue.id), self._cursor
         if not queue.queued or not cursor.set_range(prefix):
             return None
@@ -169,27 +336,21 @@ class Heads:
         return expand(short_url(value), queue.queue)
 
 
-def stored_queues(txn: keys.Txn, db: Tables) -> Iterator[QueueRecord]:
-    """Every queue as it is stored, in the order in which they were first seen. O(queues), about 1 us each."""
-    cursor = txn.cursor(db[keys.QUEUES])
-    return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
+class BudgetsInForce:
+    """The budgets that the engine will take at a queue's next turn, where its record does not have them yet."""
 
-
-class Budgets:
-    """The budgets in force: what the engine will take at a queue's next turn, where its record does not know yet."""
-
-    def __init__(self, txn: keys.Txn, db: Tables) -> None:
-        settings, adjustments = settings_of(txn, db)
+    def __init__(self, view: View) -> None:
+        settings, adjustments = view.settings()
         overrides = [*settings.overrides, *adjustments]
         ours = [o for o in overrides if "balance_replenish_amount" in o.set or "queue_total_budget" in o.set]
-        self._revision = meta.read_counters(txn, db[keys.META]).settings_revision
+        self._revision = view.counters().settings_revision
         self._trivial = not overrides
         self._by_key = all(parse_match(o.match).kind in ("*", "queue") for o in ours)
         self._effective = Effective(settings.frontier, ours)
-        self._heads = Heads(txn, db)
+        self._heads = HeadUrls(view)
 
     def show(self, queue: QueueRecord) -> QueueRecord:
-        """The same record, with the budgets in force."""
+        """Put the budgets in force into a record, and return it."""
         if queue.revision != self._revision and (queue.queued or self._trivial):
             url = "http://none.invalid/" if self._by_key else self._heads.url(queue)
             if url is not None:
@@ -197,229 +358,3 @@ class Budgets:
                 queue.balance_replenish_amount = settings.balance_replenish_amount
                 queue.total_budget = settings.queue_total_budget
         return queue
-
-
-def queues(txn: keys.Txn, db: Tables) -> Iterator[QueueRecord]:
-    """Every queue, in the order in which they were first seen, with the budgets now in force.
-
-    O(queues), about 1 us each, or 3 us after a change of settings.
-    """
-    return map(Budgets(txn, db).show, stored_queues(txn, db))
-
-
-def queues_by_id(txn: keys.Txn, db: Tables, ids: Iterable[int]) -> Iterator[QueueRecord]:
-    """Those queues, in this order, with the budgets now in force."""
-    return map(Budgets(txn, db).show, (queue_by_id(txn, db, keys.u32.pack(queue_id)) for queue_id in ids))
-
-
-def report(txn: keys.Txn, db: Tables, *, generated: float) -> Report:
-    """The whole frontier as of the transaction. O(queues)."""
-    whole = report_head(txn, db, generated=generated)
-    whole.queues.extend(queues(txn, db))
-    return whole
-
-
-def report_head(txn: keys.Txn, db: Tables, *, generated: float) -> Report:
-    """The report without its rows. O(1)."""
-    settings, _ = meta.read_settings(txn, db[keys.META])
-    totals = summary(txn, db, meta.read_counters(txn, db[keys.META]))
-    return Report(
-        crawl=settings.crawl if settings else "",
-        generated=generated,
-        state=totals.state,
-        pause_reason=totals.pause_reason,
-        totals=totals,
-        queues=[],
-    )
-
-
-def pending(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()
-) -> Iterator[PendingUri]:
-    """The URIs of a queue in the order in which they would go out."""
-    for place, (key, value) in enumerate(islice(pending_items(txn, db, keys.u32.pack(queue.id)), limit)):
-        yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
-
-
-def pending_items(txn: keys.Txn, db: Tables, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-    """The pending records of a queue, from the key `start` on."""
-    return takewhile(lambda item: item[0][:4] == prefix, items(txn, db[keys.PENDING], start or prefix))
-
-
-def pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
-    """A pending record as everybody sees it; `where` is its place."""
-    attempts, deliveries = tries(value)
-    uri = restore_uri(where, value, queue.queue)
-    return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
-
-
-def find_pending(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, href: str, canonical: Callable[[str], str]
-) -> PendingUri | None:
-    """The first URI of a queue that is this very URL; if there is none, the first that has the same canonical form.
-
-    Comparing bytes first finds in 0.3 s among a million what a canonical form for each takes seconds to find.
-    """
-    plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
-    part = encode(short)
-    for place, (key, value) in enumerate(pending_items(txn, db, keys.u32.pack(queue.id))):
-        if value == plain or (part in value and short_url(value) == short):
-            return pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
-    wanted, name = canonical(href), queue.queue
-    for place, (key, value) in enumerate(pending_items(txn, db, keys.u32.pack(queue.id))):
-        if canonical(expand(short_url(value), name)) == wanted:
-            return pending_uri(queue, key[4:], value, place=place, leased=key in keys_out(txn, db))
-    return None
-
-
-def find_future(
-    txn: keys.Txn, db: Tables, queue: QueueRecord, href: str, canonical: Callable[[str], str]
-) -> PendingUri | None:
-    """The first URI of a queue that is scheduled for later and has the canonical form of this URL."""
-    wanted = canonical(href)
-    for key, value in items(txn, db[keys.FUTURE]) if queue.future else ():
-        row = decode_future(value)
-        if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
-            return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
-    return None
-
-
-def find_dead(txn: keys.Txn, db: Tables, href: str) -> DeadLetter | None:
-    """The oldest dead letter of a URL."""
-    for key, value in items(txn, db[keys.DEAD]):
-        row = decode_dead(value)
-        if short_url(row.value) == shorten(href, row.name):
-            return dead_letter(keys.u64.unpack(key)[0], row)
-    return None
-
-
-def costs(txn: keys.Txn, db: Tables, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
-    """What the first `count` URIs of a queue cost, one by one, read from their keys."""
-    cursor, prefix = txn.cursor(db[keys.PENDING]), keys.u32.pack(queue.id)
-    if cursor.set_range(prefix):
-        for key in islice(cursor.iternext(values=False), count):
-            if key[:4] != prefix:
-                return
-            yield keys.pending.unpack(key)[3]
-
-
-def turns_before(txn: keys.Txn, db: Tables, queue: QueueRecord) -> tuple[int, int]:
-    """How many queues have their turn before a READY or INACTIVE one: of its precedence, and of a better one."""
-    if queue.state is QueueState.READY:
-        table, own, group = keys.ACTIVE, keys.u64.pack(queue.position), 0
-    else:
-        table, own, group = keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), 2
-    cursor, before, better = txn.cursor(db[table]), 0, 0
-    if cursor.set_range(keys.FIRST):
-        for key in cursor.iternext(values=False):
-            if key >= own:
-                break
-            if key[:group] == own[:group]:
-                before += 1
-            else:
-                better += 1
-    return before, better
-
-
-def waiting(txn: keys.Txn, db: Tables) -> Iterator[CrawlUri]:
-    """Every URI that is pending or scheduled for later, without what its place says. O(URIs), about 2 us each."""
-    known, name = b"", ""
-    for key, value in items(txn, db[keys.PENDING]):
-        if key[:4] != known:
-            known = key[:4]
-            name = queue_by_id(txn, db, known).queue
-        yield decode_uri(value, name)
-    for _, value in items(txn, db[keys.FUTURE]):
-        row = decode_future(value)
-        yield decode_uri(row.value, queue_by_id(txn, db, keys.u32.pack(row.queue)).queue)
-
-
-def future(txn: keys.Txn, db: Tables) -> Iterator[PendingUri]:
-    for key, value in items(txn, db[keys.FUTURE]):
-        yield future_uri(txn, db, key, value)
-
-
-def future_uri(txn: keys.Txn, db: Tables, key: bytes, value: bytes) -> PendingUri:
-    """A record of what is scheduled for later as everybody sees it."""
-    row = decode_future(value)
-    queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
-    return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
-
-
-def keys_out(txn: keys.Txn, db: Tables) -> Iterator[bytes]:
-    """The keys of the pending URIs that are out."""
-    return (decode_lease(value).key for _, value in items(txn, db[keys.LEASES]))
-
-
-def leases(txn: keys.Txn, db: Tables) -> Iterator[Lease]:
-    for key, value in items(txn, db[keys.LEASES]):
-        row = decode_lease(value)
-        queue = queue_by_id(txn, db, keys.u32.pack(row.queue))
-        record = txn.get(row.key, db=db[keys.PENDING])
-        if record is None:
-            raise Damage(f"lease {row}: its URI is not pending")
-        yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
-
-
-def settings_of(txn: keys.Txn, db: Tables) -> tuple[Settings, list[Override]]:
-    settings, adjustments = meta.read_settings(txn, db[keys.META])
-    return settings or Settings(), adjustments
-
-
-def in_force(txn: keys.Txn, db: Tables, more: Iterable[Override] = ()) -> Effective:
-    """The settings in force for each URI, with `more` adjustments on top."""
-    settings, adjustments = settings_of(txn, db)
-    return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
-
-
-def names(txn: keys.Txn, db: Tables, prefix: str) -> Iterator[str]:
-    """The keys of queues that begin with `prefix`, sorted by their bytes."""
-    start = prefix.encode("utf-8", "replace")
-    found = (key for key, _ in items(txn, db[keys.QUEUE_IDS], start))
-    return (key.decode() for key in takewhile(lambda key: key.startswith(start), found) if key != keys.SENTINEL)
-
-
-def find_queue(txn: keys.Txn, db: Tables, key: str) -> QueueRecord | None:
-    found = _queue_id(txn, db, key)
-    return None if found is None else queue_by_id(txn, db, found)
-
-
-def _queue_id(txn: keys.Txn, db: Tables, key: str) -> bytes | None:
-    name = rules.queue_key_bytes(key)
-    return None if name is None else txn.get(name, db=db[keys.QUEUE_IDS])
-
-
-def first_url(txn: keys.Txn, db: Tables, key: str) -> str | None:
-    """The first pending URL of a queue, None if there is no such queue or it is empty."""
-    found = _queue_id(txn, db, key)
-    first = None if found is None else next(pending_items(txn, db, found), None)
-    return None if first is None else expand(short_url(first[1]), key)
-
-
-def queue_by_id(txn: keys.Txn, db: Tables, key: bytes) -> QueueRecord:
-    value = txn.get(key, db=db[keys.QUEUES])
-    if value is None:
-        raise Damage(f"queue {key.hex()} has no record")
-    return whole_queue(value)
-
-
-def newest(txn: keys.Txn, db: Tables) -> Iterator[AuditEntry]:
-    """The commands that were applied, newest first."""
-    for key, value in txn.cursor(db[keys.AUDIT]).iterprev():
-        if key != keys.SENTINEL:
-            yield decode_audit(value)
-
-
-def audit(txn: keys.Txn, db: Tables, limit: int | None = None) -> list[AuditEntry]:
-    """The last `limit` commands that were applied, newest last. O(answer)."""
-    return list(islice(newest(txn, db), limit))[::-1]
-
-
-def dead_letters(txn: keys.Txn, db: Tables, limit: int | None = None) -> list[DeadLetter]:
-    """The dead letters, oldest first."""
-    letters: list[DeadLetter] = []
-    for key, value in items(txn, db[keys.DEAD]):
-        if len(letters) == limit:
-            break
-        letters.append(dead_letter(keys.u64.unpack(key)[0], decode_dead(value)))
-    return letters

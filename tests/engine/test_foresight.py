@@ -31,8 +31,8 @@ def test_the_command_line_foresees_what_the_engine_does(tmp_path: Path) -> None:
         ):
             override = validate_override(match, changes)
             plan = f.adjust(match=match, dry_run=True, **changes)
-            with Reader(tmp_path / "frontier") as reader, reader.transaction() as (txn, db):
-                told = foresee(txn, db, override)
+            with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+                told = foresee(view, override)
             assert told == {name: getattr(plan, name) for name in told}
         assert f.audit(limit=1)[0].command == "retire"
 

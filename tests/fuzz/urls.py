@@ -25,7 +25,8 @@ from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.matching import parse_match
-from budgetfrontier.store import keys, view
+from budgetfrontier.store import keys
+from budgetfrontier.store.report import row
 from tests.fuzz.target import Target, text
 from tests.support import START, make_settings
 
@@ -236,10 +237,10 @@ def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], 
     """The records of the queues, their URIs in order, and the fingerprints."""
     frontier.commit()
     env = frontier._session.kernel.env
-    records = {queue.queue: queue for queue in view.queues(env.txn, env.db)}
-    held = {key: [(p.uri, p.cost) for p in view.pending(env.txn, env.db, queue)] for key, queue in records.items()}
-    seen = {key for key, _ in view.items(env.txn, env.db[keys.SEEN])}
-    return {key: view.row(queue) for key, queue in records.items()}, held, seen
+    records = {queue.queue: queue for queue in env.view().queues()}
+    held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
+    seen = {key for key, _ in env.view().items(keys.SEEN)}
+    return {key: row(queue) for key, queue in records.items()}, held, seen
 
 
 def count(tally: Tally, admission: Admission) -> None:

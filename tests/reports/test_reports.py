@@ -20,7 +20,7 @@ from budgetfrontier.reports import html, tables, text
 from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.format import duration
 from budgetfrontier.reports.overview import ORDER, Overview, gini
-from budgetfrontier.store.view import Report, row
+from budgetfrontier.store.report import Report, row
 
 NOW = 1_700_000_000.0
 

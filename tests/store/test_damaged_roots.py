@@ -17,7 +17,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.environment import REMEDY, open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
-from budgetfrontier.store.repair.pages import was_frontier
+from budgetfrontier.store.recognition import was_frontier
 from tests.support import crawl, make_settings
 
 PAGE = 4096

@@ -18,7 +18,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueState
 from budgetfrontier.reports import text
 from budgetfrontier.settings import Settings
-from budgetfrontier.store.view import Report
+from budgetfrontier.store.report import Report
 
 RAISED = 100
 _LISTED = 8

@@ -22,6 +22,7 @@ from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.invariants import check_url
+from budgetfrontier.store.recognition import FINGERPRINT
 from budgetfrontier.store.records import (
     decode_audit,
     decode_begun,
@@ -37,7 +38,7 @@ from budgetfrontier.store.records import (
     with_tries,
 )
 from budgetfrontier.store.repair.notes import Notes, Tables
-from budgetfrontier.store.repair.pages import FINGERPRINT, Salvage
+from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Found, Requeue, readable
 
 _NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it

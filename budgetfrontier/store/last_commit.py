@@ -1,0 +1,73 @@
+"""Where readers look: the last commit of a frontier, from any process, without a lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from budgetfrontier.errors import FrontierClosed, FrontierError, NotAFrontier
+from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
+from budgetfrontier.store.shared import Shared
+from budgetfrontier.store.view import View
+
+
+class LastCommit:
+    """The last commit of a frontier, whoever writes it: in this process's own environment, or in that of its readers.
+
+    Raises NotAFrontier, NewerSchema or CorruptFrontier, all calls included: never an error of LMDB's.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not check_files(self.path):
+            raise NotAFrontier(f"there is no frontier at {self.path}; name the folder of a job")
+        self._engine = opened_here(self.path)
+        self._shared = Shared.join(self.path) if self._engine is None else None
+
+    @property
+    def env(self) -> lmdb.Environment:
+        """The LMDB environment."""
+        return self._source().env
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Hold a view of the last commit. Errors within the block that come of damage are translated, too."""
+        with self.translated(), self.begin() as view:
+            yield view
+
+    @contextmanager
+    def begin(self) -> Iterator[View]:
+        """Hold a view of the last commit; the errors of whoever uses it are their own."""
+        source = self._source()
+        with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
+            yield View(txn, source.db)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Translate the errors of LMDB, and of records that cannot be read, into a FrontierError."""
+        try:
+            yield
+        except (lmdb.Error, Damage) as e:
+            self._source()
+            if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
+                raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
+            raise explain(e, self.path) from e
+
+    def close(self) -> None:
+        """Let go of the files. A second time does nothing."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.leave()
+
+    def _source(self) -> Shared | Environment:
+        """Return the engine's environment in this process, or what its readers share. Raises FrontierClosed."""
+        if self._shared is not None:
+            return self._shared
+        if self._engine is None or opened_here(self.path) is not self._engine:
+            raise FrontierClosed("the frontier that this looked into was closed; make another Reader")
+        return self._engine

@@ -1,0 +1,81 @@
+"""What a frontier's records look like, by which its tables are known in a damaged file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from budgetfrontier.errors import CorruptFrontier
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.lmdb_pages import NOWHERE, File, Trees, is_leaf
+from budgetfrontier.store.records import decode_audit, decode_dead, decode_future, decode_lease, decode_queue
+
+FINGERPRINT = 16  # bytes of a key of `seen`
+
+
+def was_frontier(data: Path) -> bool:
+    """Whether a data file in which LMDB does not find a frontier's tables held one: then it is damaged.
+
+    Reads a few pages, unless the tables are not what their root says: then all, until one is known. A file of another
+    program is none, however it is.
+    """
+    with File(data) as file:
+        try:
+            roots = file.roots()
+        except CorruptFrontier:  # LMDB could open it: it is in a later format
+            return False
+        if any(_names_tables(Trees(file, root)) for root in roots):
+            return True
+        trees = Trees(file, roots[0])
+        return not _is_consistent(trees) and any(_is_known(trees, number) for number in range(2, len(trees.seen)))
+
+
+def _names_tables(trees: Trees) -> bool:
+    """Whether its tree of tables, a leaf in every frontier, names most of a frontier's."""
+    page = trees.page(trees.root.main, "main", b"", None)
+    names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
+    return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
+
+
+def _is_consistent(trees: Trees) -> bool:
+    """Whether the tree of tables begins with the page that its root speaks of."""
+    if trees.root.main == NOWHERE:
+        return not trees.root.entries
+    page = trees.page(trees.root.main, "main", b"", None)
+    if page is None or is_leaf(page) != (trees.root.depth == 1):
+        return False
+    return trees.root.depth > 1 or sum(1 for _ in trees.nodes(page)) == trees.root.entries
+
+
+def _is_known(trees: Trees, number: int) -> bool:
+    """Whether a page holds what a frontier keeps about itself, or records of queues."""
+    page = trees.read(number)
+    if trees.unsound(page, number) or not is_leaf(page):
+        return False
+    records = {key: value for key, value in trees.records("", number, page) if key != keys.SENTINEL}
+    trees.lost.clear()
+    if records.keys() >= {b"schema", b"counters"}:
+        return True
+    return bool(records) and all(SHAPES[keys.QUEUES](key, value) for key, value in records.items())
+
+
+def _decodes(decode: Callable[[bytes], object], value: bytes) -> bool:
+    try:
+        decode(value)
+    except ValueError:
+        return False
+    return True
+
+
+SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
+    keys.META: lambda key, value: key in meta.NAMES,
+    keys.QUEUES: lambda key, value: len(key) == keys.u32.size and _decodes(decode_queue, value),
+    keys.QUEUE_IDS: lambda key, value: len(value) == keys.u32.size and b"\0" not in key,
+    keys.PENDING: lambda key, value: len(key) == keys.pending.size,
+    keys.SEEN: lambda key, value: len(key) == FINGERPRINT and not value,
+    keys.LEASES: lambda key, value: len(key) == keys.u64.size and _decodes(decode_lease, value),
+    keys.FUTURE: lambda key, value: len(key) == keys.due.size and _decodes(decode_future, value),
+    keys.DEAD: lambda key, value: len(key) == keys.u64.size and _decodes(decode_dead, value),
+    keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
+}
+"""What the records of a table look like. The tables that are left out are made from others, and need not be found."""

@@ -1,0 +1,84 @@
+"""The report: a frontier at one moment, as plain data."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, Summary
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.last_commit import LastCommit
+from budgetfrontier.store.view import View
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A frontier at one moment: its totals and a row for each queue. `generated` is in epoch seconds."""
+
+    format: int = 1
+    crawl: str
+    generated: float
+    state: CrawlState
+    pause_reason: str | None
+    totals: Summary
+    queues: list[QueueRecord]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Report:
+        """Return the report of the frontier at `path` as of its last commit, running or not."""
+        with closing(LastCommit(path)) as source, source.view() as view:
+            return report(view, generated=time.time())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, as `report --format json` prints it."""
+        return {
+            "format": self.format,
+            "crawl": self.crawl,
+            "generated": self.generated,
+            "state": self.state.value,
+            "pause_reason": self.pause_reason,
+            "totals": msgspec.to_builtins(self.totals),
+            "queues": [row(queue) for queue in self.queues],
+        }
+
+
+def row(queue: QueueRecord) -> dict[str, Any]:
+    """Return a queue as a row of plain data, in the order of ROW_FIELDS."""
+    values = {name: getattr(queue, name) for name in ROW_FIELDS}
+    values["state"] = queue.state.value
+    return values
+
+
+def status_line(totals: Summary) -> str:
+    """Return Heritrix's one-line summary, which operators parse: the crawl's state, and the queues by theirs."""
+    q = totals.queues
+    active = q["READY"] + q["IN_PROCESS"] + q["SNOOZED"]
+    return (
+        f"{totals.state} - {sum(q.values())} URI queues: {active} active ({q['IN_PROCESS']} in-process; "
+        f"{q['READY']} ready; {q['SNOOZED']} snoozed); {q['INACTIVE']} inactive; 0 ineligible; "
+        f"{q['RETIRED']} retired; {q['EXHAUSTED']} exhausted"
+    )
+
+
+def report(view: View, *, generated: float) -> Report:
+    """Return the whole frontier as a view sees it. O(queues)."""
+    whole = report_head(view, generated=generated)
+    whole.queues.extend(view.queues())
+    return whole
+
+
+def report_head(view: View, *, generated: float) -> Report:
+    """Return the report without its rows. O(1)."""
+    settings, _ = meta.read_settings(view.txn, view.db[keys.META])
+    totals = view.summary()
+    return Report(
+        crawl=settings.crawl if settings else "",
+        generated=generated,
+        state=totals.state,
+        pause_reason=totals.pause_reason,
+        totals=totals,
+        queues=[],
+    )
