@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import Lease, QueueRecord
 
 START = 1_000_000.0
+
+PATIENCE = 300.0
+"""Seconds after which a test that hangs fails. It ends a hang, and nothing is measured by it."""
 
 
 def make_settings(
@@ -83,3 +88,12 @@ def state(frontier: Frontier, letter: str) -> str:
 def crawl_state(frontier: Frontier) -> str:
     """The state of the crawl."""
     return str(frontier.state)
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+    """Wait for what another process or thread is about to do; `process` has to run meanwhile."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.01)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import budgetfrontier
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
@@ -20,7 +21,7 @@ HEAVY = {"aiohttp", "lmdb", "protego", "requests", "rich", "tldextract", "yaml"}
 def imported_by(statement: str) -> set[str]:
     """The top-level modules that are loaded after a statement, in a fresh interpreter."""
     script = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE)
     return set(run.stdout.split())
 
 
@@ -58,6 +59,11 @@ def test_the_library_needs_no_extra_and_no_suffix_list() -> None:
 
 def test_policies_are_not_installed_as_a_package_of_their_own(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", "import policies"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", "import policies"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert "ModuleNotFoundError" in run.stderr

@@ -9,8 +9,7 @@ from typing import ParamSpec
 
 from budgetfrontier import Lease
 from budgetfrontier.aio import Scheduler
-
-PATIENCE = 300.0
+from tests.support import PATIENCE
 
 P = ParamSpec("P")
 

@@ -16,7 +16,8 @@ import pytest
 from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, Settings, StorageFull
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.testing import fail_commit
-from tests.aio.loops import PATIENCE, drain, in_loop, page, waiting
+from tests.aio.loops import drain, in_loop, page, waiting
+from tests.support import PATIENCE
 
 LONG = 3600.0
 

@@ -15,8 +15,9 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, FrontierError, Outcome, Settings
 from budgetfrontier.aio import Scheduler
+from budgetfrontier.clock import ManualClock
 from tests.aio.loops import drain, in_loop, page, waiting
-from tests.support import make_settings
+from tests.support import START, make_settings
 
 ADDED, DUPLICATE, FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
 
@@ -259,9 +260,12 @@ async def test_sleepers_wake_by_themselves() -> None:
 
 @in_loop
 async def test_a_request_that_takes_too_long_is_handed_out_again(caplog: pytest.LogCaptureFixture) -> None:
-    async with Scheduler(":memory:", ttl=0.05) as scheduler:
+    clock = ManualClock(START)
+    async with Scheduler(":memory:", ttl=60.0, clock=clock) as scheduler:
         await scheduler.add(page(1))
-        slow, quick = await scheduler.get(), await scheduler.get()
+        slow, waiter = await scheduler.get(), await waiting(scheduler)
+        await scheduler.call(lambda frontier: clock.advance(61.0))
+        quick = await waiter
         assert (quick.uri.url, quick.delivery) == (page(1), 2)
         scheduler.task_done(slow)  # changes nothing
         await scheduler.call(lambda frontier: frontier.renew(quick, 60.0))

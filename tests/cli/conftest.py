@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
-from budgetfrontier.cli import main
+from budgetfrontier.cli import common, main
+from tests.support import PATIENCE
 
 SETTINGS = {
     "crawl": "resting",
@@ -37,8 +38,9 @@ Cli = Callable[..., Answer]
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run a command in this process."""
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command in this process, which waits for a running engine however busy the machine is."""
+    monkeypatch.setattr(common, "PATIENCE", PATIENCE)
 
     def run(*arguments: object) -> Answer:
         capsys.readouterr()
@@ -78,7 +80,7 @@ def running(stopped: Path) -> Iterator[Path]:
         assert worker.stdout.readline() == b"running\n"
         yield stopped
         worker.stdin.close()
-        assert worker.wait(timeout=20) == 0, "the engine did not survive the command"
+        assert worker.wait(timeout=PATIENCE) == 0, "the engine did not survive the command"
 
 
 @pytest.fixture(params=["stopped", "running"])

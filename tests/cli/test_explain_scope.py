@@ -12,6 +12,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from tests.cli.conftest import Cli
+from tests.support import PATIENCE
 
 SEED = "https://example.org/"
 
@@ -128,5 +129,5 @@ def test_it_needs_no_extra(job: Path) -> None:
         f"import sys; sys.modules.update(dict.fromkeys({extras!r}))\n"
         f"from budgetfrontier.cli import main; sys.exit(main(['explain', {str(job)!r}, {SEED!r}]))"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0 and "Scope: accepted as a seed.\n" in run.stdout, run.stderr

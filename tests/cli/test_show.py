@@ -17,6 +17,7 @@ from budgetfrontier import Frontier, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.model import ROW_FIELDS, Summary
 from tests.cli.conftest import Cli
+from tests.support import PATIENCE
 
 
 def rows(text: str) -> list[dict[str, Any]]:
@@ -327,7 +328,7 @@ def test_a_reader_that_goes_away_is_no_traceback(stopped: Path) -> None:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(timeout=20), errors) == (141, b"")
+    assert (process.wait(timeout=PATIENCE), errors) == (141, b"")
 
 
 def test_ctrl_c_is_no_traceback(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
+from tests.support import until
 
 
 def look(job: Path, key: str) -> QueueRecord:
@@ -39,14 +40,6 @@ def newest(job: Path) -> Any:
 def audit(job: Path) -> list[Any]:
     with Reader(job / "frontier") as reader:
         return reader.audit()
-
-
-def until(test: Callable[[], bool]) -> bool:
-    """Wait for what a running engine is about to do."""
-    deadline = time.monotonic() + 10
-    while not test() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return test()
 
 
 # -- adjust
@@ -96,7 +89,7 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
     assert "1 retired queue gets another look" in answer.out
     assert look(job, "named.test").state == "RETIRED"  # by name: no adjustment revives it
     if "running" in request.fixturenames:
-        assert until(lambda: look(job, "capped.test").state == "SNOOZED")  # activated: its hour is not over
+        until(lambda: look(job, "capped.test").state == "SNOOZED")  # activated: its hour is not over
     else:
         assert look(job, "capped.test").state == "INACTIVE"
     entry = newest(job)
@@ -154,7 +147,7 @@ def test_retire_and_unretire(job: Path, cli: Cli) -> None:
     assert newest(job).reason == "spam"
     assert cli("unretire", job, "snoozed.test").out == "snoozed.test: RETIRED -> INACTIVE\n"
     assert not look(job, "snoozed.test").by_name
-    assert until(lambda: look(job, "snoozed.test").state in ("INACTIVE", "SNOOZED"))
+    until(lambda: look(job, "snoozed.test").state in ("INACTIVE", "SNOOZED"))
 
 
 def test_snooze_and_wake(job: Path, cli: Cli) -> None:
@@ -169,7 +162,7 @@ def test_snooze_and_wake(job: Path, cli: Cli) -> None:
     assert cli("snooze", job, "snoozed.test", "--until", "1950000000").code == 0
     assert look(job, "snoozed.test").wake_time == 1_950_000_000.0
     assert cli("wake", job, "snoozed.test").code == 0
-    assert until(lambda: look(job, "snoozed.test").wake_time < 1_950_000_000.0)
+    until(lambda: look(job, "snoozed.test").wake_time < 1_950_000_000.0)
 
 
 @pytest.mark.parametrize("options", [[], ["--for", "soon"], ["--until", "tomorrow"], ["--for", "1h", "--until", "5"]])

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from budgetfrontier.cli import transfer
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
+from tests.support import until
 
 
 def pending(job: Path, key: str) -> list[CrawlUri]:
@@ -495,7 +495,5 @@ def test_an_id_is_a_number(stopped: Path, cli: Cli) -> None:
 
 def test_the_export_of_a_running_job_sees_what_it_has_committed(running: Path, cli: Cli) -> None:
     cli("retire", running, "snoozed.test")
-    deadline = time.monotonic() + 10
-    while "snoozed" not in cli("export", running, "-", "--state", "retired").out and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: "snoozed" in cli("export", running, "-", "--state", "retired").out)
     assert "http://snoozed.test/1\n" in cli("export", running, "-", "--state", "retired").out

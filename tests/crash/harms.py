@@ -17,6 +17,7 @@ import budgetfrontier
 from tests.crash.figures import Unavailable
 from tests.crash.lives import DONE, LINES, Events
 from tests.crash.processes import Ended, Go
+from tests.support import PATIENCE
 
 _CODE = str(Path(budgetfrontier.__file__).parent)
 
@@ -118,7 +119,7 @@ class AtCall(Harmless):
         go()
 
     def mend(self) -> None:
-        self._strace.communicate(timeout=60)
+        self._strace.communicate(timeout=PATIENCE)
 
 
 def traced(pid: int, *options: str) -> subprocess.Popen[str]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from io import FileIO
 from typing import Any, NamedTuple, NoReturn
 
-PATIENCE = 120.0
-"""Seconds after which a process is taken to hang: far more than anything here needs on a slow machine."""
+from tests.support import PATIENCE
 
 
 class Ended(NamedTuple):

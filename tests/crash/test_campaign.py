@@ -19,6 +19,7 @@ from tests.crash.kills import begun
 from tests.crash.lives import COMMITTED, Life, live
 from tests.crash.processes import Go
 from tests.crash.workload import PLAIN, Step, on_model, plan
+from tests.support import PATIENCE
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -54,7 +55,7 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(folde
             go()
 
         def mend(self) -> None:
-            self.strace.communicate(timeout=60)
+            self.strace.communicate(timeout=PATIENCE)
 
     life = Life.new(folder / "frontier", Random(1), commit_operations=1)
     outcome = live(life, plan(life.after(), Random(2), 40), Watched())

@@ -33,7 +33,7 @@ from budgetfrontier.store.environment import open_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import look
-from tests.support import crawl, make_settings, pages
+from tests.support import PATIENCE, crawl, make_settings, pages
 
 HOSTS = "ABCDEFGH"
 
@@ -114,7 +114,7 @@ def old_reader(path: Path) -> Iterator[Callable[[], int]]:
         process.stdout.readline()
         yield ask
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("commits", [2, 3])  # the number of the last transaction is even, or odd
@@ -312,7 +312,7 @@ def test_an_interrupt_while_the_thread_of_a_copy_starts_waits_for_the_copy(
 
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
-        assert begun.wait(60)
+        assert begun.wait(PATIENCE)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)

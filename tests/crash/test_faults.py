@@ -33,7 +33,7 @@ from budgetfrontier.store.environment import LOOK_AT_READERS, READERS, open_lmdb
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.harms import die
-from tests.support import crawl, make_settings, memory, on_disk, pages
+from tests.support import PATIENCE, crawl, make_settings, memory, on_disk, pages
 
 PAGE = 4096
 WHOLE = "whole"
@@ -498,7 +498,7 @@ def test_threads_that_open_at_once_do_not_hang(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(PATIENCE)
         return f"{len(frontiers)} {set(answers)}"
 
     assert in_child(race) == "1 {'FrontierLocked'}"

@@ -21,8 +21,8 @@ from pathlib import Path
 from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
-from tests.crash.processes import PATIENCE
 from tests.crawl.site import Site, linking
+from tests.support import PATIENCE
 
 KILLS = 50
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
@@ -86,7 +86,7 @@ def crawler(config: Path, job: Path) -> Iterator[Crawler]:
             yield Crawler(process)
         finally:
             process.stdin.close()  # type: ignore[union-attr]
-            process.wait(60)
+            process.wait(PATIENCE)
 
 
 def committed(job: Path) -> set[str]:

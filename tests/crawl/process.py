@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.crawl.site import Site
+from tests.support import PATIENCE
 
-COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.cli import main; sys.exit(main())"]
+_MAIN = f"import sys; from budgetfrontier.cli import common, main; common.PATIENCE = {PATIENCE}; sys.exit(main())"
+COMMAND = [sys.executable, "-c", _MAIN]
+"""The command line, which waits for a running engine however busy the machine is."""
 
 
 @contextmanager
@@ -34,17 +36,8 @@ def started(site: Site, folder: Path, *seeds: str, **sections: Any) -> Iterator[
             process.kill()
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for a condition while a process runs."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code and what was said on stderr."""
-    out, said = process.communicate(timeout=30)
+    out, said = process.communicate(timeout=PATIENCE)
     assert out == ""
     return process.returncode, said

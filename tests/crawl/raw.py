@@ -15,6 +15,7 @@ from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
+from tests.support import PATIENCE
 
 Speak = Callable[[asyncio.StreamWriter], Awaitable[None]]
 MOST = 1 << 30
@@ -59,7 +60,7 @@ class RawServer:
         async def run() -> (
             None
         ):  # an answer that it returned would be printed in full, inside of asyncio, and discarded
-            chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": 10.0, **settings})
+            chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
             async with Fetcher(chosen) as fetcher:
                 for path in paths:
                     answers.append(await fetcher.get(CrawlUri(f"{scheme}://{host}{path}")))

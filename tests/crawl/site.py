@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,32 +18,44 @@ from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.job import crawl
 from budgetfrontier.crawl.progress import Progress
+from tests.support import PATIENCE
 
 Page = str | Callable[[], web.StreamResponse]
 
 
 class Site(Loopback):
-    """Serves `pages`, "host/path?query" to HTML or a function; all else is 404. `hits` counts what was asked."""
+    """Serves `pages`, "host/path?query" to HTML or a function; all else is 404. `hits` counts what was asked.
+
+    After `bound` requests it answers no more until a test raises that: a crawl that is to be killed or looked at cannot
+    be over before.
+    """
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         super().__init__(self._answer)
         self.pages = dict(pages)
         self.hits: Counter[str] = Counter()
         self.times: dict[str, list[float]] = {}
+        self.bound = math.inf
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         place = request.host.partition(":")[0] + request.path_qs
         self.hits[place] += 1
         self.times.setdefault(request.host, []).append(time.monotonic())
+        await self.turn()
         page = self.pages.get(place)
         if page is None:
             return web.Response(status=404)
         return page() if callable(page) else web.Response(text=page, content_type="text/html")
 
+    async def turn(self) -> None:
+        """Wait until one more request may be answered."""
+        while self.hits.total() > self.bound:
+            await asyncio.sleep(0.01)
+
     def settings(self, *seeds: str, frontier: Mapping[str, Any] | None = None, **sections: Any) -> Settings:
         """Settings of a crawl of this site without delays; `frontier` and sections are as in the YAML."""
         fast = {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
-        sections["fetch"] = {"resolve": {"*.test": self.address}, "timeout": 5.0, **sections.get("fetch", {})}
+        sections["fetch"] = {"resolve": {"*.test": self.address}, "timeout": PATIENCE, **sections.get("fetch", {})}
         chosen = {"politeness": fast, "retry": {"max_retries": 1, "delay": 0.0}, **(frontier or {})}
         return Settings.from_dict({"crawl": "test", "seeds": list(seeds), "frontier": chosen, **sections})
 

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from budgetfrontier import CrawlState, Frontier, Reader, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.crawl.narrowing import Loss
+from tests.crawl.conftest import Asked
 from tests.crawl.site import Site, linking
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
-Asked = Callable[..., tuple[int, str]]
 WEB = {"a.test/": linking(*(f"/{number}" for number in range(9))), "b.test/": "x"}
-
-
-@pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
-    """Run a command in this process: its exit code, and what it said on stderr."""
-
-    def ask(*arguments: object) -> tuple[int, str]:
-        capsys.readouterr()
-        return main([str(argument) for argument in arguments]), capsys.readouterr().err
-
-    return ask
 
 
 def configure(site: Site, path: Path, *seeds: str, crawl: str = "one", **sections: Any) -> Path:

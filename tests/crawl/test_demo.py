@@ -9,6 +9,7 @@ from pathlib import Path
 from budgetfrontier import CrawlState, QueueState
 from budgetfrontier.crawl.demo import web
 from tests.crawl.site import reopened
+from tests.support import PATIENCE
 
 COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.cli import main; sys.exit(main())", "demo"]
 
@@ -16,7 +17,7 @@ COMMAND = [sys.executable, "-c", "import sys; from budgetfrontier.cli import mai
 def test_demo(tmp_path: Path) -> None:
     job = tmp_path / "job"
     command = [*COMMAND, "--job", str(job)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
     said = [line for line in ended.stdout.splitlines() if line.startswith("==> ")]
@@ -33,5 +34,5 @@ def test_demo(tmp_path: Path) -> None:
         assert rows[web.PRIVATE].expenditure == 0
         assert rows[web.DOWN].errors == 2 and rows[web.BROKEN].queued == 0
         assert [(entry.command, entry.who) for entry in frontier.audit()] == [("adjust", "demo"), ("resume", "crawl")]
-    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert again.returncode == 1 and "holds a crawl already" in again.stderr

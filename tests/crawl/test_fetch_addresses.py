@@ -17,6 +17,7 @@ from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer
+from tests.support import PATIENCE
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage"
 PUBLIC = "93.184.215.14"
@@ -51,7 +52,7 @@ def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | No
 
 def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Answer]:
     async def run() -> list[Answer]:
-        async with Fetcher(FetchSettings(**{"timeout": 5.0, **settings}), seeds=seeds) as fetcher:
+        async with Fetcher(FetchSettings(**{"timeout": PATIENCE, **settings}), seeds=seeds) as fetcher:
             return [await fetcher.get(CrawlUri(uris.parse(url))) for url in urls]
 
     return asyncio.run(run())

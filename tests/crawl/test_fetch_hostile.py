@@ -13,6 +13,8 @@ from typing import Any
 import brotlicffi
 import pytest
 
+from tests.support import PATIENCE
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
@@ -73,7 +75,7 @@ def test_a_header_without_end(start: bytes, again: bytes, peak: Callable[[], flo
     with serve() as server:
         server.endless("/", start, again)
         got = one(server, "/", max_header=64 * 1024)
-        assert server.gone.wait(5)
+        assert server.gone.wait(PATIENCE)
     assert (got.status, got.outcome, got.notes) == (BROKEN, Outcome.FAILURE, ["headerTrunc"])
     assert "fetch.max_header" in got.reason
     assert server.sent["/"] < 16 * MIB  # what the kernel's buffers hold
@@ -123,7 +125,7 @@ def test_a_flood_of_cookies() -> None:
 )
 def test_what_is_not_http(bad: bytes) -> None:
     with serve(bad=bad) as server:
-        got = one(server, "/bad", timeout=2.0)
+        got = one(server, "/bad")
     assert got.status in (BROKEN, CONNECTION_LOST)
     assert got.reason.isprintable()
     assert got.body == b""
@@ -169,7 +171,7 @@ def test_a_body_without_end(peak: Callable[[], float]) -> None:
     with serve() as server:
         server.endless("/", OK + b"\r\n", b"x" * 65536)
         got = one(server, "/", max_body=2 * MIB)
-        assert server.gone.wait(5)
+        assert server.gone.wait(PATIENCE)
     assert (got.status, got.notes, len(got.body)) == (200, ["lenTrunc"], 2 * MIB)
     assert got.body is got.raw
     assert peak() < 16
@@ -179,7 +181,7 @@ def test_chunks_without_end(peak: Callable[[], float]) -> None:
     with serve() as server:
         server.endless("/", OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 4096)
         got = one(server, "/", max_body=100_000)
-        assert server.gone.wait(5)
+        assert server.gone.wait(PATIENCE)
     assert (got.status, got.notes, len(got.body)) == (200, ["lenTrunc"], 100_000)
     assert peak() < 16
 
@@ -210,14 +212,14 @@ def test_a_length_that_is_too_short(parts: int) -> None:
 def test_garbage_between_chunks(garbage: bytes, apart: bool) -> None:
     head = OK + b"Transfer-Encoding: chunked\r\n\r\n4\r\npage\r\n"
     with serve(bad=(head, garbage) if apart else head + garbage) as server:
-        got = one(server, "/bad", timeout=3.0)
+        got = one(server, "/bad")
     assert (got.status, got.notes, got.outcome) == (200, ["connTrunc"], Outcome.SUCCESS)
     assert got.body.startswith(b"page")
 
 
 def test_chunks_that_are_garbage_from_the_start() -> None:
     with serve(bad=OK + b"Transfer-Encoding: chunked\r\n\r\nzzz\r\n") as server:
-        got = one(server, "/bad", timeout=3.0)
+        got = one(server, "/bad")
     assert (got.status, got.outcome, got.body) == (BROKEN, Outcome.FAILURE, b"")
 
 
@@ -250,8 +252,8 @@ CHUNK = OK + b"Transfer-Encoding: chunked\r\n\r\n4\r\npage\r\n"
 def test_what_is_no_body_without_end(start: bytes, again: bytes, peak: Callable[[], float]) -> None:
     with serve() as server:
         server.endless("/", start, again)
-        got = one(server, "/", timeout=3.0)
-        assert server.gone.wait(5)
+        got = one(server, "/")
+        assert server.gone.wait(PATIENCE)
     assert (got.status, got.body, got.notes) == (200, b"page", ["connTrunc"])
     assert peak() < 16
 
@@ -264,7 +266,7 @@ def test_answers_that_nobody_asked_for(peak: Callable[[], float]) -> None:
             async with Fetcher(FetchSettings(resolve={"*": server.address})) as session:
                 got = await session.get(CrawlUri("http://www.example.test/"))
                 assert (got.status, got.body) == (200, b"page")
-                return await asyncio.to_thread(server.gone.wait, 5)  # while the connection is idle
+                return await asyncio.to_thread(server.gone.wait, PATIENCE)  # while the connection is idle
 
         assert asyncio.run(run())
     assert peak() < 64
@@ -284,7 +286,7 @@ def test_ten_gigabytes_of_zeros(peak: Callable[[], float]) -> None:
         gzip_header = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
         server.endless("/", OK + b"Content-Encoding: gzip\r\n\r\n" + gzip_header, zeros())
         plain = one(server, "/", max_expansion=100_000)
-        assert server.gone.wait(5)
+        assert server.gone.wait(PATIENCE)
         early = one(server, "/", max_expansion=100, max_body=0)
     assert (plain.status, plain.notes, len(plain.body)) == (200, ["lenTrunc"], 10 * MIB)
     assert len(plain.raw) < MIB and "fetch.max_body" in plain.reason

@@ -22,6 +22,7 @@ from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
+from tests.support import PATIENCE
 
 PAGE = b"".join(b"<p>%d</p>" % number for number in range(2000))
 
@@ -79,7 +80,7 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
 
 def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[Answer]:
     async def run(address: str) -> list[Answer]:
-        chosen = FetchSettings(**{"resolve": {"*.example.test": address}, "timeout": 5.0, **settings})
+        chosen = FetchSettings(**{"resolve": {"*.example.test": address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as session:
             return [await session.get(CrawlUri(f"http://{host}{path}")) for path in paths]
 

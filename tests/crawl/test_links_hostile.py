@@ -17,6 +17,7 @@ from budgetfrontier import uris
 from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.links import discover, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
+from tests.support import PATIENCE
 
 URL = "https://example.org/dir/page"
 SIZE = 1 << 19
@@ -128,7 +129,7 @@ def consume(body: bytes, mime: str, *headers: tuple[str, str]) -> int:
 
 
 def test_work_and_memory_grow_no_faster_than_the_page() -> None:
-    done = subprocess.run([sys.executable, __file__], check=False, timeout=100, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__], check=False, timeout=PATIENCE, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[-2] == "done"
 

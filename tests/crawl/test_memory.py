@@ -22,6 +22,7 @@ from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.store.backup import MEMORY, compact
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
+from tests.support import PATIENCE
 
 SITE = "https://example.org:8443"
 RULES = StoredRobots(200, 86400.0, b"User-agent: *\nDisallow: /private\n")
@@ -216,7 +217,7 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     path = tmp_path / "crawl"
-    done = subprocess.run([sys.executable, "-c", code, path], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code, path], timeout=PATIENCE, check=False)
     assert done.returncode == -signal.SIGKILL
     with Memory(path) as made:
         assert made.robots(SITE) == StoredRobots(200, 86400.0, b"kept")
@@ -267,7 +268,7 @@ def test_a_backup_of_a_running_crawl_holds_its_memory(job: tuple[Path, Memory], 
     partial.mkdir(parents=True)
     (partial / "data.mdb").write_text("half of one that was killed")
     command = [sys.executable, "-m", "budgetfrontier", "backup", str(job[0]), str(tmp_path / "backup")]
-    done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True, text=True)
     assert done.stderr == ""
     with Memory(tmp_path / "backup" / "frontier" / MEMORY) as copied:
         assert copied.robots(SITE) == RULES

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,27 +20,15 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlState, Report
-from budgetfrontier.cli import main
-from tests.crawl.process import COMMAND, until
+from tests.crawl.conftest import Asked
+from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking, reopened, run
+from tests.support import PATIENCE, until
 
 HOME = "http://a.test/"
 FAST = {"politeness": {"min_delay": 0, "delay_factor": 0, "max_delay": 0}}
 AGENT = "tester/1 (+http://a.test/about)"
 WIDE = {"a.test/": linking(*map(str, range(9))), "b.test/": linking("/1"), "b.test/1": "x"}
-
-Asked = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
-    """Run a command in this process: its exit code, and what it said on stderr."""
-
-    def ask(*arguments: object) -> tuple[int, str]:
-        capsys.readouterr()
-        return main([str(argument) for argument in arguments]), capsys.readouterr().err
-
-    return ask
 
 
 def configure(site: Site, folder: Path, *seeds: str, frontier: dict[str, Any] | None = None, **sections: Any) -> Path:
@@ -106,7 +94,7 @@ def test_what_the_end_says_can_be_pasted_and_goes_on(tmp_path: Path, asked: Aske
         commands.append(said.splitlines()[-1].removeprefix("then run the same command: "))
         assert len(commands) == 2
         shell = f'budgetfrontier() {{ {sys.executable} -m budgetfrontier "$@"; }}\n' + "\n".join(commands)
-        ended = subprocess.run(["sh", "-e", "-c", shell], capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(["sh", "-e", "-c", shell], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "paused at finish: everything is crawled" in ended.stderr
     assert site.hits.total() == 10 + 2 and set(site.hits.values()) == {1}
@@ -126,7 +114,7 @@ def test_seeds_are_added_to_a_crawl_that_was_started_paused(tmp_path: Path, aske
                 assert asked("import", job, "http://link.test/")[0] == 0
                 assert not site.hits
                 assert asked("resume", job)[0] == 0
-                _, said = process.communicate(timeout=30)
+                _, said = process.communicate(timeout=PATIENCE)
             finally:
                 process.kill()
     assert process.returncode == 0, said
@@ -145,7 +133,7 @@ def test_a_crawl_without_seeds_waits_for_those_that_are_imported(tmp_path: Path,
                 until(lambda: (job / "frontier/data.mdb").exists() and is_paused(job), process)
                 assert asked("import", job, "http://b.test/", "--seeds")[0] == 0
                 assert asked("resume", job)[0] == 0
-                _, said = process.communicate(timeout=30)
+                _, said = process.communicate(timeout=PATIENCE)
             finally:
                 process.kill()
     assert process.returncode == 0, said
@@ -199,7 +187,7 @@ def test_on_a_terminal_a_table_is_shown_until_the_end(tmp_path: Path, columns: i
         process = subprocess.Popen(command, stderr=theirs, env=variables | {"TERM": "xterm-256color"})
         os.close(theirs)
         seen = b""
-        bound = threading.Timer(30, process.kill)
+        bound = threading.Timer(PATIENCE, process.kill)
         bound.start()
         try:
             while chunk := read(ours):
@@ -209,7 +197,7 @@ def test_on_a_terminal_a_table_is_shown_until_the_end(tmp_path: Path, columns: i
                     break
             while chunk := read(ours):
                 seen += chunk
-            assert process.wait(timeout=30) == 0, seen.decode()
+            assert process.wait(timeout=PATIENCE) == 0, seen.decode()
         finally:
             bound.cancel()
             process.kill()
@@ -226,7 +214,7 @@ def test_a_crawl_goes_on_when_the_reader_of_its_progress_goes_away(tmp_path: Pat
         with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             process.stderr.close()
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=PATIENCE) == 0
     assert len(pages(site)) == 10
     with reopened(tmp_path / "job") as frontier:
         assert frontier.state is CrawlState.FINISHED

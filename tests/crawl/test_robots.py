@@ -29,8 +29,9 @@ from budgetfrontier.crawl.robots import (
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.store.backup import MEMORY
 from tests.crawl.hostile import HostileWeb, page, says
-from tests.crawl.process import started, until
+from tests.crawl.process import started
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
+from tests.support import PATIENCE, until
 
 PAGE = "http://example.org/private/a"
 ROBOTS = "http://example.org/robots.txt"
@@ -73,7 +74,7 @@ def lease(url: str = PAGE, *, hops: str = "L") -> Lease:
 
 
 def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Verdict:
-    return asyncio.run(asyncio.wait_for(made.verdict(url, patience=patience), 10.0))
+    return asyncio.run(asyncio.wait_for(made.verdict(url, patience=patience), PATIENCE))
 
 
 def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
@@ -252,7 +253,7 @@ def test_pages_wait_for_one_that_is_on_its_way(make: Make, end: Callable[[Robots
         waiting = [asyncio.create_task(made.verdict(PAGE, patience=60.0)) for _ in range(3)]
         await asyncio.sleep(0)
         end(made)
-        return await asyncio.wait_for(asyncio.gather(*waiting), 10.0)
+        return await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
 
     assert asyncio.run(run()) == [expected] * 3
 
@@ -594,6 +595,7 @@ def test_it_is_asked_once_in_a_day_though_the_crawl_is_killed(tmp_path: Path) ->
     with Site(pages) as site:
         fetch = {"robots": True, "concurrency": 4, "resolve": {"*.test": site.address}}
         for kill in range(1, 3):
+            site.bound = 50 * kill + 10
             with started(site, tmp_path, "http://a.test/", frontier=frontier, fetch=fetch) as process:
                 until(lambda kill=kill: sum(site.hits.values()) > 50 * kill, process)  # type: ignore[misc]
                 process.send_signal(signal.SIGKILL)

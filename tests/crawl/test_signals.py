@@ -13,8 +13,9 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, QueueRecord, Reader, Report
 from budgetfrontier.engine.steering import steer
-from tests.crawl.process import COMMAND, end, started, until
+from tests.crawl.process import COMMAND, end, started
 from tests.crawl.site import Site, linking, reopened
+from tests.support import PATIENCE, until
 
 
 class Endless(Site):
@@ -99,7 +100,7 @@ def test_a_lookup_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
             while "once more" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
+            _, said = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 1 and "stopped at once" in said

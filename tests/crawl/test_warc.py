@@ -25,6 +25,7 @@ from budgetfrontier.crawl.memory import Original
 from budgetfrontier.crawl.outputs import records
 from budgetfrontier.crawl.outputs.warc import WarcFiles, warcinfo
 from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
+from tests.support import PATIENCE
 
 RESPONSES = WarcRecordType.response
 EMPTY = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
@@ -239,5 +240,5 @@ def test_warcio_check_finds_nothing(tmp_path: Path) -> None:
     # Without the package brotli, which fastwarc brings: warcio 1.8 does not get along with brotli 1.2.
     check = "import sys; sys.modules['brotli'] = None; from warcio.cli import main; main()"
     command = [sys.executable, "-c", check, "check", "-v", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0 and done.stdout.count("digest pass") == 11 and "fail" not in done.stdout

@@ -18,6 +18,7 @@ import pytest
 
 from budgetfrontier import Settings
 from budgetfrontier.cli import build_parser
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
@@ -64,7 +65,7 @@ def test_python_runs(page: Path, tmp_path: Path) -> None:
             script += "\n" * (block.line - 1 - script.count("\n")) + block.text  # tracebacks name the page's lines
     (tmp_path / "page.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-W", "error", "page.py"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, f"{page}\n{run.stdout}\n{run.stderr}"
 
 

@@ -18,6 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.docs.test_examples import ROOT, Block, blocks
+from tests.support import PATIENCE
 
 PAGE = ROOT / "docs/howto/first-crawl.md"
 NOT_RUN = ("pip install", "http.server")
@@ -69,7 +70,7 @@ def test_the_first_crawl_goes_as_the_page_says(tmp_path: Path) -> None:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
-                    timeout=60,
+                    timeout=PATIENCE,
                     check=False,
                 )
                 printed = run.stdout

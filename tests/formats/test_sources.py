@@ -28,6 +28,7 @@ from budgetfrontier.formats.allowance import Allowance
 from budgetfrontier.formats.records import Bad, Item, Record
 from budgetfrontier.model import CrawlUri
 from tests.formats.conftest import DATA, bad, notes, read, uris
+from tests.support import PATIENCE
 
 # -- Scrapy
 
@@ -91,7 +92,7 @@ def test_jobdirs_of_the_scrapy_that_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("scrapy")
     made = tmp_path / "made"
     subprocess.run(
-        [sys.executable, str(DATA / "make_jobdirs.py"), str(made)], check=True, timeout=60, capture_output=True
+        [sys.executable, str(DATA / "make_jobdirs.py"), str(made)], check=True, timeout=PATIENCE, capture_output=True
     )
     folders = sorted(made.iterdir())
     assert len(folders) >= 4

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.crawl.site import Site
+from tests.support import PATIENCE
 
 RUNNER = """
 import json, sys, warnings
@@ -79,7 +80,7 @@ class Result(NamedTuple):
 def crawl(site: Site, folder: Path, spider: str, **settings: Any) -> Result:
     """Run the class Mine that `spider` defines to its end."""
     with started(site, folder, spider, **settings) as process:
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=PATIENCE)
     try:
         result = json.loads((folder / "result.json").read_text())
     except FileNotFoundError:

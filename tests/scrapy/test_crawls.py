@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,10 @@ from scrapy import version_info
 
 from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.scrapy.options import claim
-from tests.crawl.process import COMMAND, until
+from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking, text
 from tests.scrapy.process import crawl, started
+from tests.support import PATIENCE, until
 
 ENDINGS = """
 class Mine(Links):
@@ -198,11 +200,12 @@ def test_a_kill_loses_nothing_and_repeats_only_what_was_not_committed(tmp_path: 
         committed: set[str] = set()
         for most in (15, 45):
             before = site.hits.copy()
+            site.bound = before.total() + 40
             with started(site, tmp_path, MESH, JOBDIR=str(job), **JOB) as process:
                 until(partial(has_done, job, site, most, committed), process)
             assert not committed & set(site.hits - before)
             committed = done(job, site)
-        before = site.hits.copy()
+        before, site.bound = site.hits.copy(), math.inf
         result = crawl(site, tmp_path, MESH, JOBDIR=str(job), **JOB)
         assert not committed & set(site.hits - before)
     assert result.reason == "finished", result.log
@@ -216,7 +219,7 @@ def test_a_kill_loses_nothing_and_repeats_only_what_was_not_committed(tmp_path: 
 def budgetfrontier(command: str, job: Path, *arguments: str) -> str:
     """Run a command on a job."""
     done = subprocess.run(
-        [*COMMAND, command, str(job), *arguments], capture_output=True, text=True, timeout=30, check=True
+        [*COMMAND, command, str(job), *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     return done.stdout
 
@@ -236,7 +239,7 @@ def test_the_command_line_looks_at_and_steers_a_running_spider(tmp_path: Path) -
         )
         budgetfrontier("import", job, f"http://d.test:{port}/asked-for")
         budgetfrontier("resume", job)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert site.hits["d.test/asked-for"] == 1
     after = queue(job, key)
     assert (after["state"], after["expenditure"]) == ("RETIRED", spent)

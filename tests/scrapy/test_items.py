@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.crawl.process import until
 from tests.crawl.site import Site
 from tests.scrapy.process import crawl, started
 from tests.scrapy.test_crawls import JOB, done, has_done, mesh
+from tests.support import until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "scrapy.md").read_text(encoding="utf-8")
 [RECIPE] = re.findall(r"^```python\n# feeds\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -48,10 +49,12 @@ def test_a_kill_loses_no_item_of_a_finished_request(tmp_path: Path) -> None:
         "BUDGETFRONTIER_SETTINGS": {**JOB["BUDGETFRONTIER_SETTINGS"], "hooks": ["__main__:on_commit"]},
     }
     with Site(mesh()) as site:
+        site.bound = 60
         with started(site, tmp_path, SPIDER, **settings) as process:
             until(partial(has_done, tmp_path / "job", site, 30, set()), process)
         finished = done(tmp_path / "job", site)
         assert finished and finished <= items(tmp_path)
+        site.bound = math.inf
         result = crawl(site, tmp_path, SPIDER, **settings)
     assert result.reason == "finished", result.log
     assert items(tmp_path) == set(site.pages)

@@ -36,7 +36,7 @@ async def gate(kind):
     if waiting[kind] == MANY:
         opened.set()
     try:
-        await asyncio.wait_for(opened.wait(), 40)
+        await asyncio.wait_for(opened.wait(), 120)
     except asyncio.TimeoutError:
         opened.set()
     waiting[kind] -= 1
@@ -118,7 +118,7 @@ class Gated(Site):
         if self._waiting["all"] == self._wanted:
             self._opened.set()
         try:
-            await asyncio.wait_for(self._opened.wait(), 10)
+            await asyncio.wait_for(self._opened.wait(), 120)
         except TimeoutError:
             self._opened.set()
         self._waiting.subtract(places)
