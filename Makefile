@@ -41,8 +41,9 @@ demo: $(VENV)/.stamp-crawl
 	$(BIN)/budgetfrontier demo $(ARGS)
 
 # A process for each core. The tests of a file stay together: some of them share servers and files.
+# Bytecode is kept whatever the environment says: the tests start hundreds of Pythons.
 test: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from budgetfrontier.store.environment import READERS
 from tests.crash.figures import Figures
 from tests.crash.harms import die
 from tests.crash.processes import Child, in_child, together
-from tests.support import START, make_settings, pages
+from tests.support import PATIENCE, START, make_settings, pages
 
 COMMITS = 50
 """Of the writer between two looks at its file."""
@@ -52,7 +52,7 @@ class Writer:
     def crawl(self, commits: int) -> int:
         """Make so many commits, each with some work; the size of the data file then."""
         os.write(self._ask, bytes([commits]))
-        if not select.select([self._answer], [], [], 60)[0] or os.read(self._answer, 1) != b"+":
+        if not select.select([self._answer], [], [], PATIENCE)[0] or os.read(self._answer, 1) != b"+":
             raise AssertionError("the writer hung or died")
         return (self._path / "data.mdb").stat().st_size
 
@@ -164,7 +164,7 @@ def racing(folder: Path, chance: Random, tries: int) -> Figures:
                 os.write(say, b"-")
                 raise
             for _ in range(3):  # until all others have tried
-                if not select.select([said], [], [], 20)[0]:
+                if not select.select([said], [], [], PATIENCE)[0]:
                     return "alone"
                 os.read(said, 1)
             frontier.schedule(f"https://a.test/{number}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,14 +22,16 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawl.site import Site, linking
-from tests.support import PATIENCE
+from tests.support import PATIENCE, until
 
-KILLS = 50
+KILLS = 40
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
-PAGES = 350
-"""On each host: more than are asked for in all lives, of MOST_ASKED requests at the most."""
+PAGES = 110
+"""On each host: more than are answered in all lives that are killed."""
 
-MOST_ASKED = 240
+MOST_ASKED = 80
+MARGIN = 30
+"""Requests that are answered between the decision to kill and the kill, at the most."""
 
 CONCURRENCY = 16
 SLOWNESS = 0.005
@@ -40,18 +42,16 @@ class Trees(Site):
 
     def __init__(self) -> None:
         super().__init__({})
-        self._asked = threading.Semaphore(0)
 
     def wait_for(self, requests: int) -> None:
-        """Wait until that many more requests have come, however long the machine takes for them."""
-        while self._asked.acquire(blocking=False):
-            pass
-        for _ in range(requests):
-            assert self._asked.acquire(timeout=PATIENCE), "the crawl asks for nothing"
+        """Wait until that many more requests have come; few more are answered."""
+        wanted = self.hits.total() + requests
+        self.bound = wanted + MARGIN
+        until(lambda: self.hits.total() >= wanted)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.hits[request.host.partition(":")[0] + request.path] += 1
-        self._asked.release()
+        await self.turn()
         await asyncio.sleep(SLOWNESS)
         if not request.path[1:].isdigit():
             return web.Response(status=404)
@@ -132,6 +132,7 @@ def test_killed_crawls_lose_nothing_and_pay_once(tmp_path: Path) -> None:
         finished_at: dict[str, int] = {}
         with crawler(config, job) as child:
             for _ in range(KILLS):
+                site.bound = site.hits.total() + MARGIN
                 pid = child.start()
                 site.wait_for(chance.randrange(MOST_ASKED))
                 with suppress(ProcessLookupError):
@@ -144,6 +145,7 @@ def test_killed_crawls_lose_nothing_and_pay_once(tmp_path: Path) -> None:
                 for page in done - finished_at.keys():
                     finished_at[page] = site.hits[page]
             assert 0 < len(finished_at) < len(HOSTS) * PAGES
+            site.bound = math.inf
             child.start()
             assert child.wait() == 0
         assert len(committed(job)) == len(HOSTS) * PAGES

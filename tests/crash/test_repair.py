@@ -44,7 +44,7 @@ from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
 from tests.store.test_migrations import DATA, FOUND
-from tests.support import START, make_settings, on_disk, pages
+from tests.support import PATIENCE, START, make_settings, on_disk, pages
 
 PAGE = 4096
 Change = Callable[["Damage"], object]
@@ -731,13 +731,19 @@ def test_a_file_that_may_not_be_read_is_no_damage(path: Path, monkeypatch: pytes
 
 
 def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = os.getpid()
+    parent, fdopen = os.getpid(), os.fdopen
+    gate, opened = os.pipe()
+
+    def open_pipe(*arguments: Any) -> Any:
+        os.write(opened, b"!")
+        return fdopen(*arguments)
 
     def interrupt(_: Path) -> None:
-        time.sleep(0.2)  # until the parent is at its end of the pipe
+        os.read(gate, 1)  # until the parent is at its end of the pipe
         os.kill(parent, signal.SIGINT)
-        time.sleep(60)
+        time.sleep(PATIENCE)
 
+    monkeypatch.setattr(os, "fdopen", open_pipe)
     monkeypatch.setattr(verify, "check_pages", interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     try:
@@ -745,6 +751,8 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
             verify.verify(path)
     finally:
         signal.signal(signal.SIGINT, before)
+        os.close(gate)
+        os.close(opened)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 

@@ -22,6 +22,21 @@ MOST = 1 << 30
 """Bytes after which a server stops sending what ought to be endless: a client that took so many is broken."""
 
 
+class ManualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock moves only when told to: nothing times out because the machine is busy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+
+    def time(self) -> float:
+        return self._now
+
+    async def advance(self, seconds: float) -> None:
+        """Move on its clock."""
+        self._now += seconds
+
+
 class RawServer:
     """Listens on a free loopback port, in a thread of its own; gives each request to what its path names.
 
@@ -38,6 +53,7 @@ class RawServer:
         self.requests: list[bytes] = []
         self.sent: dict[str, int] = {}
         self.gone = threading.Event()
+        self._client: ManualLoop | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -54,19 +70,27 @@ class RawServer:
 
     def fetch(self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any) -> list[Answer]:
         """Fetch paths, one after the other, with these settings."""
+        return asyncio.run(self._fetch(*(f"{scheme}://{host}{path}" for path in paths), **settings))
 
-        answers: list[Answer] = []
+    def fetch_by_its_clock(self, path: str, **settings: Any) -> Answer:
+        """Fetch a path with a client whose clock is moved on by what is answered alone."""
+        with asyncio.Runner(loop_factory=ManualLoop) as runner:
+            loop = runner.get_loop()
+            assert isinstance(loop, ManualLoop)
+            self._client = loop
+            (answer,) = runner.run(self._fetch(f"http://www.example.test{path}", **settings))
+        self._client = None
+        return answer
 
-        async def run() -> (
-            None
-        ):  # an answer that it returned would be printed in full, inside of asyncio, and discarded
-            chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
-            async with Fetcher(chosen) as fetcher:
-                for path in paths:
-                    answers.append(await fetcher.get(CrawlUri(f"{scheme}://{host}{path}")))
+    async def pass_time(self, seconds: float) -> None:
+        """Let the client's clock move on, and the client do what is due then."""
+        assert self._client is not None
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._client.advance(seconds), self._client))
 
-        asyncio.run(run())
-        return answers
+    async def _fetch(self, *urls: str, **settings: Any) -> list[Answer]:
+        chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
+        async with Fetcher(chosen) as fetcher:
+            return [await fetcher.get(CrawlUri(url)) for url in urls]
 
     async def _stop(self) -> None:
         await _rounds()  # accept what has connected: once the server is closed, asyncio would forget it half open
@@ -100,8 +124,8 @@ class RawServer:
             self.gone.set()
             writer.close()
 
-    def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pause: float = 0.0) -> None:
-        """Answer a path with `start` and then with `again` and again."""
+    def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pace: float = 0.0) -> None:
+        """Answer a path with `start` and then with `again` and again, `pace` seconds of the client's clock each."""
 
         async def speak(writer: asyncio.StreamWriter) -> None:
             writer.write(start)
@@ -111,8 +135,8 @@ class RawServer:
                     writer.write(part)
                     await writer.drain()
                     self.sent[path] += len(part)
-                    if pause:
-                        await asyncio.sleep(pause)
+                    if pace:
+                        await self.pass_time(pace)
 
         self._answers[path] = speak
 

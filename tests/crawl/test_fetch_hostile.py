@@ -20,7 +20,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from budgetfrontier.crawl.fetch import fetcher
 from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
@@ -92,8 +91,8 @@ def test_a_header_that_is_just_small_enough_and_one_that_is_not() -> None:
 
 def test_a_header_of_a_byte_now_and_then() -> None:
     with serve() as server:
-        server.endless("/", OK, b"x", pause=0.02)
-        got = one(server, "/", first_byte_timeout=0.3)
+        server.endless("/", OK, b"x", pace=0.5)
+        got = server.fetch_by_its_clock("/", first_byte_timeout=20.0)
     assert (got.status, got.outcome) == (TIMED_OUT, Outcome.RETRY)
     assert "fetch.first_byte_timeout" in got.reason
 
@@ -154,13 +153,12 @@ def test_a_tls_handshake_that_never_ends() -> None:
 # Bodies
 
 
-def test_a_byte_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "WINDOW", 0.5)
+def test_a_byte_now_and_then() -> None:
     with serve() as server:
-        server.endless("/", OK + b"\r\n", b"x", pause=0.02)
-        slow = one(server, "/", min_speed=1000)
-        fast = one(server, "/", min_speed=5, timeout=1.0)
-        never = one(server, "/", min_speed=0, timeout=0.3)
+        server.endless("/", OK + b"\r\n", b"x", pace=0.125)
+        slow = server.fetch_by_its_clock("/", min_speed=1000)
+        fast = server.fetch_by_its_clock("/", min_speed=5, timeout=30.0)
+        never = server.fetch_by_its_clock("/", min_speed=0, timeout=6.0)
     assert (slow.status, slow.notes, slow.outcome) == (200, ["timeTrunc"], Outcome.SUCCESS)
     assert "fetch.min_speed" in slow.reason and slow.body.strip(b"x") == b"" and slow.body
     assert "fetch.timeout" in fast.reason and len(fast.body) > len(slow.body)

@@ -22,6 +22,7 @@ from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
+from tests.crawl.raw import RawServer
 from tests.support import PATIENCE
 
 PAGE = b"".join(b"<p>%d</p>" % number for number in range(2000))
@@ -125,7 +126,9 @@ def test_a_compressed_bomb_is_cut() -> None:
 
 
 def test_a_slow_body_is_cut() -> None:
-    (answer,) = fetch("/trickle", timeout=0.5)
+    with RawServer({}) as server:
+        server.endless("/", b"HTTP/1.1 200 OK\r\n\r\n", b".", pace=0.125)
+        answer = server.fetch_by_its_clock("/", timeout=0.5)
     assert (answer.status, answer.notes, answer.outcome) == (200, ["timeTrunc"], Outcome.SUCCESS)
     assert answer.body.startswith(b".")
 
@@ -139,7 +142,7 @@ def test_a_slow_body_is_cut() -> None:
     ],
 )
 def test_what_is_no_answer(path: str, status: int, outcome: Outcome) -> None:
-    (answer,) = fetch(path, timeout=0.5)
+    (answer,) = fetch(path, timeout=0.5 if status == TIMED_OUT else PATIENCE)
     assert (answer.status, answer.outcome) == (status, outcome), answer.reason
     assert answer.reason
 

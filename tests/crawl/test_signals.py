@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,17 @@ from tests.support import PATIENCE, until
 
 
 class Endless(Site):
-    """Every page links to the next two; "/slow" takes `slowness` seconds."""
-
-    slowness = 1.0
+    """Every page links to the next two; "/slow" is not answered before it is `released`."""
 
     def __init__(self) -> None:
         super().__init__({})
+        self.released = threading.Event()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.hits[request.path] += 1
         if request.path == "/slow":
-            await asyncio.sleep(self.slowness)
+            while not self.released.is_set():
+                await asyncio.sleep(0.01)
             return web.Response(text="at last")
         number = int(request.path[1:]) if request.path[1:].isdigit() else 0
         return web.Response(text=linking(f"/{2 * number + 1}", f"/{2 * number + 2}"), content_type="text/html")
@@ -41,14 +42,22 @@ def look(frontier: Path, queue: str) -> QueueRecord | None:
         return reader.queue(queue)
 
 
+def until_said(words: str, process: subprocess.Popen[str]) -> None:
+    """Read what a process says on stderr, up to the line with these words; an early end fails."""
+    assert process.stderr is not None
+    while words not in (line := process.stderr.readline()):
+        assert line, f"it ended without saying {words!r}"
+
+
 def test_interrupted_once_it_finishes_what_is_in_flight(tmp_path: Path) -> None:
     with Endless() as site, started(site, tmp_path, "http://slow.test/slow", "http://a.test/0") as process:
         until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
         process.send_signal(signal.SIGINT)
+        until_said("in flight; once more", process)
+        site.released.set()
         code, said = end(process)
         fetched = sum(site.hits.values())
-    assert code == 0
-    assert " in flight; once more" in said and "stopped: interrupted" in said
+    assert code == 0 and "stopped: interrupted" in said
     assert "Traceback" not in said and "\x1b" not in said
     with reopened(tmp_path / "job") as frontier:
         summary = frontier.summary()
@@ -61,13 +70,10 @@ def test_interrupted_once_it_finishes_what_is_in_flight(tmp_path: Path) -> None:
 def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) -> None:
     seeds = ("http://slow.test/slow", "http://a.test/0")
     with Endless() as site:
-        site.slowness = 60.0
         with started(site, tmp_path, *seeds) as process:
             until(lambda: site.hits["/slow"] > 0 and len(site.hits) > 10, process)
             process.send_signal(signal.SIGINT)
-            assert process.stderr is not None
-            while "in flight; once more" not in process.stderr.readline():
-                assert process.poll() is None
+            until_said("in flight; once more", process)
             process.send_signal(signal.SIGINT)
             code, said = end(process)
         assert code == 1 and "stopped at once" in said and "Traceback" not in said
@@ -75,7 +81,7 @@ def test_interrupted_twice_it_stops_at_once_and_goes_on_later(tmp_path: Path) ->
             done = frontier.summary().succeeded
             slow = frontier.queue("slow.test")
             assert slow is not None and (slow.queued, slow.expenditure) == (1, 0)
-        site.slowness = 0.0
+        site.released.set()
         before = site.hits.copy()
         with started(site, tmp_path, *seeds, limits={"max_uris": done + 10}) as process:
             code, said = end(process)
@@ -94,11 +100,10 @@ def test_a_lookup_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
     command.append(str(tmp_path / "job"))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout is not None
             process.stdout.readline()
             process.send_signal(signal.SIGINT)
-            while "once more" not in process.stderr.readline():
-                assert process.poll() is None
+            until_said("once more", process)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=PATIENCE)
         finally:
