@@ -119,12 +119,15 @@ def import_(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> None:
     """Write what is pending, queue by queue, each in its order; then what is scheduled for later."""
-    from budgetfrontier.formats import heritrix, lists
+    from budgetfrontier.formats import lists
     from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
     form = args.format or _format_of(args.file)
-    line = {"urls": lists.to_url, "jsonl": lists.to_json, "heritrix": heritrix.line}[form]
+    if form == "heritrix":
+        from budgetfrontier.formats.heritrix import line
+    else:
+        line = lists.to_url if form == "urls" else lists.to_json
     kept = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
     test = common.queue_filter(args)
     count, lost = 0, Counter[str]()

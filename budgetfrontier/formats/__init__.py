@@ -11,10 +11,11 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.formats import heritrix, kumo, lists, qcrawl, scrapy
 from budgetfrontier.formats.allowance import UNKNOWN, Allowance, Exhausted
 from budgetfrontier.formats.records import GZIP, Bad, Item, opened
 
@@ -22,7 +23,12 @@ __all__ = ["KINDS", "kind_of", "read"]
 
 KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
 """What can be read, by name."""
-_FOLDERS = {"scrapy": scrapy, "kumo": kumo, "qcrawl": qcrawl}
+_FOLDERS = ("scrapy", "kumo", "qcrawl")
+
+
+def _reader(kind: str) -> Any:
+    """The module that reads a kind. Most imports need one of them, which is a third of their start."""
+    return import_module(f"{__name__}.{kind}")
 
 
 def kind_of(source: str) -> str:
@@ -34,8 +40,8 @@ def kind_of(source: str) -> str:
     if source == "-":
         return "list"
     if path.is_dir():
-        for name, reader in _FOLDERS.items():
-            if reader.recognize(path):
+        for name in _FOLDERS:
+            if _reader(name).recognize(path):
                 return name
         if any((folder / "data.mdb").exists() for folder in (path, path / "frontier")):
             raise FrontierError(
@@ -48,9 +54,9 @@ def kind_of(source: str) -> str:
     if path.exists() and not path.is_file():
         return "list"  # a pipe, of which nothing can be read twice
     start = _start(path)
-    if heritrix.recognize(start):
+    if _reader("heritrix").recognize(start):
         return "heritrix"
-    return "kumo" if kumo.recognize(path) and start.lstrip().startswith(b"[") else "list"
+    return "kumo" if start.lstrip().startswith(b"[") and _reader("kumo").recognize(path) else "list"
 
 
 def read(source: str, kind: str | None = None) -> Iterator[Item]:
@@ -73,17 +79,17 @@ def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
     if kind in _FOLDERS:
         if not path.exists() or (kind != "kumo" and not path.is_dir()):
             raise FrontierError(f"{source}: there is no such folder")
-        yield from _FOLDERS[kind].read(path, allowance)
+        yield from _reader(kind).read(path, allowance)
     elif source == "-":
         if kind != "list":
             raise FrontierError(f"stdin can be a list only: what {kind} keeps is read from its files")
         allowance.grant(UNKNOWN)
-        yield from lists.read(sys.stdin.buffer, source, allowance)
+        yield from _reader("lists").read(sys.stdin.buffer, source, allowance)
     elif kind == "heritrix":
-        yield from heritrix.read(path, allowance)
+        yield from _reader("heritrix").read(path, allowance)
     else:
         with opened(path, allowance) as file:
-            yield from lists.read(file, source, allowance)
+            yield from _reader("lists").read(file, source, allowance)
 
 
 def _start(path: Path) -> bytes:

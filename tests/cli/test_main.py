@@ -92,6 +92,22 @@ def test_help_loads_no_dependency() -> None:
     assert not DEPENDENCIES & loaded_by("crawl", "--help")
 
 
+OTHERS = {
+    f"budgetfrontier.formats.{name}" for name in ("heritrix", "kumo", "marshalled", "pickled", "qcrawl", "scrapy")
+}
+
+
+def test_import_and_export_load_the_formats_that_they_use(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule("https://example.org/")
+    (tmp_path / "list.txt").write_text("https://example.org/1\n")
+    assert not OTHERS & loaded_by("import", "job", "https://example.org/2", folder=tmp_path)
+    sniffed = {"budgetfrontier.formats.heritrix"}  # by the first bytes of a file
+    assert OTHERS & loaded_by("import", "job", "list.txt", folder=tmp_path) <= sniffed
+    assert not OTHERS & loaded_by("export", "job", "out.txt", folder=tmp_path)
+    assert OTHERS & loaded_by("export", "job", "out.recover", folder=tmp_path) <= sniffed
+
+
 def test_a_command_that_only_looks_loads_neither_the_engine_nor_what_reads_configurations(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.schedule("https://example.org/")
