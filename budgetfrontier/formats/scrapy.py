@@ -42,8 +42,8 @@ _CHUNK = re.compile(r"q\d{5,}")
 _SHORTEST = 64  # bytes of a request
 _CHUNK_INFO = 1 << 16  # bytes of info.json, which has some hundred
 _SQLITE = b"SQLite format 3\0"
-_OWN = ("callback", "errback", "cb_kwargs", "flags")
-"""What only a spider can use: kept in `meta` under "scrapy"."""
+_OWN = ("callback", "errback", "cb_kwargs", "flags", "cookies")
+"""What only a spider can use: kept in `meta` under "scrapy". Cookies too: Scrapy drops a header of them."""
 
 
 def recognize(folder: Path) -> bool:
@@ -220,7 +220,7 @@ def _parse(place: str, value: bytes, allowance: Allowance) -> Item:
 
 
 def _record(place: str, request: Any, allowance: Allowance) -> Item:
-    """The URI of a request, as `Request.to_dict` gives it, now or in Scrapy 1; cookies become a header."""
+    """The URI of a request, as `Request.to_dict` gives it, now or in Scrapy 1; cookies become a header, too."""
     kinds: Kinds = []
     try:
         fields = {text(name): value for name, value in request.items()}

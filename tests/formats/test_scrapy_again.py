@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from scrapy import Spider
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from budgetfrontier.cli import main
 from tests.scrapy.crawler import drain, scheduler
@@ -24,12 +25,15 @@ class Sample(Spider):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("queue", ["1.8.3/PickleFifoDiskQueue", "2.19.0/PickleLifoDiskQueue"])
-def test_requests_of_a_jobdir_come_back_with_their_callbacks(peers: Path, tmp_path: Path, queue: str) -> None:
+def test_requests_of_a_jobdir_come_back_with_their_callbacks(
+    peers: Path, tmp_path: Path, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = tmp_path / "job"
     shutil.copytree(peers / "scrapy" / queue, job)
     with scheduler(job, spider=Sample):
         pass  # it makes the frontier
     assert main(["import", str(job), str(job)]) == 0
+    assert f"to go on: scrapy crawl sample -s JOBDIR={job}\n" in capsys.readouterr().err
     with scheduler(job, spider=Sample) as resumed:
         requests = drain(resumed)
         spider = resumed.crawler.spider
@@ -59,3 +63,18 @@ def test_tuples_and_sets_come_back_as_they_were(tmp_path: Path) -> None:
         requests = drain(resumed)
     assert [request.meta for request in requests] == [meta, meta]
     assert [request.cb_kwargs for request in requests] == [given["cb_kwargs"]] * 2
+
+
+@pytest.mark.parametrize("cookies", [{"s": "1", "t": "2"}, [{"name": "s", "value": "1"}, {"name": "t", "value": "2"}]])
+def test_cookies_come_back_where_scrapy_sends_them_from(tmp_path: Path, cookies: Any) -> None:
+    queue = tmp_path / "job" / "requests.queue"
+    queue.mkdir(parents=True)
+    value = pickle.dumps({"url": "http://a.test/", "cookies": cookies}, 4)
+    (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
+    with scheduler(queue.parent, spider=Sample):
+        pass  # it makes the frontier
+    assert main(["import", str(queue.parent), str(queue.parent)]) == 0
+    with scheduler(queue.parent, spider=Sample) as resumed:
+        [request] = drain(resumed)
+        CookiesMiddleware().process_request(request)  # drops the header for what it knows itself
+    assert request.headers["Cookie"] == b"s=1; t=2"

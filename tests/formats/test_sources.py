@@ -62,7 +62,7 @@ def check_scrapy(folder: Path) -> None:
             "http://b.test/1",
             headers={"Cookie": "s=1"},
             priority=-10,
-            meta={"scrapy": {"callback": "parse_item", "cb_kwargs": {"n": 1}}},
+            meta={"scrapy": {"callback": "parse_item", "cb_kwargs": {"n": 1}, "cookies": {"s": "1"}}},
         ),
         "http://b.test/form": CrawlUri(
             "http://b.test/form",
