@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from budgetfrontier.clock import ManualClock as ManualClock
-    from budgetfrontier.engine.adjustments import Adjustment as Adjustment
+    from budgetfrontier.engine.commands.operations import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier
     from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
     from budgetfrontier.errors import FrontierClosed as FrontierClosed
@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "clock": ("ManualClock",),
-    "engine.adjustments": ("Adjustment",),
+    "engine.commands.operations": ("Adjustment",),
     "engine.frontier": ("Frontier",),
     "errors": (
         "CorruptFrontier",

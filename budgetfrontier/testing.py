@@ -17,12 +17,12 @@ __all__ = ["ManualClock", "crash", "crawl_uris", "fail_commit", "urls"]
 
 def crash(frontier: Frontier) -> None:
     """End a frontier as SIGKILL would: nothing since the last commit is kept, no lease is given back."""
-    frontier._session.shut("this frontier was crashed by a test; open it again")
+    frontier._guard.close("this frontier was crashed by a test; open it again")
 
 
 def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None = None) -> None:
     """Let the `nth` commit from now fail with `error`, by default as on a full disk."""
-    env = frontier._session.kernel.env
+    env = frontier._guard.kernel.env
     commit, left = env.commit, nth
 
     def failing() -> None:

@@ -133,7 +133,7 @@ def folder_name(name: str) -> str:
 
 def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patiently: bool = False) -> AuditEntry:
     """Do something to the job, running or stopped; `patiently` waits for the answer as long as an engine runs."""
-    from budgetfrontier.engine.steering import steer as ask
+    from budgetfrontier.engine.remote import steer as ask
 
     return ask(
         frontier_path(args.job), op, details, who=args.who, reason=args.reason, timeout=None if patiently else PATIENCE

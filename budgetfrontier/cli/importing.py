@@ -18,10 +18,10 @@ import msgspec
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common, exits
 from budgetfrontier.cli.common import note
-from budgetfrontier.engine.candidates import MAX_RECORD
+from budgetfrontier.engine.admission.candidates import MAX_RECORD
+from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.engine.mailbox import Command, checked
-from budgetfrontier.engine.steering import whoami
+from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
 from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance, TooMuch

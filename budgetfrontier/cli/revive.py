@@ -107,9 +107,9 @@ def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator[AuditEntry]:
     """Each chunk is one command, all or nothing: in the frontier itself, or through a running engine's mailbox."""
+    from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.engine.frontier import Frontier
-    from budgetfrontier.engine.mailbox import Command
-    from budgetfrontier.engine.steering import whoami
+    from budgetfrontier.engine.remote import whoami
     from budgetfrontier.errors import FrontierLocked
 
     commands = (_arguments(args.status, chunk) for chunk in chunks)

@@ -198,7 +198,7 @@ def audit(args: argparse.Namespace) -> None:
     )
     tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
     if in_progress:
-        from budgetfrontier.engine.steering import told
+        from budgetfrontier.engine.remote import told
 
         common.note(told(*in_progress))
 

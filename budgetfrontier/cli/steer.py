@@ -133,8 +133,8 @@ def _note_undecided(effect: dict[str, Any]) -> None:
 
 def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
     """Computed here, from the last commit: no engine is asked, and none is held up."""
-    from budgetfrontier.engine.adjustments import check_command
-    from budgetfrontier.engine.deletion import foresee
+    from budgetfrontier.engine.commands.deletion import preview
+    from budgetfrontier.engine.commands.operations import check_command
     from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
@@ -142,7 +142,7 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
     with Reader(common.frontier_path(args.job)) as reader:
         totals = reader.summary()
         with reader.view() as view:
-            effect = foresee(view, details)
+            effect = preview(view, details)
     print(f"would delete {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
     print(f"those pending would cost {effect['cost']:,}")
     print(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
@@ -151,8 +151,8 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 
 
 def adjust(args: argparse.Namespace) -> None:
-    """Append an adjustment, or foresee what it would do."""
-    from budgetfrontier.engine.foresight import foresee, is_matched
+    """Append an adjustment, or preview what it would do."""
+    from budgetfrontier.engine.commands.dry_run import is_matched, preview
     from budgetfrontier.reports.format import counted
     from budgetfrontier.settings.overrides import validate_override
     from budgetfrontier.store.reader import Reader
@@ -171,7 +171,7 @@ def adjust(args: argparse.Namespace) -> None:
     if args.dry_run:  # computed here: no engine is asked, and none is held up
         details["dry_run"] = True
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            effect = foresee(view, override)
+            effect = preview(view, override)
     else:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             if not is_matched(view, override):

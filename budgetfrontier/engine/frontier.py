@@ -1,4 +1,4 @@
-"""The frontier's face: the public API, which is the kernel's transitions made safe by the session."""
+"""The frontier's face: the public API, which is the kernel's transitions made safe by the guard."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any, Self
 
 from budgetfrontier import rules
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import adjustments, opening
-from budgetfrontier.engine.adjustments import Adjustment
-from budgetfrontier.engine.commands import Job
+from budgetfrontier.engine import opening
+from budgetfrontier.engine.commands import operations
+from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine.commands.operations import Adjustment
+from budgetfrontier.engine.commands.runner import CommandRun
+from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.mailbox import Command, checked
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.engine.session import Session
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError, SettingsError
 from budgetfrontier.model import (
     Admission,
@@ -59,9 +60,9 @@ class Frontier:
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
-        self._session = Session(parts, clock, self._hooks)
+        self._guard = Guard(parts, clock, self._hooks)
         self._kernel = parts.kernel
-        self._intake = parts.intake
+        self._admitter = parts.admitter
 
     @classmethod
     def open(
@@ -89,7 +90,7 @@ class Frontier:
         except BaseException:
             parts.kernel.env.close()
             raise
-        frontier._session.operate(frontier._session.read_mailbox)
+        frontier._guard.operate(frontier._guard.read_mailbox)
         return frontier
 
     # -- URIs in
@@ -99,15 +100,15 @@ class Frontier:
 
         Raises PolicyError, having changed nothing, if a policy fails; so do all calls that take URIs.
         """
-        session = self._session
-        if get_ident() != session.owner:
-            session.refuse()
+        guard = self._guard
+        if get_ident() != guard.owner:
+            guard.refuse()
         try:
-            admission = self._intake.take_one(uri, session.now())
-            session.settle()
+            admission = self._admitter.take_one(uri, guard.now())
+            guard.settle()
         except BaseException as e:
-            session.abandon(e)
-        session.leave(1)
+            guard.abort(e)
+        guard.leave(1)
         return admission
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
@@ -116,7 +117,7 @@ class Frontier:
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
         iterable is committed as it goes; those before the one in which a policy fails stay.
         """
-        return self._take_in(uris, lambda part, tally: self._intake.take(part, tally, self._session.now()))
+        return self._take_in(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
         """Mark URIs as seen, as those that were fetched elsewhere; nothing is queued, and what is pending stays so.
@@ -124,24 +125,24 @@ class Frontier:
         With `charge`, the cost of each that was not seen before is added to the expenditure of its queue, so that
         total budgets count it; activity balances do not. The tally counts as `added` what was not seen before.
         """
-        return self._take_in(uris, lambda part, tally: self._intake.note(part, tally, charge=charge))
+        return self._take_in(uris, lambda part, tally: self._admitter.mark_seen(part, tally, charge=charge))
 
     def _take_in(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
-        self._session.enter()
+        self._guard.enter()
         if isinstance(uris, str):
             raise TypeError("this takes an iterable of URIs; one alone goes into a list, or to schedule")
         tally = Tally()
         remaining = iter(uris)
-        while batch := self._session.given(islice(remaining, BATCH)):
+        while batch := self._guard.materialize(islice(remaining, BATCH)):
             for part in _parts(batch):
-                self._session.enter()
+                self._guard.enter()
                 try:
                     take(part, tally)
-                    self._session.settle()
+                    self._guard.settle()
                     self._kernel.queues.trim()
                 except BaseException as e:
-                    self._session.abandon(e)
-                self._session.leave(len(part))
+                    self._guard.abort(e)
+                self._guard.leave(len(part))
         return tally
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
@@ -149,15 +150,15 @@ class Frontier:
 
         Never raises for what it is given. O(answer) memory: an endless iterable goes to `schedule_many`.
         """
-        self._session.enter()
+        self._guard.enter()
         admissions: list[Admission] = []
-        for part in _parts(self._session.given(uris)):
+        for part in _parts(self._guard.materialize(uris)):
             try:
-                admissions += self._intake.take_each(part, self._session.now())
-                self._session.settle()
+                admissions += self._admitter.take_each(part, self._guard.now())
+                self._guard.settle()
             except BaseException as e:
-                self._session.abandon(e)
-            self._session.leave(len(part))
+                self._guard.abort(e)
+            self._guard.leave(len(part))
         return admissions
 
     # -- URIs out
@@ -169,20 +170,20 @@ class Frontier:
         A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy
         fails before the first URI; after it, the next call does. O(1) per URI, about 2 µs.
         """
-        session = self._session
-        if get_ident() != session.owner:
-            session.refuse()
-        ttl = self._kernel.force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        guard = self._guard
+        if get_ident() != guard.owner:
+            guard.refuse()
+        ttl = self._kernel.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         count = int(count)
         try:
-            now = session.now()
+            now = guard.now()
             kernel = self._kernel
             kernel.expire(now)
             leases: list[Lease] = []
-            kernel.backlog.step()
+            kernel.rollout.step()
             if kernel.underway:
-                session.go_on()
-            kernel.cut_short = kernel.backlog.waiting or kernel.underway
+                guard.go_on()
+            kernel.cut_short = kernel.rollout.waiting or kernel.underway
             if kernel.counters.state is _RUNNING:
                 kernel.place_due(now)
                 kernel.wake_due(now)
@@ -193,14 +194,14 @@ class Frontier:
                     if not leases:
                         raise  # else the next call meets that queue first, and raises
             if not leases:
-                session.settle()
+                guard.settle()
                 if count > 0 and not kernel.cut_short:
-                    session.commit()
+                    guard.commit()
             if kernel.cut_short and len(kernel.queues.dirty) >= MOST_AT_ONCE:
-                session.commit()
+                guard.commit()
         except BaseException as e:
-            session.abandon(e)
-        session.leave(len(leases))
+            guard.abort(e)
+        guard.leave(len(leases))
         return leases
 
     def finish(
@@ -224,9 +225,9 @@ class Frontier:
         PolicyError, having changed nothing. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any
         more.
         """
-        session, kernel = self._session, self._kernel
-        if get_ident() != session.owner:
-            session.refuse()
+        guard, kernel = self._guard, self._kernel
+        if get_ident() != guard.owner:
+            guard.refuse()
         try:
             if outcome.__class__ is not Outcome:
                 outcome = Outcome(outcome)
@@ -238,37 +239,37 @@ class Frontier:
                 delay = _seconds(delay, "delay")
             if reason.__class__ is not str:
                 reason = str(reason or "")
-            found = session.given(discovered) if discovered else ()
-            now = session.now()
+            found = guard.materialize(discovered) if discovered else ()
+            now = guard.now()
             mine = kernel.leases.out.get(lease.id)
             if mine is None or now >= kernel.leases.next_expiry:
                 mine = self._still_out(lease, now)
         except Exception:
             raise  # a wrong argument, or a lease that has ended: nothing was changed
         except BaseException as e:
-            session.abandon(e)
+            guard.abort(e)
         try:
-            force = kernel.force
-            settings = force.base if force.trivial else force.effective.for_uri(mine.uri.url, mine.queue)
+            in_force = kernel.in_force
+            settings = in_force.base if in_force.trivial else in_force.effective.for_uri(mine.uri.url, mine.queue)
             charged = outcome is _SUCCESS or rules.is_charged(outcome)
             # Policies are asked first: what they raise leaves everything as it was.
-            wait = force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
-            read = self._intake.read(found, Tally(), mine.uri) if found else ()
+            wait = in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
+            read = self._admitter.read(found, Tally(), mine.uri) if found else ()
             retry_delay = 0.0
             if outcome is _RETRY or delay:
                 wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
             if wait > 0.0:
                 self._rest(mine, wait, now)
             if read:
-                self._intake.admit(read, Tally(), now, mine.uri)
+                self._admitter.admit(read, Tally(), now, mine.uri)
             kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
             if not kernel.counters.queued or kernel.counters.state is not _RUNNING:
-                session.settle()
+                guard.settle()
         except BaseException as e:
-            session.abandon(e)
+            guard.abort(e)
         if self._hooks.on_finish:
             self._hooks.finished(mine, outcome)
-        session.leave(1 + len(found))
+        guard.leave(1 + len(found))
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Say that the download of a lease is over, while its outcome is not known: callbacks and pipelines take time.
@@ -278,34 +279,34 @@ class Frontier:
         finished or expires; at that finish only a retry, or a `delay`, lengthens the rest. To land once more changes
         nothing. Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. O(1).
         """
-        session, kernel = self._session, self._kernel
-        session.enter()
+        guard, kernel = self._guard, self._kernel
+        guard.enter()
         fetch_seconds = None if fetch_seconds is None else _seconds(fetch_seconds, "fetch_seconds")
         crawl_delay = None if crawl_delay is None else _crawl_delay(crawl_delay)
-        now = session.now()
+        now = guard.now()
         mine = self._still_out(lease, now)
         try:
             if not mine.landed:
-                settings = kernel.force.for_uri(mine.uri.url, mine.queue)
-                self._rest(mine, kernel.force.rest(mine.uri, settings, fetch_seconds, crawl_delay), now)
+                settings = kernel.in_force.for_uri(mine.uri.url, mine.queue)
+                self._rest(mine, kernel.in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay), now)
                 kernel.landed(mine, settings, now)
             lease.landed = True
         except BaseException as e:
-            session.abandon(e)
-        session.leave(1)
+            guard.abort(e)
+        guard.leave(1)
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
-        self._session.enter()
-        ttl = self._kernel.force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
-        now = self._session.now()
+        self._guard.enter()
+        ttl = self._kernel.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        now = self._guard.now()
         mine = self._still_out(lease, now)
         try:
             self._kernel.leases.renewed(mine, now + ttl)
             lease.expires = now + ttl
         except BaseException as e:
-            self._session.abandon(e)
-        self._session.leave(1)
+            self._guard.abort(e)
+        self._guard.leave(1)
 
     def next_ready_in(self) -> float | None:
         """Seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
@@ -313,45 +314,45 @@ class Frontier:
         What is scheduled for later and leases that will expire count. While paused: the commit interval, for an
         operator may resume.
         """
-        self._session.enter()
+        self._guard.enter()
         kernel = self._kernel
         state = kernel.counters.state
         if kernel.underway:
             return 0.0
         if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            return float(kernel.force.frontier.commit_interval)
+            return float(kernel.in_force.frontier.commit_interval)
         if state is not CrawlState.RUNNING:
             return None
-        if kernel.rotation.ring or kernel.counters.inactive or kernel.backlog.waiting:
+        if kernel.rotation.ring or kernel.counters.inactive or kernel.rollout.waiting:
             return 0.0
-        first = min(kernel.rotation.first_wake(), kernel.later.first_due(), kernel.leases.first_expiry())
-        return None if first == NEVER else max(first - self._session.now(), 0.0)
+        first = min(kernel.rotation.first_wake(), kernel.future.first_due(), kernel.leases.first_expiry())
+        return None if first == NEVER else max(first - self._guard.now(), 0.0)
 
     # -- looking
 
     @property
     def state(self) -> CrawlState:
         """Where the crawl stands. O(1)."""
-        self._session.enter()
+        self._guard.enter()
         return self._kernel.counters.state
 
     @property
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
-        return self._kernel.force.settings
+        return self._kernel.in_force.settings
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a URI that is out: the frontier's, its overrides', its adjustments'."""
-        self._session.enter()
-        return self._kernel.force.for_uri(lease.uri.url, lease.queue)
+        self._guard.enter()
+        return self._kernel.in_force.for_uri(lease.uri.url, lease.queue)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
 
         Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
         """
-        self._session.enter()
-        return uri.queue or self._intake.queue_key(uri)
+        self._guard.enter()
+        return uri.queue or self._admitter.queue_key(uri)
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
@@ -360,13 +361,13 @@ class Frontier:
 
         Raises PolicyError.
         """
-        self._session.enter()
-        force = self._kernel.force
-        return force.rest(uri, force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
+        self._guard.enter()
+        in_force = self._kernel.in_force
+        return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
 
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
-        self._session.enter()
+        self._guard.enter()
         kernel = self._kernel
         kernel.counters.ready = len(kernel.rotation.ring)
         kernel.counters.leases = len(kernel.leases.out)
@@ -380,35 +381,35 @@ class Frontier:
             queue = self._kernel.queues.find(key)
             return None if queue is None else expanded(self._kernel.as_it_stands(queue))
 
-        return self._session.operate(look, changes=0)
+        return self._guard.operate(look, changes=0)
 
     def report(self) -> Report:
         """The snapshot that all reports are made from, as of now. O(queues)."""
 
         def look() -> Report:
             self._kernel.flush()
-            return report(self._kernel.env.view(), generated=self._session.now())
+            return report(self._kernel.env.view(), generated=self._guard.now())
 
-        return self._session.operate(look, changes=0)
+        return self._guard.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
-        self._session.enter()
+        self._guard.enter()
         return self._kernel.env.view().audit(limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """The URIs that were given up on, oldest first. O(answer)."""
-        self._session.enter()
+        self._guard.enter()
         return self._kernel.env.view().dead_letters(limit)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
-        self._session.operate(self._kernel.flush, changes=0)
-        self._session.enter()
+        self._guard.operate(self._kernel.flush, changes=0)
+        self._guard.enter()
         try:
             self._kernel.flush()  # hooks that waited may have used the frontier
         except BaseException as e:
-            self._session.abandon(e)
+            self._guard.abort(e)
         check(self._kernel.env.txn, self._kernel.env.db)
 
     # -- steering
@@ -422,7 +423,7 @@ class Frontier:
         answer lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is
         O(queues).
         """
-        self._session.enter()
+        self._guard.enter()
         if not settings:
             raise SettingsError("adjust needs at least one setting to change")
         args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
@@ -515,41 +516,41 @@ class Frontier:
         assert entry is not None
         return entry
 
-    def _apply(self, command: Command, number: int) -> Job:
+    def _apply(self, command: Command, number: int) -> CommandRun:
         """The command, ended."""
-        self._session.enter()
-        command, session = checked(command), self._session
-        while session.commands.must_wait(command):
-            session.operate(session.go_on, changes=0)
-        job = session.operate(lambda: session.begin(command, number))
+        self._guard.enter()
+        command, guard = checked(command), self._guard
+        while guard.commands.must_wait(command):
+            guard.operate(guard.go_on, changes=0)
+        job = guard.operate(lambda: guard.begin(command, number))
         while job.entry is None:
-            session.operate(session.go_on, changes=0)
+            guard.operate(guard.go_on, changes=0)
         return job
 
     # -- durability
 
     def commit(self) -> None:
         """Return when everything so far is on disk; commands in the mailbox are applied first, long ones in part."""
-        self._session.operate(self._session.tick, changes=0)
+        self._guard.operate(self._guard.tick, changes=0)
 
     def close(self) -> None:
         """Give the leases back uncounted, commit, and let the next one open it. A second close does nothing."""
-        if self._session.closed is not None and not self._session.forked:
+        if self._guard.closed is not None and not self._guard.forked:
             return
-        self._session.enter()
+        self._guard.enter()
         try:
-            now = self._session.now()
+            now = self._guard.now()
             if not self._keep_leases:
                 for lease in reversed(list(self._kernel.leases.out.values())):
                     self._kernel.release(lease, now, front=True)
-                self._session.settle()
+                self._guard.settle()
             self._hooks.before_commit()
             self._kernel.counters.time = now
             self._kernel.flush()
             self._kernel.env.commit()
         except BaseException as e:
-            self._session.abandon(e)
-        self._session.shut("this frontier was closed; open it again")
+            self._guard.abort(e)
+        self._guard.close("this frontier was closed; open it again")
 
     def __enter__(self) -> Self:
         return self
@@ -557,19 +558,19 @@ class Frontier:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._session.forked:  # a child that leaves the block has nothing to close
+        if not self._guard.forked:  # a child that leaves the block has nothing to close
             self.close()
 
     def __repr__(self) -> str:
-        if self._session.closed is not None:
+        if self._guard.closed is not None:
             return f"<Frontier {self._path} closed>"
         return f"<Frontier {self._path} {status_line(self.summary())}>"
 
     # -- inside
 
     def _steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
-        self._session.enter()
-        adjustments.check_command(op, args)
+        self._guard.enter()
+        operations.check_command(op, args)
         job = self._apply(Command(op, args, who or "api", reason), 0)
         assert job.entry is not None
         if job.failure is not None:
@@ -580,7 +581,7 @@ class Frontier:
 
     def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
         _check_name(args["queue"])
-        if self._session.operate(lambda: self._kernel.queues.find(args["queue"]), changes=0) is None:
+        if self._guard.operate(lambda: self._kernel.queues.find(args["queue"]), changes=0) is None:
             return False
         self._steer(op, args, who, reason)
         return True
@@ -589,12 +590,12 @@ class Frontier:
         """The lease's entry, after those that have expired were ended."""
         try:
             self._kernel.expire(now)
-            self._session.settle()
+            self._guard.settle()
         except BaseException as e:
-            self._session.abandon(e)
+            self._guard.abort(e)
         mine = self._kernel.leases.out.get(lease.id)
         if mine is None:
-            self._session.leave(1)
+            self._guard.leave(1)
             raise LeaseExpired(
                 f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
             )

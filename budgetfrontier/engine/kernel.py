@@ -11,13 +11,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from budgetfrontier import rules
-from budgetfrontier.engine.backlog import Backlog
-from budgetfrontier.engine.force import InForce
-from budgetfrontier.engine.heads import Heads, Record
-from budgetfrontier.engine.later import Later
+from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.leases import Leases
-from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.pending import PendingTable, Record
+from budgetfrontier.engine.queue_cache import QueueCache
+from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.rotation import Rotation
+from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Directive, Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, Fate
@@ -53,17 +53,17 @@ class Kernel:
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.env = env
         self.counters = counters
-        self.queues = Queues(env, counters)
+        self.queues = QueueCache(env, counters)
         self.rotation = Rotation(env, counters, self.queues)
         self.leases = Leases(env)
-        self.heads = Heads(env, self.leases)
-        self.later = Later(env, counters, self.queues)
-        self.backlog = Backlog(env, counters, self.queues, refresh=self.refresh, unretire=self.unretire)
+        self.pending = PendingTable(env, self.leases)
+        self.future = FutureTable(env, counters, self.queues)
+        self.rollout = Rollout(env, counters, self.queues, refresh=self.refresh, unretire=self.unretire)
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
         self.underway = False
         """Whether a command is in progress that takes more than one step: the crawl is not over before it is."""
-        self.holds_later = False
+        self.holds_future = False
         """Whether it looks through what is scheduled for later: nothing comes out of there until it has."""
         self.longest_delay = 0.0
         self._pending = env.db[keys.PENDING]
@@ -73,13 +73,13 @@ class Kernel:
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows lazily, by revision."""
-        self.force = InForce(settings, adjustments)
-        self.longest_delay = max(self.longest_delay, self.force.longest_delay)
+        self.in_force = SettingsInForce(settings, adjustments)
+        self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
 
     def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
         """The settings in force for a URI of a queue, and the precedence that it takes from it. Raises PolicyError."""
-        settings = self.force.for_uri(uri.url, queue.queue)
-        return settings, self.force.precedence(uri, settings)
+        settings = self.in_force.for_uri(uri.url, queue.queue)
+        return settings, self.in_force.precedence(uri, settings)
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
         """Take replenish amount, total budget and precedence (None: that of the settings)."""
@@ -116,11 +116,11 @@ class Kernel:
         """What the head URI asks for, as far as it can be said: without one, what any URI would."""
         head = self.head(queue)
         if head is None:
-            return (self.force.base if self.force.trivial else None), None
+            return (self.in_force.base if self.in_force.trivial else None), None
         uri = decode_uri(head[1], queue.queue)
-        settings = self.force.for_uri(uri.url, queue.queue)
+        settings = self.in_force.for_uri(uri.url, queue.queue)
         try:
-            return settings, self.force.precedence(uri, settings)
+            return settings, self.in_force.precedence(uri, settings)
         except PolicyError:
             return settings, None
 
@@ -134,8 +134,8 @@ class Kernel:
         """
         self.put_in_force(settings, adjustments)
         self.counters.settings_revision += 1
-        self.backlog.begin(precedence=precedence or self.force.mixes_precedences)
-        self.backlog.step()
+        self.rollout.begin(precedence=precedence or self.in_force.mixes_precedences)
+        self.rollout.step()
         for queue_id in sorted({lease.queue_id for lease in self.leases.out.values()}):
             queue = self.queues.get(queue_id)
             if queue.state is IN_PROCESS:  # a budget that was raised may let more of its URIs out
@@ -148,7 +148,7 @@ class Kernel:
         head = self.head(queue)
         if head is None:
             raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
-        return self.force.for_uri(decode_uri(head[1], queue.queue).url, queue.queue)
+        return self.in_force.for_uri(decode_uri(head[1], queue.queue).url, queue.queue)
 
     def _move_on(self, queue: QueueRecord, now: float) -> None:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out."""
@@ -160,7 +160,7 @@ class Kernel:
 
     def head(self, queue: QueueRecord) -> Record | None:
         """The first pending record of a queue that is not out, or its first, out or not, when all are."""
-        return self.heads.first(queue.id)
+        return self.pending.first(queue.id)
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take one URI out of its queue."""
@@ -184,9 +184,9 @@ class Kernel:
         self.counters.ordinal += 1
         return self.counters.ordinal
 
-    def foretold(self, queue_id: int, value: bytes) -> int | None:
+    def asked_precedence(self, queue_id: int, value: bytes) -> int | None:
         """The precedence for `place`, if a policy is to be asked for it. Raises PolicyError."""
-        if not self.force.asks_precedence:
+        if not self.in_force.asks_precedence:
             return None
         queue = self.queues.get(queue_id)
         return self.asked(queue, decode_uri(value, queue.queue))[1]
@@ -194,14 +194,14 @@ class Kernel:
     def place(self, queue: QueueRecord, place: bytes, value: bytes, precedence: int | None, now: float) -> None:
         """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now. Asks no policy."""
         directive, priority, cost, ordinal = keys.place.unpack(place)
-        settings = self.force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
+        settings = self.in_force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
         self.take_budgets(queue, settings, precedence)
         if not ordinal:
             ordinal = self.next_ordinal()
             if settings.lifo:
                 ordinal = keys.MAX_ORDINAL - ordinal
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
-        self.heads.arrived(queue.id, key)
+        self.pending.arrived(queue.id, key)
         self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
         self.env.wrote(len(value))
         queue.last_enqueued = short_url(value)[:LONGEST_SHOWN]
@@ -219,7 +219,7 @@ class Kernel:
         if after is state:
             return
         self._go(queue, after, now)
-        if state is EXHAUSTED and after is INACTIVE and not self.force.frontier.hold_queues:
+        if state is EXHAUSTED and after is INACTIVE and not self.in_force.frontier.hold_queues:
             self._activate(queue, settings, queue.precedence, now)
 
     # -- turns
@@ -254,7 +254,7 @@ class Kernel:
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
         ids, gone = ring.ids, ring.gone
         pack, unpack_place, out = keys.u32.pack, keys.place.unpack_from, leases.out
-        trivial, settings = self.force.trivial, self.force.base
+        trivial, settings = self.in_force.trivial, self.in_force.base
         revision, concurrency = counters.settings_revision, settings.per_queue_concurrency
         turns = 0
         deadline = now + ttl
@@ -275,13 +275,13 @@ class Kernel:
             queue_id = ids[0]
             queue = cache.get(queue_id) or queues.get(queue_id)
             if queue.out:
-                key, value = self.heads.first(queue_id) or _NOTHING
+                key, value = self.pending.first(queue_id) or _NOTHING
             else:
                 cursor.set_range(pack(queue_id))
                 key, value = cursor.item()
             uri = decode_uri(value, queue.queue)
             if not trivial:
-                settings = self.force.effective.for_uri(uri.url, queue.queue)
+                settings = self.in_force.effective.for_uri(uri.url, queue.queue)
                 concurrency = settings.per_queue_concurrency
             if queue.revision != revision:
                 self.take_budgets(queue, *self.asked(queue, uri))
@@ -324,7 +324,7 @@ class Kernel:
             queue.last_leased = uri.url
             dirty.add(queue_id)
             if concurrency > 1 or queue.landed:
-                self.heads.went_out(queue_id, key)
+                self.pending.went_out(queue_id, key)
             if queue.out - queue.landed < concurrency and rules.may_lease(queue, concurrency, settings.reached):
                 ids.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
@@ -395,7 +395,7 @@ class Kernel:
             self._retry(queue, key, settings, reason, retry_delay, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
-            self.heads.forget(queue_id)
+            self.pending.forget(queue_id)
         elif outcome is Outcome.DISREGARDED:
             counters.disregarded += 1
             self.remove(queue, key)
@@ -440,9 +440,9 @@ class Kernel:
         self.counters.retried += 1
         if fate is Fate.DELAYED:
             self.remove(queue, key)
-            self.later.add(queue, key[4:], value, now + delay, self.next_ordinal())
+            self.future.add(queue, key[4:], value, now + delay, self.next_ordinal())
         else:
-            self.heads.forget(queue.id)
+            self.pending.forget(queue.id)
             self.env.txn.put(key, value, db=self.env.db[keys.PENDING])
 
     def count_delivery(self, lease: Lease, now: float) -> None:
@@ -450,7 +450,7 @@ class Kernel:
         value = self._value(lease.key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts, deliveries + 1)
-        if rules.is_delivered_too_often(deliveries + 1, self.force.frontier.max_deliveries):
+        if rules.is_delivered_too_often(deliveries + 1, self.in_force.frontier.max_deliveries):
             self.bury(self.queues.get(lease.queue_id), lease.key, value, "max deliveries", now)
         else:
             self.env.txn.put(lease.key, value, db=self._pending)
@@ -458,7 +458,7 @@ class Kernel:
     def release(self, lease: Lease, now: float, *, front: bool = False) -> None:
         """End a lease that nobody finished; its queue joins the ring, at its front or its back."""
         queue = self.queues.get(lease.queue_id)
-        self.heads.forget(queue.id)
+        self.pending.forget(queue.id)
         self.leases.remove(lease)
         queue.out -= 1
         queue.reserved -= lease.cost
@@ -480,24 +480,24 @@ class Kernel:
 
     def place_due(self, now: float) -> None:
         """What was scheduled for later and is due now goes to its queues, by due time; some hundreds in one call."""
-        if self.holds_later or now < self.later.next_due:
+        if self.holds_future or now < self.future.next_due:
             return
-        precedences = iter(self._foretold_due(now))
+        precedences = iter(self._asked_precedences(now))
         for _ in range(MAX_DUE):
-            if now < self.later.next_due:
+            if now < self.future.next_due:
                 break
-            row = self.later.take_due(now)
+            row = self.future.take_due(now)
             if row is not None:
                 self.place(self.queues.get(row.queue), row.place, row.value, next(precedences, None), now)
             self.queues.trim()
         else:
             self.cut_short = True
 
-    def _foretold_due(self, now: float) -> list[int | None]:
+    def _asked_precedences(self, now: float) -> list[int | None]:
         """What a policy says of those that are due, before any of them is placed."""
-        if not self.force.asks_precedence:
+        if not self.in_force.asks_precedence:
             return []
-        return [self.foretold(row.queue, row.value) for row in self.later.due(now, MAX_DUE)]
+        return [self.asked_precedence(row.queue, row.value) for row in self.future.due(now, MAX_DUE)]
 
     # -- what operators do to queues
 
@@ -545,7 +545,7 @@ class Kernel:
     def is_empty(self) -> bool:
         """Whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
         counters = self.counters
-        return not self.backlog.waiting and rules.is_empty(
+        return not self.rollout.waiting and rules.is_empty(
             queued=counters.queued,
             leases=len(self.leases.out),
             future=counters.future,
@@ -563,7 +563,7 @@ class Kernel:
             leases=len(self.leases.out),
             empty=self.is_empty(),
             busy=self.underway,
-            pause_at_finish=self.force.frontier.pause_at_finish,
+            pause_at_finish=self.in_force.frontier.pause_at_finish,
         )
         if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
             return False

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier import plugins, rules
-from budgetfrontier.engine.adjustments import record
-from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands.operations import record
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policies
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
     """An open frontier, before it has a face."""
 
     kernel: Kernel
-    intake: Intake
+    admitter: Admitter
     path: Path
     now: float
     paused: bool
@@ -66,8 +66,8 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
             meta.write_settings(env.txn, db, in_force, adjustments)
             if stored is not None:
                 _audit_change(kernel, stored, in_force, now)
-        intake = Intake(kernel, _suffix_list(env, in_force))
-        _check_canonicalizer(env, intake.canonicalizer_id, stored, in_force)
+        admitter = Admitter(kernel, _suffix_list(env, in_force))
+        _check_canonicalizer(env, admitter.canonicalizer_id, stored, in_force)
         _clip_wake_times(kernel, now)
         kernel.on_dead = None
         paused = kernel.settle()
@@ -78,7 +78,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         if is_damage(e):
             raise explain(e, env.path) from e
         raise
-    return Parts(kernel, intake, env.path, now, paused, buried, hooks)
+    return Parts(kernel, admitter, env.path, now, paused, buried, hooks)
 
 
 def _differ(stored: Settings, given: Settings) -> bool:
@@ -124,7 +124,7 @@ def _follow_clock(kernel: Kernel, now: float) -> None:
     if ahead >= _AHEAD:
         for lease in kernel.leases.out.values():
             kernel.leases.renewed(lease, lease.expires - ahead)
-        kernel.later.bring_forward(ahead)
+        kernel.future.bring_forward(ahead)
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:

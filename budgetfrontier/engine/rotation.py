@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sortedcontainers import SortedDict
 
-from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules import IN_PROCESS, INACTIVE, NONE_WAITING, READY, RETIRED, SNOOZED, WORST_PRECEDENCE
@@ -25,7 +25,7 @@ NEVER = float("inf")
 class Rotation:
     """Where queues wait, and in which order. Moves cost O(1) table accesses."""
 
-    def __init__(self, env: Environment, counters: Counters, queues: Queues) -> None:
+    def __init__(self, env: Environment, counters: Counters, queues: QueueCache) -> None:
         self._env = env
         self._counters = counters
         self._queues = queues

@@ -12,8 +12,8 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.cli import common
-from budgetfrontier.engine import commands
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
@@ -244,7 +244,7 @@ def test_a_dry_run_of_a_deletion_refuses_what_the_deletion_refuses(job: Path, cl
 @pytest.fixture
 def busy(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The job, run by this process, with a deletion in progress."""
-    monkeypatch.setattr(commands, "STEP", 2)
+    monkeypatch.setattr(runner, "STEP", 2)
     monkeypatch.setattr(common, "PATIENCE", 0.0)
     with Frontier.open(stopped / "frontier") as frontier:
         mailbox = Mailbox(stopped / "frontier")

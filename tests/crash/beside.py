@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from budgetfrontier import Reader
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import AtDisk, PowerCut, disk

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
-from budgetfrontier.engine import commands, deletion, session
-from budgetfrontier.engine.long import LONG, Long
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine import guard
+from budgetfrontier.engine.commands import deletion, runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.stepwise import STEPWISE, Stepwise
 from budgetfrontier.store.reader import Reader
 from tests.crash import processes
 from tests.crash.harms import die
@@ -27,7 +28,7 @@ DEAD = 5
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "STEP", 2)
+    monkeypatch.setattr(runner, "STEP", 2)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def told(path: Path) -> list[tuple[int, str, dict[str, Any], bool]]:
 def finish_all(path: Path) -> None:
     """Open it and commit until nothing is in progress."""
     with on_disk(path.parent) as f:
-        while f._session.commands.job is not None:
+        while f._guard.commands.job is not None:
             f.commit()
         f.commit()
         f.check()
@@ -74,18 +75,18 @@ def dies_after(path: Path, steps: int, *, committed: bool) -> Callable[[], None]
     """Work on a frontier whose process is killed after so many steps of a command."""
 
     def work() -> None:
-        step = commands.Commands.step
+        step = runner.Runner.step
         left = [steps]
 
-        def counted(self: commands.Commands, now: float) -> None:
+        def counted(self: runner.Runner, now: float) -> None:
             step(self, now)
             left[0] -= 1
             if not left[0] and not committed:
                 die()
 
-        commands.Commands.step = counted  # type: ignore[method-assign]
+        runner.Runner.step = counted  # type: ignore[method-assign]
         with on_disk(path.parent) as f:
-            while left[0] > 0 and f._session.commands.job is not None:
+            while left[0] > 0 and f._guard.commands.job is not None:
                 f.commit()
             die()
 
@@ -119,11 +120,11 @@ def test_kills_before_the_first_commit_of_a_start_are_not_forgotten(path: Path) 
 
 def test_commands_of_the_api_go_on_too(path: Path) -> None:
     def work() -> None:
-        step = commands.Commands.step
+        step = runner.Runner.step
 
         steps = iter((False, True))  # a commit comes between them
 
-        def dies(self: commands.Commands, now: float) -> None:
+        def dies(self: runner.Runner, now: float) -> None:
             step(self, now)
             if next(steps):
                 die()
@@ -131,8 +132,8 @@ def test_commands_of_the_api_go_on_too(path: Path) -> None:
         with on_disk(path.parent) as f:
             f.pause()
             f.commit()
-            commands.Commands.step = dies  # type: ignore[method-assign]
-            f._session._most = 1  # every operation is committed
+            runner.Runner.step = dies  # type: ignore[method-assign]
+            f._guard._most = 1  # every operation is committed
             f.replay()
 
     killed(work)
@@ -155,7 +156,7 @@ def test_killed_anywhere_each_command_is_applied_once_in_order(path: Path, tmp_p
     while alive:
         copy = tmp_path / "copy" / "frontier"
         shutil.copytree(path, copy)
-        alive = killed_after(lines, lambda: finish_all(tmp_path / "copy" / "frontier"), session, commands, deletion)
+        alive = killed_after(lines, lambda: finish_all(tmp_path / "copy" / "frontier"), guard, runner, deletion)
         finish_all(copy)
         with Reader(copy) as reader:
             found = told(copy), reader.report().totals, [row.queued for row in reader.queues()]
@@ -174,7 +175,7 @@ def poison(op: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return True
 
-    LONG[op] = Long(LONG[op].start, step)
+    STEPWISE[op] = Stepwise(STEPWISE[op].start, step)
 
 
 def test_only_a_command_of_which_three_starts_have_died_is_set_aside(path: Path) -> None:
@@ -188,7 +189,7 @@ def test_only_a_command_of_which_three_starts_have_died_is_set_aside(path: Path)
 
     killed(poisoned)
     assert told(path) == []  # one transaction for all of them: nobody knows yet which it was
-    for _ in range(commands.STARTS):
+    for _ in range(runner.STARTS):
         killed(poisoned)
         assert [entry[0] for entry in told(path)] == [first, second]
     assert processes.in_child(poisoned).signal == 0
@@ -213,7 +214,7 @@ def test_one_that_kills_later_on_keeps_what_it_did(path: Path) -> None:
         poison("delete")
         finish_all(path)
 
-    for _ in range(commands.STARTS):
+    for _ in range(runner.STARTS):
         assert told(path) == []
         killed(poisoned)
     assert processes.in_child(poisoned).signal == 0
@@ -231,7 +232,7 @@ def test_ctrl_c_is_not_held_against_a_command(path: Path) -> None:
         def step(*_: object) -> bool:
             raise KeyboardInterrupt
 
-        LONG["drop"] = Long(LONG["drop"].start, step)
+        STEPWISE["drop"] = Stepwise(STEPWISE["drop"].start, step)
         for _ in range(5):
             with pytest.raises(KeyboardInterrupt):
                 Frontier.open(path)

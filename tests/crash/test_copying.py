@@ -19,7 +19,7 @@ import lmdb.verify
 import pytest
 
 from budgetfrontier import CrawlState, Frontier, Reader
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
@@ -445,7 +445,7 @@ def test_a_command_is_applied_once_though_killed_before_it_is_taken_out(tmp_path
 
     def dies_after_applying() -> None:
         f = Frontier.open(path)
-        f._session._mailbox.done = lambda upto: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[union-attr,method-assign]
+        f._guard._mailbox.done = lambda upto: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[union-attr,method-assign]
         post(path, "adjust", match="*", set={"queue_total_budget": 5})
         post(path, "adjust", match="*", set={"queue_total_budget": 6})
         f.commit()

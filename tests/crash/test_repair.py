@@ -24,7 +24,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierError,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive, Lease
 from tests.stateful.model import Model

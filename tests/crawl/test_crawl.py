@@ -24,7 +24,7 @@ from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.job import SHORTEST_SLEEP, Job
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.robots import Robots
-from budgetfrontier.engine.steering import steer
+from budgetfrontier.engine.remote import steer
 from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 from tests.support import until

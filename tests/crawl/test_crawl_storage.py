@@ -94,7 +94,7 @@ def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
 ) -> None:
     async def visit(visitor: Visitor, lease: Lease, asked: CrawlUri) -> Visit:
         if lease.uri.url.endswith("/2"):
-            visitor._schedule.__self__._session.abandon(StorageFull())  # type: ignore[attr-defined]
+            visitor._schedule.__self__._guard.abort(StorageFull())  # type: ignore[attr-defined]
         return Visit(lease.uri, Answer(status=200), Outcome.SUCCESS)
 
     monkeypatch.setattr(Visitor, "visit", visit)

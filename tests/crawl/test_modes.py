@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from tests.crawl.site import Site, linking, run
 
 PAGES = {"a.test/": linking("/1"), "a.test/1": "x"}

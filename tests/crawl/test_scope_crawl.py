@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from budgetfrontier.engine.steering import steer
+from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import ScopeChanged
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.store.reader import Reader

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlState, QueueRecord, Reader, Report
-from budgetfrontier.engine.steering import steer
+from budgetfrontier.engine.remote import steer
 from tests.crawl.process import COMMAND, end, started
 from tests.crawl.site import Site, linking, reopened
 from tests.support import PATIENCE, until

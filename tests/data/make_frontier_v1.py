@@ -18,7 +18,7 @@ import msgspec
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.mailbox import Command
+from budgetfrontier.engine.commands.mailbox import Command
 
 HERE = Path(__file__).parent
 START = 1_700_000_000.0

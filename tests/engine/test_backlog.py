@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, QueueState, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import backlog, kernel
+from budgetfrontier.engine import kernel, rollout
 from tests.support import crawl_state, make_settings
 
 HOSTS = 25
@@ -17,7 +17,7 @@ HOSTS = 25
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten queues at a time, for a thousand would make slow tests."""
-    monkeypatch.setattr(backlog.Backlog.step, "__defaults__", (10,))
+    monkeypatch.setattr(rollout.Rollout.step, "__defaults__", (10,))
     monkeypatch.setattr(kernel, "MAX_TURNS", 10)
     monkeypatch.setattr(kernel, "MAX_DUE", 10)
 

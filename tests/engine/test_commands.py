@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import commands, deletion
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands import deletion, runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.repair.run import repair
@@ -27,7 +27,7 @@ AT_ONCE = 10**9
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "STEP", 3)
+    monkeypatch.setattr(runner, "STEP", 3)
 
 
 def fill(frontier: Frontier) -> None:
@@ -58,7 +58,7 @@ def look(frontier: Frontier) -> dict[str, Any]:
     }
     order = []
     frontier.resume()
-    clock = frontier._session._clock
+    clock = frontier._guard._clock
     assert isinstance(clock, ManualClock)
     clock.advance(2e6)
     for _ in range(100):
@@ -97,13 +97,13 @@ def test_in_steps_it_comes_to_the_same_as_at_once(
     sent: list[tuple[str, dict[str, Any]]], step: int, between: list[str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "STEP", AT_ONCE)
+        patch.setattr(runner, "STEP", AT_ONCE)
         with memory() as at_once:
             fill(at_once)
             for number, (op, args) in enumerate(sent, 1):
                 at_once.apply(Command(op, args, "somebody", ""), number=number)
             expected = look(at_once)
-        patch.setattr(commands, "STEP", step)
+        patch.setattr(runner, "STEP", step)
         folder = Path(tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None))
         try:
             frontier = on_disk(folder, hold_queues=True)
@@ -133,12 +133,12 @@ def begun(tmp_path: Path, **options: Any) -> Frontier:
     fill(frontier)
     post(tmp_path / "frontier", "delete", {"queue": "?.test"})
     frontier.commit()
-    assert frontier._session.commands.job is not None
+    assert frontier._guard.commands.job is not None
     return frontier
 
 
 def until_done(frontier: Frontier) -> None:
-    while frontier._session.commands.job is not None:
+    while frontier._guard.commands.job is not None:
         frontier.commit()
     frontier.commit()
     frontier.check()
@@ -169,7 +169,7 @@ def test_a_crawl_that_a_deletion_empties_runs_until_that_is_done(tmp_path: Path)
     with begun(tmp_path) as frontier:
         frontier._kernel.queues.find("a.test")
         states = []
-        while frontier._session.commands.job is not None:
+        while frontier._guard.commands.job is not None:
             states.append(crawl_state(frontier))
             frontier.commit()
         assert states and set(states) == {"RUNNING"}

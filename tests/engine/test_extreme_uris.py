@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Outcome
 from budgetfrontier.aio import Scheduler
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.leasing import LeaseQueue
 from tests.aio.loops import in_loop
 from tests.support import memory, on_disk, one

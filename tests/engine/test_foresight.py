@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Reader
-from budgetfrontier.engine.foresight import foresee
+from budgetfrontier.engine.commands.dry_run import preview
 from budgetfrontier.settings.overrides import validate_override
 from tests.support import START, crawl, memory, on_disk, pages, state
 
@@ -32,7 +32,7 @@ def test_the_command_line_foresees_what_the_engine_does(tmp_path: Path) -> None:
             override = validate_override(match, changes)
             plan = f.adjust(match=match, dry_run=True, **changes)
             with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-                told = foresee(view, override)
+                told = preview(view, override)
             assert told == {name: getattr(plan, name) for name in told}
         assert f.audit(limit=1)[0].command == "retire"
 

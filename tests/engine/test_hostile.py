@@ -14,8 +14,9 @@ import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import mailbox, queues
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine import queue_cache
+from budgetfrontier.engine.commands import mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, SettingsError
 from budgetfrontier.policies import assignment
 from budgetfrontier.store import environment
@@ -590,7 +591,7 @@ OVERRIDE = {"match": "regex:/0$", "set": {"retry.max_retries": 3}}
 
 
 def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "CACHE", 20)
+    monkeypatch.setattr(queue_cache, "CACHE", 20)
     clock = ManualClock(START)
     hosts = [f"https://h{number}.test/" for number in range(500)]
     with memory(clock, polite=True) as f:
@@ -624,7 +625,7 @@ def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: p
 def test_long_authorities_are_not_remembered() -> None:
     with memory(overrides=[OVERRIDE]) as f:
         tally = f.schedule_many(f"https://{'u' * 7000}{number}@h.test/{number}" for number in range(100))
-        assert (tally.added, f._intake._candidates._known, f._kernel.force.effective._matching) == (100, {}, {})
+        assert (tally.added, f._admitter._candidates._known, f._kernel.in_force.effective._matching) == (100, {}, {})
         whole(f)
 
 

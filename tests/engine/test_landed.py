@@ -226,7 +226,7 @@ def test_many_land_at_one_host_without_walking_over_them() -> None:
     f = loaded(300)
     for _ in range(200):
         f.landed(one(f))
-    heads = f._kernel.heads
+    heads = f._kernel.pending
     queue_id = record(f, "A").id
     asked: list[bytes] = []
 

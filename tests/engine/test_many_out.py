@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import heads
+from budgetfrontier.engine import pending
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive, Lease
 from tests.support import START, memory
@@ -130,7 +130,7 @@ class Crawl:
 @pytest.mark.parametrize("most", [1 << 15, 2], ids=["all remembered", "two remembered"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_nothing_goes_out_twice_and_each_uri_ends_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heads, "MOST", most)
+    monkeypatch.setattr(pending, "MOST", most)
     for seed in range(4):
         crawl = Crawl(seed, 12, **SETTINGS[name])
         crawl.run()

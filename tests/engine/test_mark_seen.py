@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError
 from tests.support import crawl, memory, on_disk, one, pages, record, state
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import commands
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.store import keys
@@ -220,7 +220,7 @@ def test_what_is_due_and_dead_letters_stay_where_they_are() -> None:
 def test_a_replay_whose_policy_fails_after_its_first_step_says_that_the_letters_before_are_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commands, "STEP", 1)
+    monkeypatch.setattr(runner, "STEP", 1)
     with opened() as f:
         f.schedule_many(pages("AB", 1))
         for _ in range(2):
@@ -271,7 +271,7 @@ def test_a_frontier_opens_with_policies_that_fail(tmp_path: Path) -> None:
         f.schedule_many(pages("AB", 2))
         f.retire("a.test")
         one(f)
-        f._session.shut("as a kill would")
+        f._guard.close("as a kill would")
     FAULT.arm("precedence", "high", lasting=True)
     with on_disk(tmp_path, balance_replenish_amount=7, **POLICIES) as f:
         assert f.summary().queued == 0  # nothing was committed

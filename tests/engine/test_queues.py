@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import queues
+from budgetfrontier.engine import queue_cache
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk
 
@@ -21,7 +21,7 @@ URLS = [f"https://{name}/" for name in NAMES]
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> int:
     """How many records may be in memory."""
-    monkeypatch.setattr(queues, "CACHE", 40)
+    monkeypatch.setattr(queue_cache, "CACHE", 40)
     return 40
 
 
@@ -124,7 +124,7 @@ def test_what_a_look_brings_up_to_date_is_kept(tmp_path: Path) -> None:
 def test_commit_keeps_records_that_were_written_early_to_make_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queues, "CACHE", 0)  # nothing is dirty any more once a call has made room
+    monkeypatch.setattr(queue_cache, "CACHE", 0)  # nothing is dirty any more once a call has made room
     clock = ManualClock(START)
     frontier = on_disk(tmp_path, clock, hold_queues=False)
     frontier.schedule_many([CrawlUri(url, not_before=START + 9) for url in URLS])

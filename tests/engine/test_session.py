@@ -23,7 +23,7 @@ from budgetfrontier import (
     SettingsError,
 )
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
@@ -91,7 +91,7 @@ def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, mon
     settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
     frontier = Frontier.open(tmp_path / "f", settings)
     frontier.schedule_many(f"http://h{i}.test/" for i in range(3000))
-    frontier._session.shut("as a kill would")
+    frontier._guard.close("as a kill would")
     with Frontier.open(tmp_path / "f") as again:
         assert again.summary().queued == 3000
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, QueueState
-from budgetfrontier.engine.mailbox import Command, Mailbox
-from budgetfrontier.engine.steering import steer
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.remote import steer
 from budgetfrontier.store.lock import LOCK, WriterLock
 
 

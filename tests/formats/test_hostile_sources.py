@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import formats
-from budgetfrontier.engine.bounds import TOO_DEEP, TOO_LARGE, excess
-from budgetfrontier.engine.mailbox import Command, checked
+from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine.data_size import TOO_DEEP, TOO_LARGE, excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import allowance
 from budgetfrontier.formats.allowance import Allowance, Exhausted, TooMuch

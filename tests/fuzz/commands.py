@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Frontier, Outcome, cli, plugins
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import mailbox
-from budgetfrontier.engine.adjustments import OPERATIONS
-from budgetfrontier.engine.long import LONG
-from budgetfrontier.engine.mailbox import Mailbox
+from budgetfrontier.engine.commands import mailbox
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.engine.commands.operations import OPERATIONS
+from budgetfrontier.engine.commands.stepwise import STEPWISE
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.validation import per_uri
 from tests.fuzz.target import Target
@@ -78,7 +78,7 @@ arguments = st.fixed_dictionaries(
     {}, optional={name: st.one_of(strategy, strategy, anything) for name, strategy in ARGUMENTS.items()}
 )
 fitting = st.fixed_dictionaries({name: ARGUMENTS[name] for name in ("queue", "until", "match", "set", "uris")})
-operations = st.sampled_from((*OPERATIONS, *LONG, "unknown", ""))
+operations = st.sampled_from((*OPERATIONS, *STEPWISE, "unknown", ""))
 words = st.text(max_size=5)
 commands = st.tuples(operations, fitting | arguments, words, words) | st.tuples(anything, anything, anything, anything)
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, rules, uris
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import candidates, dedup
+from budgetfrontier.engine.admission import candidates, dedup
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
@@ -236,7 +236,7 @@ class Expected:
 def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], set[bytes]]:
     """The records of the queues, their URIs in order, and the fingerprints."""
     frontier.commit()
-    env = frontier._session.kernel.env
+    env = frontier._guard.kernel.env
     records = {queue.queue: queue for queue in env.view().queues()}
     held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
     seen = {key for key, _ in env.view().items(keys.SEEN)}

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import commands
-from budgetfrontier.engine.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
@@ -458,7 +458,7 @@ class FrontierMachine(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that concern many URIs take steps: here of two URIs each."""
-    monkeypatch.setattr(commands, "STEP", 2)
+    monkeypatch.setattr(runner, "STEP", 2)
 
 
 TestFrontierMachine = FrontierMachine.TestCase

@@ -13,7 +13,7 @@ from budgetfrontier.crawl.demo import web
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.job import crawl
 from budgetfrontier.crawl.progress import Progress
-from budgetfrontier.engine.steering import steer
+from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueState
 from budgetfrontier.reports import text

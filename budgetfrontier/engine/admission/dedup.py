@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine.candidates import Batch, plain_url
+from budgetfrontier.engine.admission.candidates import Batch, plain_url
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 
@@ -16,7 +16,7 @@ RECENT = 1 << 16  # URLs kept in memory at the most
 LONGEST_RECENT = 512  # characters
 
 
-class Dedup:
+class SeenTable:
     """What is known. Exact, as far as 128 bits are."""
 
     def __init__(self, env: Environment) -> None:

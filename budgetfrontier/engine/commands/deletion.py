@@ -151,7 +151,7 @@ def _go_on_to_pending(progress: Progress) -> None:
 def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
     for key, queue_id in part:
         if queue_id is not None:
-            kernel.later.remove(kernel.queues.get(queue_id), key)
+            kernel.future.remove(kernel.queues.get(queue_id), key)
             progress.effect["deleted"] += 1
             progress.effect["later"] = progress.effect.get("later", 0) + 1
 
@@ -171,7 +171,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
             progress.effect["queues"] += 1
 
 
-def foresee(view: View, args: dict[str, Any]) -> dict[str, Any]:
+def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     """What a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
     chosen = Chosen(args)
     names: dict[int, str] = {}

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier.engine import deletion
-from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands import deletion
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress, decode_dead, with_tries
 
 
-class Long(NamedTuple):
+class Stepwise(NamedTuple):
     """A command that takes steps: where it starts, and its next step, which tells whether that was the last."""
 
     start: Callable[[dict[str, Any]], Progress]
-    step: Callable[[Kernel, Intake, dict[str, Any], Progress, int, int, float], bool]
+    step: Callable[[Kernel, Admitter, dict[str, Any], Progress, int, int, float], bool]
     """Takes the progress, which it changes, the last ordinal that counts, how many URIs one step may take, the time."""
 
 
@@ -51,14 +51,14 @@ def _told(tally: Tally) -> dict[str, Any]:
     return {name: getattr(tally, name) for name in tally.__slots__}
 
 
-def _step_uris(take: Callable[[Intake, list[str | CrawlUri], Tally, dict[str, Any], float], None]) -> Any:
+def _step_uris(take: Callable[[Admitter, list[str | CrawlUri], Tally, dict[str, Any], float], None]) -> Any:
     def step(
-        kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+        kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
     ) -> bool:
         done = progress.at[0]
         part = args["uris"][done : done + limit]
         tally = Tally()
-        take(intake, [uri_from(item) for item in part], tally, args, now)
+        take(admitter, [uri_from(item) for item in part], tally, args, now)
         for name, count in _told(tally).items():
             if name != "reasons":
                 progress.effect[name] += count
@@ -95,11 +95,11 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
 
 
 def _replay(
-    kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
     """Put dead letters back on their queues, as fresh as when they were scheduled."""
     found, done = _letters(kernel, args, progress, upto, limit)
-    precedences = [kernel.foretold(row.queue, row.value) for _, row in found]  # before anything is changed
+    precedences = [kernel.asked_precedence(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
         place = row.place[:-8] + bytes(8)  # an arrival now
         kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), precedence, now)
@@ -109,7 +109,7 @@ def _replay(
 
 
 def _drop(
-    kernel: Kernel, intake: Intake, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
     """Drop dead letters for good."""
     found, done = _letters(kernel, args, progress, upto, limit)
@@ -123,20 +123,22 @@ def _start_letters(word: str) -> Callable[[dict[str, Any]], Progress]:
     return lambda args: Progress([0], {word: 0})
 
 
-LONG: dict[str, Long] = {
-    "schedule": Long(_start_uris, _step_uris(lambda intake, uris, tally, args, now: intake.take(uris, tally, now))),
-    "mark_seen": Long(
+STEPWISE: dict[str, Stepwise] = {
+    "schedule": Stepwise(
+        _start_uris, _step_uris(lambda admitter, uris, tally, args, now: admitter.take(uris, tally, now))
+    ),
+    "mark_seen": Stepwise(
         _start_uris,
         _step_uris(
-            lambda intake, uris, tally, args, now: intake.note(uris, tally, charge=bool(args.get("charge"))),
+            lambda admitter, uris, tally, args, now: admitter.mark_seen(uris, tally, charge=bool(args.get("charge"))),
         ),
     ),
-    "delete": Long(
+    "delete": Stepwise(
         deletion.start,
-        lambda kernel, intake, args, progress, upto, limit, now: deletion.step(kernel, args, progress, upto, limit),
+        lambda kernel, admitter, args, progress, upto, limit, now: deletion.step(kernel, args, progress, upto, limit),
     ),
-    "replay": Long(_start_letters("replayed"), _replay),
-    "drop": Long(_start_letters("dropped"), _drop),
+    "replay": Stepwise(_start_letters("replayed"), _replay),
+    "drop": Stepwise(_start_letters("dropped"), _drop),
 }
 
 

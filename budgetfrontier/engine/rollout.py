@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from budgetfrontier import rules
-from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
@@ -21,11 +21,11 @@ STEP = 500  # queues, some 10 ms
 Change = Callable[[QueueRecord], None]
 
 
-class Backlog:
+class Rollout:
     """The INACTIVE and RETIRED queues that have yet to learn of a change of settings."""
 
     def __init__(
-        self, env: Environment, counters: Counters, queues: Queues, *, refresh: Change, unretire: Change
+        self, env: Environment, counters: Counters, queues: QueueCache, *, refresh: Change, unretire: Change
     ) -> None:
         self._env = env
         self._counters = counters

@@ -34,7 +34,7 @@ def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
     return {name: value_in(settings, name) for name in override.set}
 
 
-def foresee(view: View, override: Override) -> dict[str, Any]:
+def preview(view: View, override: Override) -> dict[str, Any]:
     """Which queues an override matches, which would retire or revive, and what the revived could then spend.
 
     As of the view. O(queues), about 4 us each, and the pending URIs of those that would revive.
@@ -73,7 +73,7 @@ def foresee(view: View, override: Override) -> dict[str, Any]:
 
 
 def is_matched(view: View, override: Override) -> bool:
-    """Whether an override names any queue that there is, as `foresee` counts them. O(queues) if it does not."""
+    """Whether an override names any queue that there is, as `preview` counts them. O(queues) if it does not."""
     match, heads = parse_match(override.match), HeadUrls(view)
     unseen: dict[int, str] = {}
     for queue in view.stored_queues():

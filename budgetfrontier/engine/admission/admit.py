@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier import rules
-from budgetfrontier.engine.candidates import Batch, Candidates, Plain, Special, found_at
-from budgetfrontier.engine.dedup import Dedup
+from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special, found_at
+from budgetfrontier.engine.admission.dedup import SeenTable
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
 from budgetfrontier.rules import INACTIVE, READY, SNOOZED
@@ -24,13 +24,13 @@ Read = tuple[list[Any], Batch]
 """A batch that is admitted at once, and what was read from it."""
 
 
-class Intake:
+class Admitter:
     """Admits URIs to the queues of a kernel. Cost per URI: one look-up and, when new, three puts."""
 
     def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
         self._kernel = kernel
         self._candidates = Candidates(kernel, suffix_list)
-        self._dedup = Dedup(kernel.env)
+        self._seen = SeenTable(kernel.env)
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
@@ -40,7 +40,7 @@ class Intake:
     def read(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None = None) -> Sequence[Read]:
         """Ask the policies about a batch, for `admit`; count what is INVALID. Changes nothing. Raises PolicyError."""
         batch = list(batch)
-        recent, read = self._dedup.recent, self._candidates.read
+        recent, read = self._seen.recent, self._candidates.read
         if self._one_by_one():
             found = [([given], read([given], tally, via, recent)) for given in batch]
         else:
@@ -58,17 +58,17 @@ class Intake:
         """The key of the queue that a URI with a normalized URL would be placed on."""
         return self._candidates.queue_key(uri)
 
-    def note(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
+    def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
         """Mark a batch as seen, and queue nothing of it; with `charge`, queues pay for what was not seen before."""
         batch = [_unforced(given) for given in batch]
         if not batch:
             return
-        candidates, _, invalid = found = self._candidates.read(batch, tally, None, self._dedup.recent)
+        candidates, _, invalid = found = self._candidates.read(batch, tally, None, self._seen.recent)
         constant = self._constant_cost()
-        self._dedup.drop_seen(found)
+        self._seen.drop_seen(found)
         tally.added += len(candidates)
         tally.duplicate += len(batch) - len(invalid) - len(candidates)
-        self._dedup.remember(batch, invalid)
+        self._seen.remember(batch, invalid)
         kernel = self._kernel
         kernel.env.wrote(0, len(candidates))
         if not charge:
@@ -97,7 +97,7 @@ class Intake:
                 self.admit(read, tally, now)
             return list(map(_became, tallies))
         tally = Tally()
-        found = self._candidates.read(batch, tally, None, self._dedup.recent)
+        found = self._candidates.read(batch, tally, None, self._seen.recent)
         keys: list[Any] = list(found.candidates)
         if len(keys) < len(batch):  # some are not even candidates: which?
             found, keys = self._read_each(batch)
@@ -113,7 +113,7 @@ class Intake:
         found = Batch({}, [], [])
         keys: list[Any] = []
         for number, given in enumerate(batch):
-            candidates, forced, invalid = self._candidates.read([given], Tally(), None, self._dedup.recent)
+            candidates, forced, invalid = self._candidates.read([given], Tally(), None, self._seen.recent)
             key = next(iter(candidates), None)
             if forced:
                 found.forced.append(number)
@@ -129,13 +129,13 @@ class Intake:
 
     def _one_by_one(self) -> bool:
         """Whether each URI may change what the next one meets."""
-        force = self._kernel.force
-        return bool(force.frontier.max_queued or force.frontier.max_queue_size or not force.fixed_precedence)
+        in_force = self._kernel.in_force
+        return bool(in_force.frontier.max_queued or in_force.frontier.max_queue_size or not in_force.fixed_precedence)
 
     def _take(self, batch: list[Any], found: Batch, tally: Tally, now: float, via: CrawlUri | None) -> None:
         candidates, forced, _ = found
         if candidates and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
-            known = not forced and self._dedup.is_seen(next(iter(candidates)))
+            known = not forced and self._seen.is_seen(next(iter(candidates)))
             tally.duplicate += known
             self._kernel.counters.duplicates += known
             tally.full += not known
@@ -145,19 +145,19 @@ class Intake:
     def _admit(self, found: Batch, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit what is new of a batch, and count it; the candidates are those then."""
         candidates, _, invalid = found
-        self._dedup.drop_seen(found)
+        self._seen.drop_seen(found)
         repeated = len(batch) - len(invalid) - len(candidates)
         tally.added += len(candidates)
         tally.duplicate += repeated
         self._kernel.counters.duplicates += repeated
-        self._dedup.remember(batch, invalid)
+        self._seen.remember(batch, invalid)
         if candidates:
             self._kernel.counters.scheduled += len(candidates)
             self._place(candidates.values(), via, now)
 
     def _constant_cost(self) -> int:
         """What a URI costs that was not asked for its own cost."""
-        return self._kernel.force.constant_cost or 0
+        return self._kernel.in_force.constant_cost or 0
 
     def _is_full(self, candidate: Plain | Special) -> bool:
         kernel = self._kernel
@@ -166,8 +166,8 @@ class Intake:
                 return False
             name, settings = candidate.queue, candidate.settings
         else:
-            name, settings = candidate[0].queue, kernel.force.base  # type: ignore[union-attr]
-        if rules.is_full(kernel.counters.queued, kernel.force.frontier.max_queued):
+            name, settings = candidate[0].queue, kernel.in_force.base  # type: ignore[union-attr]
+        if rules.is_full(kernel.counters.queued, kernel.in_force.frontier.max_queued):
             return True
         if not settings.max_queue_size:
             return False
@@ -177,7 +177,7 @@ class Intake:
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
         kernel = self._kernel
-        counters, base = kernel.counters, kernel.force.base
+        counters, base = kernel.counters, kernel.in_force.base
         ids, cache, find = kernel.queues.ids, kernel.queues.cache, kernel.queues.find_or_create
         groups: dict[str, tuple[int, QueueRecord, list[Any]]] = {}  # queue key -> id, queue, candidates
         for candidate in admitted:
@@ -198,7 +198,7 @@ class Intake:
         flip = keys.MAX_ORDINAL if base.lifo else 0
         hops = "" if via is None else found_at(via)
         records: list[tuple[bytes, bytes]] = []
-        last = kernel.heads.last
+        last = kernel.pending.last
         for queue_id, queue, candidates in sorted(groups.values()):
             before = len(records)
             start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
@@ -217,7 +217,7 @@ class Intake:
                 else:
                     records.append(_record(queue_id, candidate, ordinal))
             if queue_id in last:
-                kernel.heads.arrived(queue_id, min(records[before:])[0])
+                kernel.pending.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
         kernel.env.pending.putmulti(records)
         kernel.env.wrote(sum(map(_size, records)), len(records))
@@ -231,18 +231,18 @@ class Intake:
         kernel = self._kernel
         place = keys.place.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
         queue = kernel.queues.find_or_create(special.queue)
-        kernel.later.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
+        kernel.future.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
         return True
 
     def _arrive(self, groups: Iterable[tuple[int, QueueRecord, list[Any]]], now: float) -> None:
         """Tell each queue once what was placed on it."""
         kernel = self._kernel
-        force, revision, dirty = kernel.force, kernel.counters.settings_revision, kernel.queues.dirty
-        fixed = force.fixed_precedence
+        in_force, revision, dirty = kernel.in_force, kernel.counters.settings_revision, kernel.queues.dirty
+        fixed = in_force.fixed_precedence
         for queue_id, queue, candidates in groups:
             last = candidates[-1]
             if type(last) is tuple:
-                short, settings = last[0].short + last[1], force.base
+                short, settings = last[0].short + last[1], in_force.base
             else:
                 short, settings = short_url(last.value), last.settings
             queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]

@@ -17,9 +17,9 @@ from typing import NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock
-from budgetfrontier.engine.commands import STARTS, STEP, Commands, Job
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.commands.runner import STARTS, STEP, CommandRun, Runner
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError, StorageFull, WrongThread
 from budgetfrontier.model import CrawlUri
@@ -35,28 +35,28 @@ REOPEN = (
     "report it."
 )
 
-_open: weakref.WeakSet[Session] = weakref.WeakSet()
+_open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     """A forked child's writes would seem to work: let it do none."""
-    for session in list(_open):
-        session.owner, session.forked = 0, True
-        session.kernel.env.disown()
+    for guard in list(_open):
+        guard.owner, guard.forked = 0, True
+        guard.kernel.env.disown()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Session:
+class Guard:
     """One open frontier from its opening to its end: its thread, its transaction, its mailbox.
 
-    A call asks `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abandon`.
+    A call asks `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abort`.
     """
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
         self.kernel = parts.kernel
-        self.commands = Commands(parts.kernel, parts.intake)
+        self.commands = Runner(parts.kernel, parts.admitter)
         self.hooks = hooks
         self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
         self.forked = False
@@ -70,7 +70,7 @@ class Session:
         self.changes = 0
         """Operations since the last commit."""
         self._begin()
-        self._next_tick = time.monotonic() + parts.kernel.force.frontier.commit_interval
+        self._next_tick = time.monotonic() + parts.kernel.in_force.frontier.commit_interval
         _open.add(self)
 
     def enter(self) -> None:
@@ -113,7 +113,7 @@ class Session:
             if self.hooks.waiting:
                 self.hooks.run()
         except BaseException as e:
-            self._abandon(e)
+            self._abort(e)
 
     def operate(self, operation: Callable[[], _T], *, changes: int = 1) -> _T:
         """Run one operation that is not on the hot path."""
@@ -123,18 +123,18 @@ class Session:
             self.settle()
             self.kernel.queues.trim()
         except BaseException as e:
-            self.abandon(e)
+            self.abort(e)
         self.leave(changes)
         return result
 
     def tick(self) -> None:
         """Look at the mailbox, and commit what has changed: once every commit interval."""
         self.read_mailbox()
-        if self.kernel.backlog.waiting:
-            self.kernel.backlog.step()
+        if self.kernel.rollout.waiting:
+            self.kernel.rollout.step()
             self.settle()
         self.commit()
-        self._next_tick = time.monotonic() + self.kernel.force.frontier.commit_interval
+        self._next_tick = time.monotonic() + self.kernel.in_force.frontier.commit_interval
 
     def commit(self) -> None:
         """Make what has changed durable."""
@@ -151,7 +151,7 @@ class Session:
     def _begin(self) -> None:
         room = self.kernel.env.operations
         self.changes = 0
-        self._most = min(self.kernel.force.frontier.commit_operations or room, room)
+        self._most = min(self.kernel.in_force.frontier.commit_operations or room, room)
 
     def read_mailbox(self) -> None:
         """Go on with a command that takes long; apply those that have come since the last look, up to such a one."""
@@ -233,14 +233,14 @@ class Session:
     def _end_start(self) -> None:
         self.kernel.counters.trying = self.kernel.counters.starts = 0
 
-    def begin(self, command: Command, number: int) -> Job:
+    def begin(self, command: Command, number: int) -> CommandRun:
         """Apply a command of the API's, a long one for one step."""
         job = self.commands.begin(command, number, self.now())
         if job.entry is None:
             self.changes += STEP
         return job
 
-    def given(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
+    def materialize(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
         """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
         if isinstance(uris, str | bytes):
             raise TypeError("this takes an iterable of URIs; one alone goes into a list")
@@ -249,9 +249,9 @@ class Session:
         except Exception:
             raise
         except BaseException as e:
-            self.abandon(e)
+            self.abort(e)
 
-    def abandon(self, error: BaseException) -> NoReturn:
+    def abort(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation.
 
         A policy that failed is another matter: it is asked before anything is changed, and the frontier stays open. The
@@ -259,15 +259,15 @@ class Session:
         """
         if isinstance(error, PolicyError):
             self.leave(1)
-        self._abandon(error)
+        self._abort(error)
 
-    def _abandon(self, error: BaseException) -> NoReturn:
+    def _abort(self, error: BaseException) -> NoReturn:
         if isinstance(error, PolicyError):
             raise error
         path = self.kernel.env.path
         if self.kernel.counters.starts and (not isinstance(error, Exception) or isinstance(error, _NOBODYS_FAULT)):
             self._excuse()
-        self.shut(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
+        self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise explain(error, path) from error
         if isinstance(error, Exception) and not isinstance(error, FrontierError | OSError):
@@ -284,7 +284,7 @@ class Session:
                 stored.trying = stored.starts = 0
                 txn.put(b"counters", encode(stored), db=db)
 
-    def shut(self, why: str) -> None:
+    def close(self, why: str) -> None:
         """Let go of the files; what was not committed is dropped."""
         try:
             self._release(why)
@@ -303,7 +303,7 @@ class Session:
             self._mailbox.close()
 
 
-def _last_known(counters: Counters, commands: Commands) -> int:
+def _last_known(counters: Counters, commands: Runner) -> int:
     """The highest number of a command that was begun."""
     begun = 0 if commands.job is None else commands.job.begun.number
     return max(counters.command, begun, *counters.ahead)

@@ -13,9 +13,9 @@ import msgspec
 import xxhash
 
 from budgetfrontier import rules, uris
-from budgetfrontier.engine.bounds import TOO_LARGE, excess
-from budgetfrontier.engine.force import InForce, renamed
+from budgetfrontier.engine.data_size import TOO_LARGE, excess
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
 from budgetfrontier.settings import answers, policies
@@ -74,7 +74,7 @@ class Candidates:
     """Reads what is given, by the policies in force. Raises PolicyError alone, and stores nothing."""
 
     def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
-        frontier = kernel.force.frontier
+        frontier = kernel.in_force.frontier
         self._kernel = kernel
         self._assign = policies.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
@@ -86,8 +86,8 @@ class Candidates:
         self.canonicalizer_id = policies.canonicalizer_id(frontier)
 
     @property
-    def _force(self) -> InForce:
-        return self._kernel.force
+    def _in_force(self) -> SettingsInForce:
+        return self._kernel.in_force
 
     # -- a batch
 
@@ -106,7 +106,7 @@ class Candidates:
                     continue
                 # The common case of `prepare`, without its questions: a known authority and a plain path.
                 slash = given.find("/", 8)
-                authority = known(given[:slash]) or (self._learn(given) if plain else None)
+                authority = known(given[:slash]) or (self._parse_authority(given) if plain else None)
                 if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
                     rest = given[slash:]
                     try:
@@ -138,8 +138,8 @@ class Candidates:
 
     def _are_simple(self) -> bool:
         """Whether strings cost the same, whatever they say, and their authority tells their queue."""
-        force = self._force
-        return bool(force.fixed_precedence and self._by_parts and self._plain) and force.constant_cost is not None
+        in_force = self._in_force
+        return bool(in_force.fixed_precedence and self._by_parts and self._plain) and in_force.constant_cost is not None
 
     def _are_plain(self, batch: list[Any]) -> bool:
         """Whether all of a batch are strings that the URL parser leaves as they are, if their authority is known."""
@@ -183,14 +183,14 @@ class Candidates:
         else:
             queue = queue or self.queue_key(CrawlUri(url))
             value = encode_url(url, queue)
-        force, precedence = self._force, None
-        settings = force.for_uri(url, queue)
+        in_force, precedence = self._in_force, None
+        settings = in_force.for_uri(url, queue)
         if uri is not None and uri.cost is not None:
             cost = min(max(uri.cost, 0), keys.MAX_COST)
         else:
-            cost = force.cost(url, uri, settings)
-        if force.asks_precedence:
-            precedence = force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
+            cost = in_force.cost(url, uri, settings)
+        if in_force.asks_precedence:
+            precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
         return fingerprint, Special(queue, value, url, uri, cost, settings, precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
@@ -208,14 +208,14 @@ class Candidates:
             queue = self.queue_key(CrawlUri(url)) if self._by_authority else None
             return url, uris.fingerprint(self._form(url)), queue
         prefix, path, query = uris.split(url)
-        known = self._known.get(prefix) or self._meet(prefix, url)
+        known = self._known.get(prefix) or self._cache_authority(prefix, url)
         try:
             canonical = known.canonical + self._canonical.path(path) + self._canonical.query(query)
             return url, known.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], known.queue
         except Exception as e:
             raise self._no_form(url, e) from e
 
-    def _meet(self, prefix: str, url: str) -> Authority:
+    def _cache_authority(self, prefix: str, url: str) -> Authority:
         """The authority of a URL that was parsed, kept if there is room for it."""
         name = self.queue_key(CrawlUri(url))
         try:
@@ -230,28 +230,28 @@ class Candidates:
             self._known[prefix] = known
         return known
 
-    def _learn(self, given: str) -> Authority | None:
+    def _parse_authority(self, given: str) -> Authority | None:
         """The authority of a plain URL that was not met before.
 
         None unless its URL is as the parser writes it, and its queue has a key: `prepare` says then what is wrong.
         """
         try:
-            return self._meet(given[: given.index("/", 8)], given) if uris.parse(given) == given else None
+            return self._cache_authority(given[: given.index("/", 8)], given) if uris.parse(given) == given else None
         except InvalidUrl:
             return None
 
     def _form(self, url: str) -> str:
-        return answers.form(self._canonical, self._force.frontier.canonicalization_policy, url)
+        return answers.form(self._canonical, self._in_force.frontier.canonicalization_policy, url)
 
     def _no_form(self, url: str, error: Exception) -> PolicyError:
-        return answers.raised("canonicalization", self._force.frontier.canonicalization_policy, url, error)
+        return answers.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """The key of the queue of a URI with a normalized URL, by the policy.
 
         Raises InvalidUrl for text that is no key: that is the URL's fault.
         """
-        return _check_key(answers.queue_key(self._assign, self._force.frontier.queue_assignment_policy, uri))
+        return _check_key(answers.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri))
 
 
 def _check_key(key: object) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine import adjustments, deletion
-from budgetfrontier.engine.adjustments import FORESEEN, OPERATIONS
-from budgetfrontier.engine.intake import Intake
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands import deletion, operations
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS
+from budgetfrontier.engine.commands.stepwise import STEPWISE, audited
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.engine.long import LONG, audited
-from budgetfrontier.engine.mailbox import Command
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
@@ -26,7 +26,7 @@ OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""
 
 
-class Job:
+class CommandRun:
     """A command that was begun; `entry` is its audit entry once it has ended, `failure` what a policy ended it with."""
 
     __slots__ = ("begun", "entry", "failure", "progress")
@@ -38,33 +38,33 @@ class Job:
         self.failure: PolicyError | None = None
 
 
-class Commands:
+class Runner:
     """Applies commands to a kernel, one after the other. `job` is the long one that is in progress."""
 
-    def __init__(self, kernel: Kernel, intake: Intake) -> None:
+    def __init__(self, kernel: Kernel, admitter: Admitter) -> None:
         self._kernel = kernel
-        self._intake = intake
+        self._admitter = admitter
         found = meta.read_begun(kernel.env.txn, kernel.env.db[keys.META])
-        self.job: Job | None = None
+        self.job: CommandRun | None = None
         self.inherited = found is not None
         """Whether it was begun by an earlier process, and this one has not gone on with it yet."""
         if found is not None:
-            self._put_in_progress(Job(*found))
+            self._put_in_progress(CommandRun(*found))
 
-    def begin(self, command: Command, number: int, now: float) -> Job:
+    def begin(self, command: Command, number: int, now: float) -> CommandRun:
         """Apply a command, a long one for one step; one that is refused changes nothing. `number`: 0 for the API's."""
         args = command.args
         if isinstance(args.get("ids"), list):
             args = {**args, "ids": sorted(set(args["ids"]))}
         begun = Begun(number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal)
-        job = Job(begun, Progress([], {}))
+        job = CommandRun(begun, Progress([], {}))
         try:
-            adjustments.check_command(command.op, args)
+            operations.check_command(command.op, args)
         except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine
             self._end(job, now, f"{command.op}: {e if str(e) else type(e).__name__}")
             return job
-        if command.op in LONG and not (command.op in FORESEEN and args.get("dry_run")):
-            job.progress = LONG[command.op].start(args)
+        if command.op in STEPWISE and not (command.op in PREVIEWS and args.get("dry_run")):
+            job.progress = STEPWISE[command.op].start(args)
             self._go_on(job, now)
         else:
             self._at_once(job, now)
@@ -80,7 +80,7 @@ class Commands:
         """End a command of which so many processes have died, the one in progress if none is given; audit that."""
         job = self.job
         if command is not None:
-            job = Job(Begun(number, command.op, command.args, command.who, command.reason, 0), Progress([], {}))
+            job = CommandRun(Begun(number, command.op, command.args, command.who, command.reason, 0), Progress([], {}))
         assert job is not None
         self.inherited = False
         done = "; what it had done until then stays" if job is self.job else ""
@@ -93,7 +93,7 @@ class Commands:
 
     def must_wait(self, command: Command) -> bool:
         """Whether a command comes after the one that is in progress."""
-        dry_run = command.op in FORESEEN and command.args.get("dry_run")
+        dry_run = command.op in PREVIEWS and command.args.get("dry_run")
         return self.job is not None and command.op not in OVERTAKING and not dry_run
 
     def passed(self, number: int) -> bool:
@@ -105,11 +105,11 @@ class Commands:
         counters.command = number
         return True
 
-    def _at_once(self, job: Job, now: float) -> None:
+    def _at_once(self, job: CommandRun, now: float) -> None:
         begun, error = job.begun, None
-        operation = FORESEEN.get(begun.op) or OPERATIONS.get(begun.op)
+        operation = PREVIEWS.get(begun.op) or OPERATIONS.get(begun.op)
         if operation is None:
-            known = ", ".join(sorted({*OPERATIONS, *LONG}))
+            known = ", ".join(sorted({*OPERATIONS, *STEPWISE}))
             error = f"unknown command {begun.op!r}; this engine knows {known}"
         else:
             try:
@@ -118,10 +118,10 @@ class Commands:
                 error = str(e)
         self._end(job, now, error)
 
-    def _go_on(self, job: Job, now: float) -> None:
+    def _go_on(self, job: CommandRun, now: float) -> None:
         kernel, begun, error = self._kernel, job.begun, None
         try:
-            done = LONG[begun.op].step(kernel, self._intake, begun.args, job.progress, begun.upto, STEP, now)
+            done = STEPWISE[begun.op].step(kernel, self._admitter, begun.args, job.progress, begun.upto, STEP, now)
         except PolicyError as e:
             job.failure = e if job is not self.job else _failed_halfway(e)
             done, error = True, str(job.failure)
@@ -137,29 +137,29 @@ class Commands:
         meta.write_progress(txn, table, job.progress)
         self._put_in_progress(job)
 
-    def _put_in_progress(self, job: Job) -> None:
+    def _put_in_progress(self, job: CommandRun) -> None:
         self.job = job
         self._kernel.underway = True
-        self._kernel.holds_later = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
+        self._kernel.holds_future = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
 
-    def _end(self, job: Job, now: float, error: str | None) -> None:
+    def _end(self, job: CommandRun, now: float, error: str | None) -> None:
         kernel, begun = self._kernel, job.begun
         counters = kernel.counters
         effect: dict[str, Any] = {} if error and job is not self.job else job.progress.effect
         if job is self.job:
             meta.end_begun(kernel.env.txn, kernel.env.db[keys.META])
             self.job = None
-            kernel.underway = kernel.holds_later = False
+            kernel.underway = kernel.holds_future = False
         if self.job is not None and begun.number:
             counters.ahead = [*counters.ahead, begun.number]
         else:
             counters.command = max(counters.command, begun.number)
-        args = audited(begun.args) if begun.op in LONG and not error else begun.args
+        args = audited(begun.args) if begun.op in STEPWISE and not error else begun.args
         job.entry = AuditEntry(
             0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number
         )
-        if begun.number or not (begun.op in FORESEEN and begun.args.get("dry_run")):
-            adjustments.record(kernel, job.entry)
+        if begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
+            operations.record(kernel, job.entry)
 
 
 def _failed_halfway(error: PolicyError) -> PolicyError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from budgetfrontier.engine.queues import Queues
+from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import RETIRED
@@ -14,10 +14,10 @@ from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode, tries
 
 
-class Later:
+class FutureTable:
     """The table of what is scheduled for later, by due time; counted as *future*, not as queued."""
 
-    def __init__(self, env: Environment, counters: Counters, queues: Queues) -> None:
+    def __init__(self, env: Environment, counters: Counters, queues: QueueCache) -> None:
         self._env = env
         self._counters = counters
         self._queues = queues

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import lmdb
 import msgspec
 
-from budgetfrontier.engine.bounds import excess
+from budgetfrontier.engine.data_size import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import explain, is_unfinished, open_lmdb

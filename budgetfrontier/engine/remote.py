@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.engine.mailbox import Command, Mailbox
 from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
 from budgetfrontier.store.environment import check_files
 from budgetfrontier.store.lock import lock_holder

@@ -16,7 +16,7 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
 
 
-class InForce:
+class SettingsInForce:
     """Settings and the adjustments on top of them, ready to be asked for each URI; another one for each change."""
 
     def __init__(self, settings: Settings, adjustments: list[Override]) -> None:

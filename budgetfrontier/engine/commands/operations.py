@@ -1,7 +1,7 @@
 """The commands that steer a frontier, and the record of what they did.
 
 A command is applied in one transaction with its audit entry, however it came: through the API, or through the mailbox.
-Those that may take long are in `long`.
+Those that may take long are in `stepwise`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import plugins, rules
-from budgetfrontier.engine import deletion, long
-from budgetfrontier.engine.foresight import foresee, values
+from budgetfrontier.engine.commands import deletion, stepwise
+from budgetfrontier.engine.commands.dry_run import preview, values
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
@@ -121,20 +121,20 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     view = kernel.env.view()
     if args.get("dry_run"):
         kernel.flush()
-        return foresee(view, override)
-    adjustments = compacted([*kernel.force.adjustments, override])
-    after = Effective(kernel.force.frontier, [*kernel.force.settings.overrides, *adjustments])
-    effect = values(view, override, kernel.force.effective, after)
+        return preview(view, override)
+    adjustments = compacted([*kernel.in_force.adjustments, override])
+    after = Effective(kernel.in_force.frontier, [*kernel.in_force.settings.overrides, *adjustments])
+    effect = values(view, override, kernel.in_force.effective, after)
     effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name
-    kernel.change_settings(kernel.force.settings, adjustments, now, precedence="precedence" in override.set)
-    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.force.settings, adjustments)
+    kernel.change_settings(kernel.in_force.settings, adjustments, now, precedence="precedence" in override.set)
+    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.in_force.settings, adjustments)
     return effect
 
 
 def _delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Say what a delete would do; one that does it takes long."""
     kernel.flush()
-    return deletion.foresee(kernel.env.view(), args)
+    return deletion.preview(kernel.env.view(), args)
 
 
 Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
@@ -150,7 +150,7 @@ OPERATIONS: dict[str, Operation] = {
     "terminate": _crawl_state(_terminate),
 }
 
-FORESEEN: dict[str, Operation] = {"adjust": adjust, "delete": _delete}
+PREVIEWS: dict[str, Operation] = {"adjust": adjust, "delete": _delete}
 """Those with a `dry_run`."""
 
 
@@ -171,7 +171,7 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         if op == "snooze" and not isfinite(float(args["until"])):
             raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
     elif op in ("schedule", "mark_seen"):
-        list(map(long.uri_from, args["uris"]))
+        list(map(stepwise.uri_from, args["uris"]))
     elif op in ("replay", "drop") and args.get("ids") is not None:
         set(args["ids"])
 

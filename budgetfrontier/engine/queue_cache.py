@@ -18,7 +18,7 @@ CACHE = 48 << 10
 """Records kept in memory at the most, about 700 bytes each."""
 
 
-class Queues:
+class QueueCache:
     """All queues by id and by key. O(1) for one in the cache, else one LMDB look-up.
 
     A record that was changed must be in `dirty`. Records are never dropped within an operation: who holds one may

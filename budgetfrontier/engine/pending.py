@@ -19,7 +19,7 @@ MOST = 1 << 15  # queues remembered, about 150 bytes each
 Record = tuple[bytes, bytes]
 
 
-class Heads:
+class PendingTable:
     """The fronts of the queues. O(1) a URI, whatever is out, but for those that others have overtaken."""
 
     def __init__(self, env: Environment, leases: Leases) -> None:
