@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import operator
@@ -73,6 +72,8 @@ def _find(kind: str, name: str) -> Any:
     if name in installed:
         return _load(kind, installed[name])
     names = known(kind)
+    import difflib  # here, as only mistakes need it
+
     near = difflib.get_close_matches(ours, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise PolicyError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -68,6 +67,8 @@ def _split(text: str) -> tuple[Kind, str]:
     name, colon, argument = text.partition(":")
     kind = KINDS.get(name)
     if kind is None:
+        from difflib import get_close_matches  # here, as only mistakes need it
+
         near = get_close_matches(name, KINDS, 1, 0.6) if len(name) < 100 else []
         hint = f'did you mean "{KINDS[near[0]].example}"?' if near else f"there are {FORMS}"
         raise SettingsError(f"{show(text)} is no scope rule; {hint}")

@@ -6,7 +6,6 @@ import contextlib
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -452,6 +451,8 @@ def nearest(name: Any, names: Iterable[str]) -> str:
 
 def _near(name: str, names: Iterable[str], ratio: float) -> list[str]:
     """Return the nearest name, if one is near: difflib is slow with long ones."""
+    from difflib import get_close_matches  # here, as only mistakes need it
+
     return get_close_matches(name, list(names), 1, ratio) if len(name) <= _LONGEST_NAME else []
 
 

@@ -138,8 +138,11 @@ async def test_a_second_close_may_be_more_impatient() -> None:
         await scheduler.get()
         patient = asyncio.create_task(scheduler.close())
         await asyncio.sleep(0)
+        assert not patient.done()
         await scheduler.close(grace=0)
         await patient
+        with pytest.raises(FrontierClosed):
+            await scheduler.add(page(2))
 
 
 @in_loop

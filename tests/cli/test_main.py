@@ -111,7 +111,7 @@ def test_import_and_export_load_the_formats_that_they_use(tmp_path: Path) -> Non
 def test_a_command_that_only_looks_loads_neither_the_engine_nor_what_reads_configurations(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.schedule("https://example.org/")
-    heavy = {"budgetfrontier.engine.kernel", "yaml", "tldextract", "aiohttp", "rich"}
+    heavy = {"budgetfrontier.engine.kernel", "difflib", "yaml", "tldextract", "aiohttp", "rich"}
     for command in (("report", "job"), ("queues", "job"), ("audit", "job"), ("dead-letters", "job")):
         loaded = loaded_by(*command, folder=tmp_path)
         assert "budgetfrontier.store.reader" in loaded, command

@@ -180,6 +180,7 @@ def test_the_job_is_named_after_the_crawl(tmp_path: Path) -> None:
         try:
             frontier = tmp_path / "news-2026-11/frontier"
             until(lambda: (frontier / "data.mdb").exists() and Report.read(frontier).state == "PAUSED", process)
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["crawl.yaml", "news-2026-11"]
         finally:
             process.kill()
 

@@ -76,7 +76,7 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def refused(path: Path, error: type[Exception]) -> None:
+def assert_refused(path: Path, error: type[Exception]) -> None:
     """Both ways of opening it end with this error, and say what to do; nothing is written."""
     before = (path / "data.mdb").read_bytes()
     for opening in OPENINGS:
@@ -89,7 +89,7 @@ def refused(path: Path, error: type[Exception]) -> None:
 @pytest.mark.parametrize("table", ["", keys.META])
 def test_a_lost_root_is_damage_and_can_be_repaired(path: Path, table: str, way: str) -> None:
     spoil(path, root_of(path, table), WAYS[way])
-    refused(path, CorruptFrontier)
+    assert_refused(path, CorruptFrontier)
     job = str(path.parent)
     assert main(["verify", job]) == 6
     assert main(["report", job]) == 6
@@ -103,19 +103,19 @@ def test_a_lost_root_is_damage_and_can_be_repaired(path: Path, table: str, way: 
 def test_the_root_of_a_copy_has_no_older_one_beside_it(path: Path, way: str) -> None:
     compact(path)
     spoil(path, root_of(path), WAYS[way])
-    refused(path, CorruptFrontier)
+    assert_refused(path, CorruptFrontier)
 
 
 def test_records_of_queues_are_enough_to_know_a_frontier(path: Path) -> None:
     compact(path)
     for page in root_of(path, keys.META), root_of(path):
         spoil(path, page, empty)
-    refused(path, CorruptFrontier)
+    assert_refused(path, CorruptFrontier)
 
 
 def test_a_table_that_is_lost_is_not_made_anew(path: Path) -> None:
     spoil(path, root_of(path), lambda page: page.replace(keys.PENDING.encode(), b"gnidnep"))
-    refused(path, CorruptFrontier)
+    assert_refused(path, CorruptFrontier)
     assert main(["verify", str(path.parent), "--repair"]) == 0
 
 
@@ -130,7 +130,7 @@ def test_a_last_page_beyond_all_maps_is_damage(path: Path, byte: int) -> None:
     with File(path / "data.mdb") as file:
         newest = file.roots()[0].transaction % 2
     spoil(path, newest, lambda page: page[:byte] + b"\x81" + page[byte + 1 :])
-    refused(path, CorruptFrontier)
+    assert_refused(path, CorruptFrontier)
     assert main(["verify", str(path.parent)]) == 6
 
 
@@ -153,7 +153,7 @@ def other(path: Path, *tables: str, records: int = 3) -> None:
 @pytest.mark.parametrize("records", [0, 3, 2000])
 def test_the_file_of_another_program_is_none(tmp_path: Path, tables: tuple[str, ...], records: int) -> None:
     other(tmp_path / "other", *tables, records=records)
-    refused(tmp_path / "other", NotAFrontier)
+    assert_refused(tmp_path / "other", NotAFrontier)
 
 
 @pytest.mark.parametrize("records", [3, 2000])
@@ -161,7 +161,7 @@ def test_the_damaged_file_of_another_program_is_none(tmp_path: Path, records: in
     path = tmp_path / "other"
     other(path, "pages", records=records)
     spoil(path, root_of(path), empty)
-    refused(path, NotAFrontier)
+    assert_refused(path, NotAFrontier)
 
 
 def test_a_file_of_a_later_format_is_none(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
+        """Return the addresses of a host: that of the first rule that picks it, else those of the DNS that are public.
+
+        Raises PrivateAddressError if none is, and what the look-up raises.
+        """
         for matches, address, mapped in self._rules:
             if matches(host):
                 kind = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -182,6 +182,7 @@ class _Gzip:
         self._over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Decompress gzip, member after member; what follows the last is left out."""
         piece = b""
         while (data or len(piece) == _PIECE) and not self._over:
             if self.done:
@@ -206,6 +207,7 @@ class _Deflate:
         self._start: bytes | None = b""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Decompress, once two bytes have told which of the two it is."""
         if self._start is not None:
             data = self._start + data
             if len(data) < 2:
@@ -228,6 +230,7 @@ class _Brotli:
         self._decoder = brotlicffi.Decompressor()
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Decompress Brotli; what follows its end is left out."""
         more = bool(data)
         while more and not self.done:
             piece = self._decoder.process(data, output_buffer_limit=_PIECE)
@@ -246,6 +249,7 @@ class _Zstd:
         self._over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Decompress Zstandard, frame after frame; what follows the last is left out."""
         while not self._over and (data or not self._frame.needs_input):
             if self.done:
                 self._over = data[1:4] not in (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")  # a frame, or one to skip

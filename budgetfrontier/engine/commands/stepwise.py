@@ -55,6 +55,7 @@ def _step_uris(take: Callable[[Admitter, list[str | CrawlUri], Tally, dict[str, 
     def step(
         kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
     ) -> bool:
+        """Take in the next `limit` URIs of the command; True once all are."""
         done = progress.at[0]
         part = args["uris"][done : done + limit]
         tally = Tally()
