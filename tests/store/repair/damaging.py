@@ -1,0 +1,98 @@
+"""Damage to the tables of a frontier that nobody has open, and what a repair makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import (
+    CorruptFrontier,
+)
+from budgetfrontier.store import keys, verify
+from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.records import decode_counters, decode_queue, encode
+from budgetfrontier.store.repair.run import Repaired, repair
+from tests.store.test_migrations import FOUND
+
+PAGE = 4096
+Change = Callable[["Damage"], object]
+
+
+class Damage:
+    """The tables of a frontier that nobody has open, to be spoilt with one transaction."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
+        self.txn = env.begin(write=True)
+
+    def db(self, table: str) -> Any:
+        return self._env.open_db(table.encode(), txn=self.txn, create=False)
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        self.txn.put(key, value, db=self.db(table))
+
+    def delete(self, table: str, key: bytes) -> None:
+        assert self.txn.delete(key, db=self.db(table)), key
+
+    def items(self, table: str) -> list[tuple[bytes, bytes]]:
+        return [item for item in self.txn.cursor(self.db(table)) if item[0] != keys.SENTINEL]
+
+    def queue(self, name: str) -> bytes:
+        """The key of a queue's record."""
+        key = self.txn.get(name.encode(), db=self.db(keys.QUEUE_IDS))
+        assert key is not None, name
+        return key
+
+    def change_queue(self, name: str, **fields: Any) -> None:
+        key = self.queue(name)
+        queue = decode_queue(self.txn.get(key, db=self.db(keys.QUEUES)) or b"")
+        self.put(keys.QUEUES, key, encode(msgspec.structs.replace(queue, **fields)))
+
+    def change_totals(self, **fields: Any) -> None:
+        totals = decode_counters(self.txn.get(b"counters", db=self.db(keys.META)) or b"")
+        self.put(keys.META, b"counters", encode(msgspec.structs.replace(totals, **fields)))
+
+
+@contextmanager
+def damaging(path: Path) -> Iterator[Damage]:
+    env = open_lmdb(path)
+    damage = Damage(env)
+    yield damage
+    damage.txn.commit()
+    env.close()
+
+
+def assert_repaired(path: Path, **options: Any) -> Repaired:
+    """`verify` finds damage; after a repair it finds none, and neither does the engine."""
+    with pytest.raises(CorruptFrontier):
+        verify.verify(path)
+    done = repair(path, **options)
+    verify.verify(path)
+    with Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True) as frontier:
+        frontier.check()
+    return done
+
+
+def aside(done: Repaired) -> list[dict[str, Any]]:
+    """What was set aside."""
+    file = done.folder / "set-aside.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def each(table: str) -> Change:
+    """Lose all rows of a table."""
+
+    def change(damage: Damage) -> None:
+        for key, _ in damage.items(table):
+            damage.delete(table, key)
+
+    return change

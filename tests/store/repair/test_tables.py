@@ -1,0 +1,217 @@
+"""Repair of tables: what follows from the rest comes back exactly, and what cannot be read is set aside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import (
+    NewerSchema,
+)
+from budgetfrontier.store import keys, verify
+from budgetfrontier.store.records import LeaseRow, encode
+from budgetfrontier.store.repair.run import repair
+from tests.data.make_frontier_v1 import drain, look
+from tests.store.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
+from tests.store.test_migrations import FOUND
+from tests.support import make_settings
+
+# -- indexes, counts and totals: they follow from the rest
+
+
+def no_sentinels(damage: Damage) -> None:
+    for table in keys.TABLES:
+        damage.delete(table, keys.SENTINEL)
+
+
+def second_row(table: str, key: bytes) -> Change:
+    """Have a row in an index that belongs to no queue, and one more of a queue that is elsewhere."""
+
+    def change(damage: Damage) -> None:
+        damage.put(table, key, keys.u32.pack(99_999))
+        damage.put(table, key[:-1] + b"\xee", damage.queue("exhausted.test"))
+
+    return change
+
+
+def wrong_totals(**fields: Any) -> Change:
+    return lambda damage: damage.change_totals(**fields)
+
+
+def wrong_queue(name: str, **fields: Any) -> Change:
+    return lambda damage: damage.change_queue(name, **fields)
+
+
+FOLLOWING: dict[str, Change] = {
+    "the ring": each(keys.ACTIVE),
+    "the inactive": each(keys.INACTIVE),
+    "the snoozed": each(keys.SNOOZED),
+    "the retired": each(keys.RETIRED),
+    "queue_ids": each(keys.QUEUE_IDS),
+    "rows in the ring": second_row(keys.ACTIVE, keys.u64.pack((1 << 63) + 999)),
+    "rows among the inactive": second_row(keys.INACTIVE, keys.fifo.pack(3, 999)),
+    "rows among the retired": second_row(keys.RETIRED, keys.u64.pack(999)),
+    "rows among the snoozed": lambda damage: damage.put(keys.SNOOZED, keys.timed.pack(5.0, 99_999), b""),
+    "a wake time": lambda damage: damage.put(keys.SNOOZED, keys.timed.pack(5.0, 1), b""),
+    "a row of queue_ids": lambda damage: damage.put(keys.QUEUE_IDS, b"nobody.test", keys.u32.pack(1)),
+    "sentinels": no_sentinels,
+    "counts": wrong_queue("wide.test", queued=77, out=0, reserved=5, future=3, landed=9),
+    "its id": wrong_queue("wide.test", id=999),
+    "in process": wrong_queue("ready.test", out=1),
+    "totals": wrong_totals(
+        queued=1, expenditure=1, future=1, future_retired=1, queues=1, ready=1, in_process=1, snoozed=1, inactive=1,
+        retired=1, retired_by_name=1, leases=1,
+    ),
+    "negative totals": wrong_totals(queued=-1, leases=-5, queues=-1),
+    "finished, but not empty": wrong_totals(state="FINISHED"),
+    "numbers given out": wrong_totals(ordinal=0, queue_id=0, audit=0, command=0, fifo_back=0, retired_back=0),
+    "the ring's ends": wrong_totals(ring_front=5, ring_back=3),
+    "a lease of nothing": lambda damage: damage.put(
+        keys.LEASES, keys.u64.pack(1 << 40), encode(LeaseRow(1, bytes(21), 5.0))
+    ),
+    "a lease twice": lambda damage: damage.put(
+        keys.LEASES, keys.u64.pack((1 << 40) + 999), damage.items(keys.LEASES)[0][1]
+    ),
+    "what no lease is": lambda damage: damage.put(keys.LEASES, keys.u64.pack((1 << 40) + 999), b"\xc1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", FOLLOWING)
+def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) -> None:
+    before = look(path)
+    with damaging(path) as spoilt:
+        FOLLOWING[damage](spoilt)
+    done = assert_repaired(path)
+    after = look(path)
+    assert after == before
+    assert (
+        done.changes or damage in ("queue_ids", "sentinels") or damage.startswith(("the ", "rows", "a wake", "a row"))
+    )
+    with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"]))) as frontier:
+        assert drain(frontier, clock) == FOUND["drained"]
+        assert frontier.schedule("https://new.test/") == "ADDED"
+        frontier.check()
+
+
+# -- records that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        (keys.PENDING, "pending"),
+        (keys.FUTURE, "future"),
+        (keys.DEAD, "dead_letters"),
+        (keys.AUDIT, "audit"),
+        (keys.LEASES, "leases"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_set_aside_and_costs_no_other(path: Path, table: str, what: str) -> None:
+    def found() -> list[Any]:
+        items = look(path)[what]
+        return [uri for queue in items for uri in queue] if what == "pending" else items
+
+    before = found()
+    with damaging(path) as damage:
+        doomed = damage.items(table)[1][0]
+        damage.put(table, doomed, b"\xc1 nobody wrote this")
+    done = assert_repaired(path)
+    (left_out,) = aside(done)
+    assert (left_out["table"], left_out["key"]) == (table, doomed.hex())
+    assert bytes.fromhex(left_out["value"]) == b"\xc1 nobody wrote this"
+    assert done.aside == 1 and f"{table}: set aside" in "\n".join(done.told)
+    after = found()
+    assert len(after) == len(before) - 1
+    assert all(item in before or what == "pending" for item in after)
+
+
+def test_a_url_that_is_none_is_set_aside(path: Path) -> None:
+    with damaging(path) as damage:
+        key, value = next((key, value) for key, value in damage.items(keys.PENDING) if b"https://" in value)
+        damage.put(keys.PENDING, key, value.replace(b"https:/", b"https:?"))
+    (left_out,) = aside(assert_repaired(path))
+    assert left_out["key"] == key.hex() and "is no URL" in left_out["why"]
+
+
+@pytest.mark.parametrize("key", [b"", b"\0\0\0\1", b"x" * 21, bytes(20), bytes(40)])
+@pytest.mark.parametrize("table", [table for table in keys.TABLES if table != keys.QUEUE_IDS])
+def test_rows_that_nobody_wrote_are_left_out(path: Path, table: str, key: bytes) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        if table == keys.QUEUES and len(key) == 4:
+            key = b"\0\1\0\0"
+        damage.put(table, key or b"\0\0", b"\xc1")
+    repair(path)
+    verify.verify(path)
+    assert look(path) == before
+
+
+# -- what a frontier knows of itself
+
+
+def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
+    with Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True) as frontier, Reader(path) as reader:
+        lease = next(iter(reader.leases()))
+        frontier.landed(lease)
+    with damaging(path) as damage:
+        damage.change_queue(lease.queue, landed=0)
+    done = assert_repaired(path)
+    assert f"queue {lease.queue}: landed 0 is 1" in done.told
+    with Reader(path) as reader:
+        assert [other.id for other in reader.leases() if other.landed] == [lease.id]
+
+
+def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_operator(path: Path) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        damage.put(keys.META, b"counters", b"\xc1")
+    assert_repaired(path)
+    after = look(path)
+    totals, lost = after["summary"], before["summary"]
+    assert (totals["state"], totals["pause_reason"]) == ("PAUSED", "repair")
+    for name in "queued", "in_process", "future", "dead", "seen", "expenditure", "queues":
+        assert totals[name] == lost[name]
+    assert (after["pending"], after["leases"]) == (before["pending"], before["leases"])
+    with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"])), keep_leases=True) as frontier:
+        old = {lease["id"] for lease in before["leases"]}
+        frontier.resume()
+        assert not old & {lease.id for lease in frontier.lease(5)}, "ids are never given out again"
+    with Frontier.open(path, clock=clock) as frontier:
+        drained = drain(frontier, clock)
+        assert len(drained) == len(FOUND["drained"])
+
+
+@pytest.mark.parametrize("name", ["settings", "adjustments", "suffixes"])
+def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
+    with damaging(path) as damage:
+        damage.put(keys.META, name.encode(), b"\xc1")
+    done = repair(path)
+    assert f"b'{name}' in meta: lost; open the frontier with the settings of its crawl" in done.told
+    assert [item["key"] for item in aside(done)] == [name.encode().hex()]
+    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(FOUND["now"])) as frontier:
+        frontier.check()
+
+
+@pytest.mark.parametrize("schema", [b"", b"x", b"0"])
+def test_a_schema_that_cannot_be_read_is_that_of_its_records(path: Path, schema: bytes) -> None:
+    before = look(path)
+    with damaging(path) as damage:
+        damage.put(keys.META, b"schema", schema)
+    assert_repaired(path)
+    assert look(path) == before
+
+
+def test_a_newer_schema_is_left_alone(path: Path) -> None:
+    with damaging(path) as damage:
+        damage.put(keys.META, b"schema", b"99")
+    before = (path / "data.mdb").read_bytes()
+    with pytest.raises(NewerSchema):
+        verify.verify(path)
+    with pytest.raises(NewerSchema):
+        repair(path)
+    assert (path / "data.mdb").read_bytes() == before
+    assert [item.name for item in path.parent.iterdir()] == ["frontier"]

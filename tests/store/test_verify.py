@@ -1,0 +1,128 @@
+"""What `verify` says of damage, crashes and interrupts, in a process of its own."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.errors import (
+    CorruptFrontier,
+    FrontierError,
+)
+from budgetfrontier.store import verify
+from tests.store.repair.damaging import PAGE
+from tests.support import PATIENCE, on_disk
+
+# -- verify in a process of its own
+
+
+def dies_of(number: int) -> Callable[[Path], None]:
+    def die(_: Path) -> None:
+        faulthandler.disable()  # pytest's, which would tell of it
+        os.kill(os.getpid(), number)
+
+    return die
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT])
+def test_a_crash_is_damage(path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    monkeypatch.setattr(verify, "check_pages", dies_of(number))
+    with pytest.raises(CorruptFrontier, match=f"crashed .{number.name}. when it read the pages"):
+        verify.verify(path)
+
+
+def test_being_killed_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "check_pages", dies_of(signal.SIGKILL))
+    with pytest.raises(FrontierError, match="ended early") as caught:
+        verify.verify(path)
+    assert not isinstance(caught.value, CorruptFrontier)
+
+
+def test_a_disk_that_cannot_read_is_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(verify, "check_pages", fails)
+    with pytest.raises(CorruptFrontier, match="the disk cannot read the pages"):
+        verify.verify(path)
+
+
+def test_a_file_that_may_not_be_read_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "permission denied")
+
+    monkeypatch.setattr(verify, "check_pages", fails)
+    with pytest.raises(PermissionError):
+        verify.verify(path)
+
+
+def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, fdopen = os.getpid(), os.fdopen
+    gate, opened = os.pipe()
+
+    def open_pipe(*arguments: Any) -> Any:
+        os.write(opened, b"!")
+        return fdopen(*arguments)
+
+    def interrupt(_: Path) -> None:
+        os.read(gate, 1)  # until the parent is at its end of the pipe
+        os.kill(parent, signal.SIGINT)
+        time.sleep(PATIENCE)
+
+    monkeypatch.setattr(os, "fdopen", open_pipe)
+    monkeypatch.setattr(verify, "check_pages", interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            verify.verify(path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(gate)
+        os.close(opened)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_what_verify_says_of_pages(path: Path) -> None:
+    data = bytearray((path / "data.mdb").read_bytes())
+    for page in range(2, len(data) // PAGE):
+        data[page * PAGE : page * PAGE + 8] = bytes(8)  # none knows its own number
+    (path / "data.mdb").write_bytes(data)
+    with pytest.raises(CorruptFrontier, match=r"page \d+ stores mp_pgno 0"):
+        verify.verify(path)
+
+
+CRAWL = """
+import itertools, sys
+from budgetfrontier import Frontier
+from tests.support import crawl
+with Frontier.open(sys.argv[1]) as f:
+    print("running", flush=True)
+    for n in itertools.count():
+        f.schedule_many(f"https://{host}.test/{n}/{page}" for host in "abcdefgh" for page in range(20))
+        crawl(f, 100)
+        f.commit()
+"""
+
+
+def test_a_crawl_at_work_is_sound_whenever_it_is_looked_at(tmp_path: Path) -> None:
+    on_disk(tmp_path, hold_queues=False).close()
+    path = tmp_path / "frontier"
+    with subprocess.Popen([sys.executable, "-c", CRAWL, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
+        try:
+            assert crawler.stdout and crawler.stdout.readline() == "running\n"
+            for _ in range(5):
+                verify.verify(path)
+        finally:
+            crawler.kill()
+    verify.verify(path)
