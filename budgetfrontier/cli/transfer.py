@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -188,7 +189,8 @@ def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
     path = Path(name)
     if path.is_file() and not replace:
         raise FrontierError(f"{name} is there already; --force replaces it")
-    partial = path if path.exists() and not path.is_file() else path.with_name(path.name + ".partial")
+    own = f"{path.name}.{os.getpid()}.partial"  # another export to the same file may be at work
+    partial = path if path.exists() and not path.is_file() else path.with_name(own)
     open_text = gzip.open if name.endswith(".gz") else open
     try:
         with open_text(partial, "wt", encoding="utf-8", newline="\n") as out:

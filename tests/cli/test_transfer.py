@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -331,6 +332,23 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     )
     assert len(cli("export", job, "-", "--state", "retired").out.splitlines()) == 5
     assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2
+
+
+def test_exports_to_one_file_at_the_same_time_do_not_mix(
+    stopped: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pending.txt"
+    with monkeypatch.context() as patch, contextlib.ExitStack() as other:
+        patch.setattr(os, "getpid", lambda: 1)
+        out = other.enter_context(transfer._made(str(file), replace=True))
+        out.write("half")
+        out.flush()
+        patch.undo()
+        assert cli("export", stopped, file).code == 0
+        assert "half" not in file.read_text()
+        out.write(" and half\n")
+    assert file.read_text() == "half and half\n"  # the one that ended last, whole
+    assert list(tmp_path.glob("*.partial")) == []
 
 
 def test_what_was_exported_can_be_imported(stopped: Path, tmp_path: Path, cli: Cli) -> None:
