@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import BLOCKED, BROKEN, Answer
+from budgetfrontier.crawl.fetch.answer import BLOCKED, BROKEN, CONNECT_FAILED, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings, RequestSettings
 from tests.crawl.raw import RawServer
 
@@ -160,6 +160,26 @@ def test_a_tunnel_that_the_proxy_refuses() -> None:
     assert b"Proxy-Authorization: Basic bWU6VHIwdWI0ZG9yJjM=\r\n" in sent
     assert answer.status < 0 and "Proxy Authentication Required" in answer.reason
     assert SECRET not in repr(answer) and "bWU6" not in repr(answer)
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "status", "outcome"),
+    [
+        ("https://www.example.test/", b"407 Proxy Authentication Required", CONNECT_FAILED, Outcome.RETRY),
+        ("https://www.example.test/", b"429 Too Many Requests", CONNECT_FAILED, Outcome.RETRY),
+        ("https://www.example.test/", b"502 Bad Gateway", CONNECT_FAILED, Outcome.RETRY),
+        ("https://www.example.test/", b"504 Gateway Timeout", CONNECT_FAILED, Outcome.RETRY),
+        ("https://www.example.test/", b"403 Forbidden", BROKEN, Outcome.FAILURE),
+        ("http://www.example.test/", b"407 Proxy Authentication Required", CONNECT_FAILED, Outcome.RETRY),
+        ("http://www.example.test/", b"502 Bad Gateway", 502, Outcome.SUCCESS),
+    ],
+)
+def test_what_a_proxy_says_of_itself_is_no_answer_of_the_host(
+    url: str, said: bytes, status: int, outcome: Outcome
+) -> None:
+    _, answer = through(url, b"HTTP/1.1 " + said + b"\r\nContent-Length: 0\r\n\r\n")
+    assert (answer.status, answer.outcome) == (status, outcome)
+    assert said[4:].decode() in answer.reason + answer.phrase
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "localhost", "localhost.", "me@a.localhost:6379"])

@@ -41,6 +41,7 @@ WINDOW = 20.0
 
 _DNS_CACHE = 10_000  # hosts
 _RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
+_PROXY_MAY_RECOVER = (407, 408, 429)  # wrong credentials among them: nobody wants to lose a crawl to these
 _BLOCKED = (PrivateAddressError, BlockedPortError)
 _NOTHING: Mapping[str, str] = {}
 
@@ -172,6 +173,9 @@ class Fetcher:
         if response.status < 100:
             response.close()
             raise ValueError(f"{response.status} is no HTTP status")
+        if response.status == 407 and self._proxy:  # RFC 9110, section 15.5.8: no host says that, only the proxy
+            response.close()
+            raise aiohttp.ClientHttpProxyError(response.request_info, (), status=407, message=response.reason or "")
         answer.status, answer.headers = response.status, response.headers
         answer.raw_headers = response.raw_headers
         if (head := response.broken_head) is not None:
@@ -273,6 +277,8 @@ def _status(error: Exception) -> int:
         return DNS_FAILED
     if isinstance(error, aiohttp.ClientSSLError):
         return BROKEN
+    if isinstance(error, aiohttp.ClientHttpProxyError):  # 403 and its like: it does not want to, and never will
+        return CONNECT_FAILED if error.status >= 500 or error.status in _PROXY_MAY_RECOVER else BROKEN
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return CONNECT_FAILED
     if isinstance(error, TimeoutError):
