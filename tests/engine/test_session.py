@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from budgetfrontier import (
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
+from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
 
@@ -200,6 +202,22 @@ def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None
         frontier.retire("a.test")
         assert frontier.adjust(match="*", queue_total_budget=5).id == 2
         assert [entry.id for entry in frontier.audit()] == [1, 2]
+
+
+def test_an_adjustment_reads_all_overrides_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    init = Effective.__init__
+
+    def counting(self: Effective, base: Any, overrides: Any) -> None:
+        read.append(len(overrides))
+        init(self, base, overrides)
+
+    with Frontier.open(":memory:") as frontier:
+        frontier.schedule("http://a.test/")
+        frontier.adjust(match="host:b.test", queue_total_budget=5)
+        monkeypatch.setattr(Effective, "__init__", counting)
+        told = frontier.adjust(match="host:a.test", queue_total_budget=7)
+        assert (read, told.before, told.after) == ([2], {"queue_total_budget": -1}, {"queue_total_budget": 7})
 
 
 def test_adjustments_that_are_set_again_do_not_pile_up(tmp_path: Path) -> None:

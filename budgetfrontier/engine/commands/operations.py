@@ -21,7 +21,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.rules import RETIRED
-from budgetfrontier.settings.overrides import Effective, compacted, validate_override
+from budgetfrontier.settings.overrides import compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import (
@@ -118,15 +118,13 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    view = kernel.env.view()
     if args.get("dry_run"):
         kernel.flush()
-        return preview(view, override)
+        return preview(kernel.env.view(), override)
     adjustments = compacted([*kernel.in_force.adjustments, override])
-    after = Effective(kernel.in_force.frontier, [*kernel.in_force.settings.overrides, *adjustments])
-    effect = values(view, override, kernel.in_force.effective, after)
-    effect["revived_count"] = kernel.counters.retired - kernel.counters.retired_by_name
+    before, revived = kernel.in_force.effective, kernel.counters.retired - kernel.counters.retired_by_name
     kernel.change_settings(kernel.in_force.settings, adjustments, now, precedence="precedence" in override.set)
+    effect = values(kernel.env.view(), override, before, kernel.in_force.effective) | {"revived_count": revived}
     write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.in_force.settings, adjustments)
     return effect
 
