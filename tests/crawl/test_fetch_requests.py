@@ -179,7 +179,7 @@ def test_what_a_proxy_says_of_itself_is_no_answer_of_the_host(
 ) -> None:
     _, answer = through(url, b"HTTP/1.1 " + said + b"\r\nContent-Length: 0\r\n\r\n")
     assert (answer.status, answer.outcome) == (status, outcome)
-    assert said[4:].decode() in answer.reason + answer.phrase
+    assert answer.reason == ("" if status > 0 else f"the proxy said {said.decode()}")
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "localhost", "localhost.", "me@a.localhost:6379"])

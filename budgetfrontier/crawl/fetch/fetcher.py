@@ -294,6 +294,8 @@ def _words(error: Exception) -> str:
     """Return what an error says, in one line, with its type unless it is ours."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "ServerDisconnectedError: the server closed the connection before its answer's end"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy said {error.status} {' '.join(error.message.split())}"[:300].rstrip()
     text = " ".join((error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)).split())
     ours = isinstance(error, (*_BLOCKED, HeaderTooLarge))
     return text if ours else f"{type(error).__name__}: {text}".rstrip(": ")[:300]
