@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.owner import Answer, Failure, Owner, Waiting
+from budgetfrontier.aio.worker import Answer, Failure, Future, Worker
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
@@ -70,7 +70,7 @@ class Scheduler:
             raise ValueError('when_full is "wait" or "drop"')
         self._path = os.fspath(path)
         self._grace = _seconds(grace, "grace")
-        self._owner = Owner(
+        self._worker = Worker(
             partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
             deliver=self._deliver,
             end=self._finish_up,
@@ -79,7 +79,7 @@ class Scheduler:
             ttl=None if ttl is None else _seconds(ttl, "ttl"),
         )
         self._thread: Thread | None = None
-        self._waiters: OrderedDict[Waiting, asyncio.Task[Any] | None] = OrderedDict()
+        self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
         """Who waits in `get`, in order, and the task it is."""
         self._out: dict[bytes, tuple[Lease, asyncio.Task[Any] | None]] = {}
         """What was handed out and is not done, oldest first, and to whom. A URI handed out again has its place."""
@@ -96,12 +96,12 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         self._drained = asyncio.Event()
         self._end = asyncio.Event()
-        self._thread = Thread(target=self._owner.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
+        self._thread = Thread(target=self._worker.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
         self._thread.start()
         try:
-            await self._ask(self._owner.want, 0)
+            await self._ask(self._worker.want, 0)
         except BaseException:
-            self._tell(self._owner.stop, None)
+            self._tell(self._worker.stop, None)
             self._thread.join()  # as in `close`
             raise
         return self
@@ -115,7 +115,7 @@ class Scheduler:
         one with the higher `priority` goes first, then the older. Cancelled, it may have been added or not. Raises
         FrontierClosed. Each call waits for the frontier's thread: many tasks share that, one task alone has `add_many`.
         """
-        admission: Admission = await self._ask(self._owner.add, uri)
+        admission: Admission = await self._ask(self._worker.add, uri)
         if admission is Admission.FULL:
             log.warning("queue full, dropping request: %s", uri.url if isinstance(uri, CrawlUri) else uri)
         return admission
@@ -127,7 +127,7 @@ class Scheduler:
         tally = Tally()
         remaining = iter(uris)
         while chunk := list(islice(remaining, CHUNK)):
-            tally.add(await self._ask(self._owner.add_many, chunk))
+            tally.add(await self._ask(self._worker.add_many, chunk))
         return tally
 
     # -- out
@@ -139,15 +139,15 @@ class Scheduler:
         Raises FrontierClosed once the scheduler is closing: what is queued then is for the next run.
         """
         self._check(closing=True)
-        waiter: Waiting = self._loop.create_future()
+        waiter: Future = self._loop.create_future()
         self._waiters[waiter] = asyncio.current_task()
-        self._tell(self._owner.want, 1)
+        self._tell(self._worker.want, 1)
         try:
             request: Lease = await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiters.pop(waiter, None)
-                self._tell(self._owner.want, -1)
+                self._tell(self._worker.want, -1)
             elif waiter.exception() is None:
                 self._give_back(waiter.result(), wanted=0)
             raise
@@ -185,7 +185,7 @@ class Scheduler:
                 how[name] = _seconds(seconds, name)
         if discovered:
             how["discovered"] = list(discovered)
-        self._tell(self._owner.finish, (request, Outcome(outcome), how))
+        self._tell(self._worker.finish, (request, Outcome(outcome), how))
         if out[0].id == request.id:  # else it took too long, and has been handed out again
             self._done(request)
 
@@ -222,14 +222,14 @@ class Scheduler:
 
     async def idle(self) -> bool:
         """Whether nothing is queued, out, or scheduled for later: what `join` waits for."""
-        return bool(await self._ask(self._owner.is_over, None))
+        return bool(await self._ask(self._worker.is_over, None))
 
     async def call(self, function: Callable[[Frontier], _T]) -> _T:
         """Run a function on the frontier in its thread, and return what it returns: reports, adjustments, renewals.
 
         Nothing else is handed out meanwhile. To keep a request longer: `call(lambda f: f.renew(request, 600))`.
         """
-        answer: _T = await self._ask(self._owner.call, function)
+        answer: _T = await self._ask(self._worker.call, function)
         return answer
 
     # -- the end
@@ -240,7 +240,7 @@ class Scheduler:
         What waits in RETIRED queues does not count. A crawl that an operator paused is waited for.
         """
         if not self._ended:
-            await self._ask(self._owner.join, None)
+            await self._ask(self._worker.join, None)
         elif self._error:
             raise self._error
 
@@ -259,7 +259,7 @@ class Scheduler:
         if not self._closing:
             self._closing = True
             self._refuse_waiters(FrontierClosed("the scheduler is closing"))
-            self._tell(self._owner.halt, None)
+            self._tell(self._worker.halt, None)
         try:
             if self._out and grace > 0 and not self._ended:
                 with suppress(TimeoutError):
@@ -301,21 +301,21 @@ class Scheduler:
 
     def _stop(self) -> None:
         self._stopped = True
-        self._tell(self._owner.stop, None)
+        self._tell(self._worker.stop, None)
 
     def _tell(self, function: Callable[[Any], object], argument: object) -> None:
-        self._owner.inbox.put((function, argument, None))
+        self._worker.inbox.put((function, argument, None))
 
-    def _ask(self, function: Callable[[Any], object], argument: object) -> Waiting:
+    def _ask(self, function: Callable[[Any], object], argument: object) -> Future:
         self._check()
         future = self._loop.create_future()
-        self._owner.inbox.put((function, argument, future))
+        self._worker.inbox.put((function, argument, future))
         return future
 
     async def _totals(self) -> Summary:
-        if self._ended and self._owner.totals:
-            return self._owner.totals
-        total: Summary = await self._ask(self._owner.call, Frontier.summary)
+        if self._ended and self._worker.totals:
+            return self._worker.totals
+        total: Summary = await self._ask(self._worker.call, Frontier.summary)
         return total
 
     def _deliver(self, answers: list[Answer], leases: list[Lease]) -> None:
@@ -323,7 +323,7 @@ class Scheduler:
         for future, answer in answers:
             if future is None:
                 if isinstance(answer, Failure):
-                    self._tell(self._owner.want, -self._refuse_waiters(answer.error))
+                    self._tell(self._worker.want, -self._refuse_waiters(answer.error))
             elif not future.done():
                 if isinstance(answer, Failure):
                     future.set_exception(answer.error)
@@ -341,7 +341,7 @@ class Scheduler:
 
     def _give_back(self, lease: Lease, *, wanted: int) -> None:
         """Give back what reached nobody, or `wanted=0`: what was counted as handed out."""
-        self._tell(self._owner.give_back, (lease, wanted))
+        self._tell(self._worker.give_back, (lease, wanted))
         self._done(lease)
 
     def _done(self, lease: Lease) -> None:
@@ -365,7 +365,7 @@ class Scheduler:
         left = error or FrontierClosed("this scheduler is closed")
         with suppress(Empty):
             while True:
-                _, _, future = self._owner.inbox.get_nowait()
+                _, _, future = self._worker.inbox.get_nowait()
                 if future is not None and not future.done():
                     future.set_exception(left)
         self._refuse_waiters(left)

@@ -170,12 +170,12 @@ def queue(args: argparse.Namespace) -> None:
 
 def explain(args: argparse.Namespace) -> None:
     """The chain of reasons."""
-    from budgetfrontier.crawl.lastword import last_word
+    from budgetfrontier.crawl.scope_check import scope_verdict
     from budgetfrontier.reports.explain import explain as explained
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
-        answer = explained(reader, args.target, job=str(args.job), scope=partial(last_word, reader.settings))
+        answer = explained(reader, args.target, job=str(args.job), scope=partial(scope_verdict, reader.settings))
     if args.format == "json":
         json.dump(answer.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")

@@ -20,19 +20,19 @@ from pathlib import Path
 import msgspec
 
 from budgetfrontier import rules
-from budgetfrontier.crawl.continuing import check_name, go_on, stored_settings
-from budgetfrontier.crawl.ending import Stop, ending
-from budgetfrontier.crawl.fetch.answer import BROKEN, Answer
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.closing_summary import Stop, ending
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import BROKEN, Response
+from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.limits import Limits
-from budgetfrontier.crawl.memory import Memory
-from budgetfrontier.crawl.mending import Mending, is_for_a_policy
 from budgetfrontier.crawl.outputs import Outputs
-from budgetfrontier.crawl.pace import Pace
+from budgetfrontier.crawl.policy_failures import PolicyFailures, is_for_a_policy
 from budgetfrontier.crawl.prerequisites import Prerequisites
 from budgetfrontier.crawl.progress import Progress, backlog
-from budgetfrontier.crawl.reporting import write_reports
+from budgetfrontier.crawl.report_process import write_reports
+from budgetfrontier.crawl.resuming import check_name, go_on, stored_settings
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
@@ -96,7 +96,7 @@ class Job:
         self._done: list[asyncio.Task[Visit]] = []
         self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
         self._stop = Stop.NONE
-        self._mending = Mending()
+        self._mending = PolicyFailures()
         self._failures = 0
         self._looked = self._reported = self._counted = self._renewed = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
@@ -118,8 +118,8 @@ class Job:
         make_folder(frontier, like=self._folder)
         with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
             with (
-                Memory(frontier / MEMORY) as self._memory,
-                Outputs(self._folder, self._settings, memory=self._memory) as self._outputs,
+                CrawlCache(frontier / MEMORY) as self._cache,
+                Outputs(self._folder, self._settings, cache=self._cache) as self._outputs,
             ):
                 self._sync = self._sync_all
                 try:
@@ -133,12 +133,12 @@ class Job:
 
     def _run(self) -> bool:
         before = self._frontier.summary()
-        seconds, size = self._memory.used()
+        seconds, size = self._cache.used()
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
-            self._robots = Robots(self._settings.fetch.user_agent, memory=self._memory)
-            pace = Pace(self._frontier)
-            self._prerequisites = Prerequisites(self._frontier, self._robots, self._memory, pace)
+            self._robots = Robots(self._settings.fetch.user_agent, cache=self._cache)
+            pace = HostDelays(self._frontier)
+            self._prerequisites = Prerequisites(self._frontier, self._robots, self._cache, pace)
         self._visitor = Visitor(
             self._settings,
             fetcher=self._fetcher,
@@ -163,8 +163,8 @@ class Job:
 
     def _sync_all(self) -> None:
         self._outputs.sync()
-        self._memory.put_used(self._limits.seconds, self._limits.size)
-        self._memory.commit()
+        self._cache.put_used(self._limits.seconds, self._limits.size)
+        self._cache.commit()
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
         """Hook: a robots.txt that was tried often enough is not waited for any longer."""
@@ -200,10 +200,10 @@ class Job:
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
         self._scope.add_seeds(url for url, _ in each_seed(self._settings))
-        frontier.schedule_many([uri for uri in self._memory.found() if self._scope.objection(uri) is None])
+        frontier.schedule_many([uri for uri in self._cache.found() if self._scope.objection(uri) is None])
         go_on(
             frontier, self._folder / "frontier", self._scope,
-            settings=self._settings, stored=self._stored, memory=self._memory, command=self._command, tell=say,
+            settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, tell=say,
         )  # fmt: skip
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
         if tally.invalid:
@@ -265,7 +265,7 @@ class Job:
                     self._settle(task)
             if self._mending.failure and self._stop is Stop.NONE:
                 self._stop = Stop.POLICY
-            if self._memory.due:
+            if self._cache.due:
                 self._frontier.commit()
             self._look_around()
 
@@ -351,7 +351,7 @@ class Job:
         asked = self._prerequisites.ask(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
-        if isinstance(asked, Answer):
+        if isinstance(asked, Response):
             self._finish(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
             return
         task = asyncio.create_task(self._visitor.visit(lease, asked))
@@ -370,7 +370,9 @@ class Job:
             if isinstance(error, (FrontierError, OSError)):  # a disk that fails: nothing may be called done any more
                 raise error
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
-            visit = Visit(lease.uri, Answer(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE)
+            visit = Visit(
+                lease.uri, Response(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE
+            )
         else:
             visit = task.result()
         self._finish(lease, visit, slot=slot)
@@ -384,7 +386,7 @@ class Job:
             visit.outcome, delay = self._prerequisites.ended(lease, answer)
             written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop is an answer
             if discovered:
-                self._memory.put_found(discovered)
+                self._cache.put_found(discovered)
         self._outputs.write(_of(lease, visit.uri), answer, written, slot=slot, noindex=visit.noindex)
         if comes_again(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after

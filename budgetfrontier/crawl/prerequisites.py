@@ -15,9 +15,9 @@ from typing import NamedTuple
 import can_ada
 
 from budgetfrontier.crawl import links
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.memory import Memory, StoredRobots
-from budgetfrontier.crawl.pace import Pace
+from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
+from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.robots import Robots, is_robots, site_of
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome
@@ -40,16 +40,22 @@ class Prerequisites:
     """Sees to the robots.txt files of one run. `now` tells epoch seconds."""
 
     def __init__(
-        self, frontier: Frontier, robots: Robots, memory: Memory, pace: Pace, *, now: Callable[[], float] = time.time
+        self,
+        frontier: Frontier,
+        robots: Robots,
+        cache: CrawlCache,
+        pace: HostDelays,
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._frontier, self._robots, self._memory, self._pace, self._now = frontier, robots, memory, pace, now
+        self._frontier, self._robots, self._cache, self._pace, self._now = frontier, robots, cache, pace, now
         self._out: dict[int, tuple[CrawlUri, str]] = {}  # by lease: what is asked, and of which queue
-        self._failed: OrderedDict[str, tuple[float, Answer]] = OrderedDict()  # by URL: until when that counts
+        self._failed: OrderedDict[str, tuple[float, Response]] = OrderedDict()  # by URL: until when that counts
 
-    def ask(self, lease: Lease) -> CrawlUri | Answer | None:
+    def ask(self, lease: Lease) -> CrawlUri | Response | None:
         """Return what to fetch for a lease: its URI, or where its robots.txt redirects to.
 
-        An Answer is what others got there a moment ago. None if the lease was finished: the URI goes back, behind its
+        A Response is what others got there a moment ago. None if the lease was finished: the URI goes back, behind its
         robots.txt or until a host may be asked, or it is not needed any more.
         """
         if rest := self._pace.rest_left(lease.queue):
@@ -68,7 +74,7 @@ class Prerequisites:
                 return None
         return lease.uri
 
-    def _ask_robots(self, lease: Lease) -> CrawlUri | Answer | None:
+    def _ask_robots(self, lease: Lease) -> CrawlUri | Response | None:
         uri = lease.uri
         if self._robots.knows(uri.url):  # a crash came between the commits of the memory and the frontier
             self._frontier.finish(lease, Outcome.DISREGARDED, reason="known already")
@@ -94,8 +100,8 @@ class Prerequisites:
         self._out[lease.id] = hop, key
         return hop
 
-    def ended(self, lease: Lease, answer: Answer) -> Ended:
-        """Take in what the fetch for a robots.txt gave; what `ask` has returned as an Answer, too."""
+    def ended(self, lease: Lease, answer: Response) -> Ended:
+        """Take in what the fetch for a robots.txt gave; what `ask` has returned as a Response, too."""
         uri = lease.uri
         hop, key = self._out.pop(lease.id, (None, lease.queue))
         if hop is None:
@@ -118,7 +124,7 @@ class Prerequisites:
             self._pace.asked(key, max(rest, answer.retry_after or failed))
         return ended
 
-    def _recorded(self, lease: Lease, answer: Answer) -> Ended:
+    def _recorded(self, lease: Lease, answer: Response) -> Ended:
         """Take in what the end of the redirects gave. Pages wait for a robots.txt that is to be tried again."""
         url, delay = lease.uri.url, answer.retry_after
         outcome = self._robots.record(url, answer)
@@ -148,12 +154,12 @@ class Prerequisites:
     def _stored(self, url: str) -> StoredRobots | None:
         """What a URL gave, if it still counts: by itself, or as the robots.txt of its site."""
         for key in (url, site_of(url)) if url == site_of(url) + "/robots.txt" else (url,):
-            stored = self._memory.robots(key)
+            stored = self._cache.robots(key)
             if stored is not None and self._robots.counts(stored):
                 return stored
         return None
 
-    def _share(self, uri: CrawlUri, hop: CrawlUri, answer: Answer, *, until: float) -> None:
+    def _share(self, uri: CrawlUri, hop: CrawlUri, answer: Response, *, until: float) -> None:
         """Keep what the end of the redirects gave, for all who are sent there."""
         if hop is uri:
             return
@@ -169,11 +175,13 @@ class Prerequisites:
 
     def _keep(self, url: str, stored: StoredRobots) -> None:
         now = self._now()
-        self._memory.put_robots(url, stored._replace(expires=now + self._robots.lifetime), now=now)
+        self._cache.put_robots(url, stored._replace(expires=now + self._robots.lifetime), now=now)
 
-    def _failure(self, url: str) -> Answer | None:
+    def _failure(self, url: str) -> Response | None:
         """What another got at this URL a moment ago, if it could not be had."""
         until, answer = self._failed.get(url, (0.0, None))
         if answer is None or until <= self._now():
             return None
-        return Answer(status=answer.status, reason=f"{answer.reason or answer.status} at {url}, asked for another host")
+        return Response(
+            status=answer.status, reason=f"{answer.reason or answer.status} at {url}, asked for another host"
+        )

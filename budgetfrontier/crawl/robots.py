@@ -21,9 +21,9 @@ from typing import NamedTuple
 from protego import Protego
 
 from budgetfrontier import uris
-from budgetfrontier.crawl.aside import aside
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.memory import Memory, StoredRobots
+from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
+from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 
 MAX_BODY = 500 * 1024
@@ -60,7 +60,7 @@ _NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
 _LITERAL_DOLLAR, _STAND_IN = re.compile(r"\$(?!$)|%24", re.MULTILINE), "%03"
 
 
-class Verdict(Enum):
+class Permission(Enum):
     """What robots.txt says about a URL."""
 
     ALLOWED = "allowed"
@@ -119,7 +119,7 @@ class _Awaited:
 class Robots:
     """The robots.txt rules of the sites (scheme and authority) of a crawl, for one user agent.
 
-    What was fetched lies in `memory` for `lifetime` seconds; the rules of the sites met last stay parsed, in about
+    What was fetched lies in `cache` for `lifetime` seconds; the rules of the sites met last stay parsed, in about
     `limit` bytes; those of the others cost 0.1 ms to read again. `now` tells epoch seconds.
     """
 
@@ -127,14 +127,14 @@ class Robots:
         self,
         user_agent: str,
         *,
-        memory: Memory,
+        cache: CrawlCache,
         lifetime: float = LIFETIME,
         limit: int = 32 << 20,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.agent = product_token(user_agent)
         self.lifetime = lifetime
-        self._memory, self._limit, self._now = memory, limit, now
+        self._cache, self._limit, self._now = cache, limit, now
         self._sites: OrderedDict[str, _Site] = OrderedDict()  # the one met last at the end
         self._size = 0
         self._awaited: OrderedDict[str, _Awaited] = OrderedDict()
@@ -181,7 +181,7 @@ class Robots:
         site = self._waiting(site_of(url))
         return 0.0 if site is None or site.postponed is None else site.postponed - self._now()
 
-    def record(self, url: str, answer: Answer) -> Outcome:
+    def record(self, url: str, answer: Response) -> Outcome:
         """Take in what the fetch of a robots.txt gave, and return how that fetch ends (RFC 9309, section 2.3.1).
 
         2xx: its rules; 3xx (a redirect too many) and 4xx: no rules. 429, 5xx, hosts that do not answer and answers that
@@ -193,7 +193,7 @@ class Robots:
             self.learn(url, stored)
             return Outcome.SUCCESS
         key = site_of(url)
-        old = self._memory.robots(key)
+        old = self._cache.robots(key)
         if old is not None and old.status < 300:
             self.learn(url, old._replace(expires=self._now() + min(STALE_LIFETIME, self.lifetime)))
             return Outcome.SUCCESS
@@ -204,7 +204,7 @@ class Robots:
         site.failing = True
         return Outcome.RETRY
 
-    def understood(self, answer: Answer) -> StoredRobots | None:
+    def understood(self, answer: Response) -> StoredRobots | None:
         """Return what an answer says of the rules; None if it could not be had, or not as a whole."""
         status = answer.status
         if 200 <= status < 300 and _BROKEN.isdisjoint(answer.notes):
@@ -221,7 +221,7 @@ class Robots:
     def learn(self, url: str, stored: StoredRobots) -> None:
         """Let rules count for the site of a URL. Raises StorageFull."""
         key = site_of(url)
-        self._memory.put_robots(key, stored, now=self._now())
+        self._cache.put_robots(key, stored, now=self._now())
         self._keep(key, stored)
         self._drop(key)
 
@@ -238,7 +238,7 @@ class Robots:
             for site in self._awaited.values():
                 site.settled.set()
 
-    async def verdict(self, url: str, *, patience: float) -> Verdict:
+    async def verdict(self, url: str, *, patience: float) -> Permission:
         """Tell whether a URL may be fetched; waits at most `patience` seconds for a robots.txt that is on its way."""
         key = site_of(url)
         waiting = self._waiting(key)
@@ -250,13 +250,13 @@ class Robots:
                 self._drop(key)  # lost on its way, so that the next page asks anew
         site = self._known(key)
         if site is not None:
-            return Verdict.ALLOWED if await self._allows(site, url) else Verdict.DISALLOWED
+            return Permission.ALLOWED if await self._allows(site, url) else Permission.DISALLOWED
         waiting = self._waiting(key)
         if waiting is not None and waiting.given_up is not None:
-            return Verdict.UNREACHABLE
+            return Permission.UNREACHABLE
         if waiting is not None and waiting.postponed is not None:
-            return Verdict.POSTPONED
-        return Verdict.STOPPED if self._stopped else Verdict.LATER
+            return Permission.POSTPONED
+        return Permission.STOPPED if self._stopped else Permission.LATER
 
     def delay(self, url: str) -> float | None:
         """Return the crawl-delay asked for, in seconds."""
@@ -267,7 +267,7 @@ class Robots:
         if len(site.group.rules) < _LARGE:
             return site.allows(url)
         async with self._thread:  # one at a time: hostile rules take up to 0.2 s for a long URL
-            return await aside(partial(site.allows, url))
+            return await in_thread(partial(site.allows, url))
 
     # Sites whose rules are known
 
@@ -276,7 +276,7 @@ class Robots:
         now = self._now()
         site = self._sites.get(key)
         if site is None:
-            stored = self._memory.robots(key)
+            stored = self._cache.robots(key)
             if stored is None or not self.counts(stored):
                 return None
             return self._keep(key, stored)
@@ -385,7 +385,7 @@ def _delay(value: bytes) -> float | None:
     return delay if 0 <= delay < math.inf else None
 
 
-def _readable(answer: Answer) -> bytes:
+def _readable(answer: Response) -> bytes:
     """The part of a robots.txt that counts: whole lines up to the limit."""
     body = answer.body[:MAX_BODY]
     if len(answer.body) > MAX_BODY or "lenTrunc" in answer.notes:

@@ -13,7 +13,7 @@ from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import Header, Rule, Test, hops_from_seed, parse_rule
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawl.fetch.answer import Answer
+    from budgetfrontier.crawl.fetch.response import Response
 
 _SEED_REDIRECTS = 5
 _CACHED = 4096
@@ -96,7 +96,7 @@ class Scope:
         verdict = self.verdict(uri)
         return None if verdict.accepted else verdict.rule
 
-    def objection_to(self, uri: CrawlUri, answer: Answer) -> str | None:
+    def objection_to(self, uri: CrawlUri, answer: Response) -> str | None:
         """Return why a URI is out of scope now that the header of its answer is in; all rules are asked again.
 
         What a redirect sends along says nothing of the place it leads to: `type` and `size` do not fit it.
@@ -155,7 +155,7 @@ def _seed_of(meta: Any) -> str | None:
     return seed if isinstance(seed, str) else None
 
 
-def _length(answer: Answer) -> int | None:
+def _length(answer: Response) -> int | None:
     length = answer.headers.get("Content-Length", "").strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
 

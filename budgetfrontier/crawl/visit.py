@@ -17,12 +17,12 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.crawl import links
-from budgetfrontier.crawl.aside import aside
-from budgetfrontier.crawl.fetch.answer import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.requests import UNSENDABLE
-from budgetfrontier.crawl.robots import MAX_BODY, Robots, Verdict, is_robots, product_token
+from budgetfrontier.crawl.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
+from budgetfrontier.crawl.robots import MAX_BODY, Permission, Robots, is_robots, product_token
 from budgetfrontier.crawl.scope import Scope, redirected_seed
+from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.settings import Settings
 
@@ -35,11 +35,11 @@ _MOST_REDIRECTS = 10
 
 # What a robots verdict that forbids the fetch makes of it.
 _REFUSALS = {
-    Verdict.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
-    Verdict.LATER: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
-    Verdict.POSTPONED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt waits for another host"),
-    Verdict.STOPPED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "stopped before robots.txt came"),
-    Verdict.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
+    Permission.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
+    Permission.LATER: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
+    Permission.POSTPONED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt waits for another host"),
+    Permission.STOPPED: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "stopped before robots.txt came"),
+    Permission.UNREACHABLE: (Outcome.DEAD, ROBOTS_UNREACHABLE, "robots.txt unreachable"),
 }
 
 _VALIDATORS = (("If-None-Match", "ETag"), ("If-Modified-Since", "Last-Modified"))
@@ -54,7 +54,7 @@ class Visit(msgspec.Struct):
     """
 
     uri: CrawlUri
-    answer: Answer
+    answer: Response
     outcome: Outcome
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
     noindex: bool = False
@@ -93,7 +93,7 @@ class Visitor:
         """
         objection = None if is_robots(uri) else self._scope.objection(uri)
         if objection is not None:
-            return Visit(uri, Answer(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
+            return Visit(uri, Response(status=OUT_OF_SCOPE, reason=f"out of scope: {objection}"), Outcome.DISREGARDED)
         refused = self._fetcher.refusal(uri.url)
         return None if refused is None else Visit(uri, refused, refused.outcome)
 
@@ -105,22 +105,22 @@ class Visitor:
             return Visit(asked, answer, answer.outcome, self._sitemaps(uri, answer))
         if robots:
             verdict = await robots.verdict(uri.url, patience=self._patience)
-            if verdict is not Verdict.ALLOWED:
+            if verdict is not Permission.ALLOWED:
                 outcome, status, reason = _REFUSALS[verdict]
-                return Visit(uri, Answer(status=status, reason=reason), outcome)
+                return Visit(uri, Response(status=status, reason=reason), outcome)
         answer = await self._fetcher.get(uri, accept=lambda answer: self._scope.objection_to(uri, answer))
         return await self._discover(uri, answer)
 
-    def _sitemaps(self, uri: CrawlUri, answer: Answer) -> list[CrawlUri]:
+    def _sitemaps(self, uri: CrawlUri, answer: Response) -> list[CrawlUri]:
         if not self._links.sitemaps or not 200 <= answer.status < 300:
             return []
         return self._children(uri, ((url, "I") for url in islice(links.sitemaps(answer.body, uri.url), _AT_ONCE)))
 
-    async def _discover(self, uri: CrawlUri, answer: Answer) -> Visit:
+    async def _discover(self, uri: CrawlUri, answer: Response) -> Visit:
         """Take what a redirect or a page leads to, as far as it is in scope."""
         large = len(answer.body) > _LARGE
         read = partial(links.discover, uri.url, answer, self._links, tags=self._tags, agent=self._agent)
-        page = await aside(read) if large else read()
+        page = await in_thread(read) if large else read()
         found: list[CrawlUri] = []
         while some := await _some(page.links, large=large):
             if found:
@@ -163,7 +163,7 @@ async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[
     """Return the next links of a page, read beside the event loop if it is large."""
     if not large:
         return list(islice(found, _AT_ONCE))
-    return await aside(lambda: list(islice(found, _AT_ONCE)))
+    return await in_thread(lambda: list(islice(found, _AT_ONCE)))
 
 
 def _is_revisit(uri: CrawlUri) -> bool:
@@ -182,7 +182,7 @@ def comes_again(uri: CrawlUri, visit: Visit) -> bool:
     return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.answer.status == ROBOTS_PRECLUDED)
 
 
-def revisit(uri: CrawlUri, answer: Answer, *, due: float) -> CrawlUri:
+def revisit(uri: CrawlUri, answer: Response, *, due: float) -> CrawlUri:
     """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
 
     Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known, and so does all when nothing

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from budgetfrontier.store.view import PendingUri
 
 
-class Verdict(StrEnum):
+class Outlook(StrEnum):
     """When the URL, or the queue's next URI, would be handed out."""
 
     NOW = "now"  # as soon as a worker asks
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
     NEVER = "never"  # there is nothing to hand out
 
 
-_SEVERITY = list(Verdict)
+_SEVERITY = list(Outlook)
 _COMPARED = 10_000
 
 
@@ -48,7 +48,7 @@ class Reason:
     command: str | None = None
 
 
-class LastWord(NamedTuple):
+class ScopeVerdict(NamedTuple):
     """What a crawl's scope says of a URL: whether it is in (None: it cannot be told), in words, and by which rule."""
 
     accepted: bool | None
@@ -56,7 +56,7 @@ class LastWord(NamedTuple):
     rule: str | None = None
 
 
-ScopeOf = Callable[[str, "CrawlUri | None"], LastWord | None]
+ScopeOf = Callable[[str, "CrawlUri | None"], ScopeVerdict | None]
 """Asked with a href, and with its record where the frontier has one; None where there is no scope."""
 
 
@@ -70,7 +70,7 @@ class Explanation:
     target: str
     kind: str
     queue: str | None = None
-    verdict: Verdict = Verdict.NOW
+    verdict: Outlook = Outlook.NOW
     when: float | None = None
     scope: dict[str, Any] | None = None
     reasons: list[Reason] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Explanation:
         code: str,
         text: str,
         *,
-        verdict: Verdict = Verdict.NOW,
+        verdict: Outlook = Outlook.NOW,
         when: float | None = None,
         command: str | None = None,
     ) -> None:
@@ -103,12 +103,12 @@ class Explanation:
             if reason.command:
                 lines.append(f"     $ {reason.command}")
         when = {
-            Verdict.NOW: "as soon as a worker asks for a URI",
-            Verdict.LATER: "when its turn comes",
-            Verdict.BLOCKED: "after the commands above, or what they stand for",
-            Verdict.NEVER: "never, as things stand",
+            Outlook.NOW: "as soon as a worker asks for a URI",
+            Outlook.LATER: "when its turn comes",
+            Outlook.BLOCKED: "after the commands above, or what they stand for",
+            Outlook.NEVER: "never, as things stand",
         }[self.verdict]
-        if self.verdict is Verdict.LATER and self.when is not None and self.when > now:
+        if self.verdict is Outlook.LATER and self.when is not None and self.when > now:
             when += f", in {duration(self.when - now)} at the earliest"
         return "\n".join((*lines, f"When: {when}.", ""))
 
@@ -167,7 +167,7 @@ class _Explainer:
             if "://" not in answer.target:
                 near = nearest(self._reader, answer.target)
                 end = f", and there is no queue of this name{f'; did you mean {near}?' if near else '.'}"
-            answer.add("invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Verdict.NEVER)
+            answer.add("invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Outlook.NEVER)
             return
         answer.queue = found["queue"]
         pending: PendingUri | None = found["pending"]
@@ -180,7 +180,7 @@ class _Explainer:
             answer.add(
                 "future",
                 f"It is scheduled for later: it comes to queue {queue.queue} in {duration(pending.when - self._now)}.",
-                verdict=Verdict.LATER,
+                verdict=Outlook.LATER,
                 when=pending.when,
             )
         elif pending.leased:
@@ -190,7 +190,7 @@ class _Explainer:
                 "queued",
                 f"It is queued in {queue.queue}. URIs before it: {pending.place:,}; its cost: {pending.cost}; "
                 f"attempts so far: {pending.attempts}.",
-                verdict=Verdict.LATER if pending.place else Verdict.NOW,
+                verdict=Outlook.LATER if pending.place else Outlook.NOW,
             )
             self._explain_budget_ahead(answer, queue, pending)
         self._explain_queue(answer, queue)
@@ -209,7 +209,7 @@ class _Explainer:
             return
         text = f"{word.text[0].upper()}{word.text[1:]}."
         if pending and not pending.leased:
-            answer.add("out-of-scope", f"{text} It will be disregarded when its turn comes.", verdict=Verdict.NEVER)
+            answer.add("out-of-scope", f"{text} It will be disregarded when its turn comes.", verdict=Outlook.NEVER)
         else:
             answer.add("out-of-scope", text)
 
@@ -226,7 +226,7 @@ class _Explainer:
             answer.add(
                 "dead-letter",
                 f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._command("dead-letters", "--replay", str(letter.id)),
             )
             return
@@ -235,7 +235,7 @@ class _Explainer:
                 "done",
                 "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, as "
                 "the crawl log knows, was imported as seen, or waits under a queue key that was forced on it.",
-                verdict=Verdict.NEVER,
+                verdict=Outlook.NEVER,
                 command=self._command("import", "--force", url),
             )
             return
@@ -244,7 +244,7 @@ class _Explainer:
             "never-scheduled",
             f"It was never scheduled: no page that was fetched links to it, {kept_out}or the frontier or its queue was "
             "full.",
-            verdict=Verdict.BLOCKED,
+            verdict=Outlook.BLOCKED,
             command=self._command("import", url),
         )
 
@@ -258,7 +258,7 @@ class _Explainer:
                 "budget-ahead",
                 f"What is before it costs {ahead:,}, and of the total budget {queue.total_budget:,} only "
                 f"{max(queue.total_budget - queue.expenditure, 0):,} is left: the queue will be retired first.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + ahead + pending.cost),
             )
 
@@ -291,7 +291,7 @@ class _Explainer:
                     "in-process",
                     f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{left}; no more may go out until one is "
                     "finished.",
-                    verdict=Verdict.LATER,
+                    verdict=Outlook.LATER,
                 )
             case QueueState.SNOOZED:
                 self._explain_wait(answer, queue, f"{name} is SNOOZED")
@@ -304,14 +304,14 @@ class _Explainer:
                 answer.add(
                     "exhausted",
                     f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",
-                    verdict=Verdict.LATER if queue.future else Verdict.NEVER,
+                    verdict=Outlook.LATER if queue.future else Outlook.NEVER,
                 )
 
     def _explain_wait(self, answer: Explanation, queue: QueueRecord, subject: str) -> None:
         answer.add(
             "snoozed",
             f"{subject} for {duration(queue.wake_time - self._now)} more: politeness, a retry, or an operator's block.",
-            verdict=Verdict.LATER,
+            verdict=Outlook.LATER,
             when=queue.wake_time,
             command=self._command("wake", queue.queue),
         )
@@ -325,7 +325,7 @@ class _Explainer:
             f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in "
             f"the FIFO of precedence {queue.precedence}, {better:,} of a better precedence. "
             f"READY or IN_PROCESS: {active:,}.",
-            verdict=Verdict.LATER,
+            verdict=Outlook.LATER,
         )
         if queue.wake_time > self._now:
             self._explain_wait(answer, queue, "Once activated, it is SNOOZED")
@@ -337,7 +337,7 @@ class _Explainer:
             answer.add(
                 "retired-by-name",
                 f"{name} is RETIRED: an operator retired it by name{self._who_retired(queue)}.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
             )
         replenish = settings.balance_replenish_amount
@@ -348,21 +348,21 @@ class _Explainer:
                 "over-total-budget",
                 f"{name} is RETIRED: it has spent {queue.expenditure:,}, {rule} its total budget of "
                 f"{settings.queue_total_budget:,}. The command gives it one more session.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + enough),
             )
         if replenish <= 0:
             answer.add(
                 "no-replenishment",
                 f"{name} is RETIRED: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, replenish=enough),
             )
         if len(answer.reasons) == known:
             answer.add(
                 "retired",
                 f"{name} is RETIRED at the request of a worker, not for its budgets.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
             )
 
@@ -379,7 +379,7 @@ class _Explainer:
         summary = self._reader.summary()
         if summary.state is CrawlState.TERMINATED:
             answer.add(
-                "terminated", "The crawl was TERMINATED: it hands out nothing ever again.", verdict=Verdict.NEVER
+                "terminated", "The crawl was TERMINATED: it hands out nothing ever again.", verdict=Outlook.NEVER
             )
             return
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
@@ -388,7 +388,7 @@ class _Explainer:
             answer.add(
                 "paused",
                 f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=None if starts else self._command("resume"),
             )
         elif summary.state is CrawlState.FINISHED:
@@ -399,6 +399,6 @@ class _Explainer:
             answer.add(
                 "not-running",
                 f"Nothing runs this frontier at the moment: start {what}.",
-                verdict=Verdict.BLOCKED,
+                verdict=Outlook.BLOCKED,
                 command=start,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.scrapy.intake import BUDGET, Refused
+from budgetfrontier.scrapy.conversion import BUDGET, Refused
 from budgetfrontier.settings.policies import assignment
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from scrapy.utils.defer import deferred_from_coro
 
-from budgetfrontier.scrapy.flights import slot_of
-from budgetfrontier.scrapy.timing import call_later
+from budgetfrontier.scrapy.in_flight import slot_of
+from budgetfrontier.scrapy.wakeups import call_later
 
 
 class Closing:

@@ -72,7 +72,7 @@ def _tell_priority_queue(scrapy: Any, scope: str) -> None:
     )
 
 
-class Places:
+class PriorityMapping:
     """Scrapy's order in the frontier's priorities: priority first, and start requests behind all others of theirs.
 
     Between two priorities of Scrapy's there are 4,096 places, the first of which is for all but start requests. Where

@@ -20,15 +20,15 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
-from budgetfrontier.scrapy import options, slots
+from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.budgets import Budgets
 from budgetfrontier.scrapy.closing import Closing
-from budgetfrontier.scrapy.flights import Flight, Flights, slot_of
-from budgetfrontier.scrapy.intake import BUDGET, QUEUE, STARTED, Refused, address, crawl_uri
-from budgetfrontier.scrapy.order import Places, order
-from budgetfrontier.scrapy.requests import START, Lost, Requests
-from budgetfrontier.scrapy.telling import Size, Watch, tell_beginning, tell_end
-from budgetfrontier.scrapy.timing import Alarm
+from budgetfrontier.scrapy.conversion import BUDGET, QUEUE, STARTED, Refused, address, crawl_uri
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
+from budgetfrontier.scrapy.order import PriorityMapping, order
+from budgetfrontier.scrapy.serialization import START, Lost, Serializer
+from budgetfrontier.scrapy.stats import Size, StatsHook, log_closing, log_opening
+from budgetfrontier.scrapy.wakeups import Wakeup
 
 FOR_EVER = 1e9  # seconds: Scrapy has time-outs of its own, and a process that died gives its leases back
 MOST_LOST = 100  # dead letters made by one call
@@ -83,12 +83,12 @@ class Scheduler:
         self._where = "disk" if folder else "memory"
         key = options.claim(Path(folder), spider.name).key if folder else os.urandom(32)
         self._folder = folder
-        self._flights = Flights(self.crawler, self._left)
+        self._in_flight = InFlight(self.crawler, self._left)
         self.frontier = frontier = Frontier.open(
-            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[Watch(self.stats)]
+            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[StatsHook(self.stats)]
         )
-        self._requests = Requests(spider, key=key, durable=bool(folder))
-        self._places = Places(start=asked.start, lifo=settings.frontier.order == "lifo")
+        self._requests = Serializer(spider, key=key, durable=bool(folder))
+        self._priorities = PriorityMapping(start=asked.start, lifo=settings.frontier.order == "lifo")
         policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
         self._one_queue = isinstance(policy, Single)
         self._who = f"spider {spider.name}"
@@ -96,10 +96,10 @@ class Scheduler:
         self._met: set[str] = set()
         self._over = False
         self._going_on = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
-        tell_beginning(frontier, folder, spider, waiting=len(self) if self._going_on else None)
+        log_opening(frontier, folder, spider, waiting=len(self) if self._going_on else None)
         self._interval = max(settings.frontier.commit_interval, SHORTEST_TICK)
-        self._wake = Alarm(self._schedule)
-        self._clock = Alarm(self._tick)
+        self._wake = Wakeup(self._schedule)
+        self._clock = Wakeup(self._tick)
         if slot_of(self.crawler) is not None:
             self._clock.set(self._interval)
         return self.df.open()
@@ -114,7 +114,7 @@ class Scheduler:
         if not self._over:
             self._over = True
             try:
-                tell_end(self.frontier, self._folder, self.spider, self.stats)
+                log_closing(self.frontier, self._folder, self.spider, self.stats)
             finally:
                 self.frontier.close()
         return self.df.close(reason)
@@ -144,11 +144,11 @@ class Scheduler:
             self.df.log(request, self.spider)
             return False
         url, own_queue = address(request.url)
-        slot = slots.settle(request)
+        slot = download_slots.settle(request)
         queue = request.meta.get(QUEUE) or (None if self._one_queue else slot or own_queue)
         fresh = not asked and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
         payload, why = self._requests.store(request, url)
-        priority = self._places.priority(request)
+        priority = self._priorities.priority(request)
         admission = None
         try:
             uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
@@ -158,7 +158,7 @@ class Scheduler:
         finally:
             if admission is not Admission.ADDED:
                 self._requests.forget(payload)
-                self._places.gone(request)
+                self._priorities.gone(request)
         if plain and own_queue is None and admission in (Admission.ADDED, Admission.DUPLICATE):
             self._meet(request.url)
         if admission is Admission.ADDED:
@@ -253,29 +253,29 @@ class Scheduler:
             log.error("Dead letter: %s: %s", lease.uri.url, e, extra={"spider": self.spider})
             self.frontier.finish(lease, Outcome.DEAD, reason=str(e))
             return None
-        self._places.gone(request)
+        self._priorities.gone(request)
         if request.meta.get("is_start_request"):
             request.meta[STARTED] = True
-        if before := self._flights.start(request, lease):
+        if before := self._in_flight.start(request, lease):
             self._finish(request, before)
         where = "memory" if self._requests.held < held else self._where
         self.stats.inc_value(f"scheduler/dequeued/{where}")
         self.stats.inc_value("scheduler/dequeued")
         return request
 
-    def _left(self, request: Any, flight: Flight) -> None:
+    def _left(self, request: Any, request_state: RequestState) -> None:
         """A request left the downloader: its queue may go on."""
         try:
-            self._landed(request, flight)
+            self._landed(request, request_state)
         except Exception as e:
             self._failed(e, f"Cannot land {request}")
         if self._waiting:
             self._schedule()
 
-    def _landed(self, request: Any, flight: Flight) -> None:
-        if not (flight.reached or flight.received) and self._rests(flight.lease):
+    def _landed(self, request: Any, request_state: RequestState) -> None:
+        if not (request_state.reached or request_state.received) and self._rests(request_state.lease):
             return  # nothing was fetched: its queue needs no rest, as it would have after landing
-        self.frontier.landed(flight.lease, fetch_seconds=flight.seconds(request))
+        self.frontier.landed(request_state.lease, fetch_seconds=request_state.seconds(request))
 
     def _rests(self, lease: Lease) -> bool:
         settings = self.frontier.settings_for(lease)
@@ -285,17 +285,17 @@ class Scheduler:
         """Finish the leases of the requests that have ended; those that have left the downloader have landed."""
         if self._halted:
             return
-        for request, flight in self._flights.ended():
+        for request, request_state in self._in_flight.ended():
             try:
-                self._finish(request, flight)
+                self._finish(request, request_state)
             except Exception as e:  # the others have ended, too
                 self._failed(e, f"Cannot finish {request}")
-        for request, flight in self._flights.landed():
-            self._landed(request, flight)
+        for request, request_state in self._in_flight.landed():
+            self._landed(request, request_state)
 
-    def _finish(self, request: Any, flight: Flight) -> None:
-        outcome = flight.outcome()
-        self.frontier.finish(flight.lease, outcome, fetch_seconds=flight.seconds(request))
+    def _finish(self, request: Any, request_state: RequestState) -> None:
+        outcome = request_state.outcome()
+        self.frontier.finish(request_state.lease, outcome, fetch_seconds=request_state.seconds(request))
         self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
 
     # -- how much there is
@@ -314,13 +314,13 @@ class Scheduler:
     def __len__(self) -> int:
         if self._over:
             return 0
-        counted, out = self.frontier.summary(), len(self._flights)
+        counted, out = self.frontier.summary(), len(self._in_flight)
         if counted.state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED):
             return 0
         if self._paused_at_finish():
             return 0
         if out and counted.queues.get(QueueState.RETIRED):  # what is out of those is not among the queued
-            out = sum(not self._is_retired(lease.queue) for lease in self._flights.leases())
+            out = sum(not self._is_retired(lease.queue) for lease in self._in_flight.leases())
         return max(counted.queued - out, 0) + counted.future
 
     def _paused_at_finish(self) -> bool:

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.crawl.demo.loopback import LoopThread
-from budgetfrontier.crawl.fetch.answer import Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
 from tests.support import PATIENCE
@@ -68,11 +68,13 @@ class RawServer:
         self._thread.run(self._stop())
         self._thread.stop()
 
-    def fetch(self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any) -> list[Answer]:
+    def fetch(
+        self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any
+    ) -> list[Response]:
         """Fetch paths, one after the other, with these settings."""
         return asyncio.run(self._fetch(*(f"{scheme}://{host}{path}" for path in paths), **settings))
 
-    def fetch_by_its_clock(self, path: str, **settings: Any) -> Answer:
+    def fetch_by_its_clock(self, path: str, **settings: Any) -> Response:
         """Fetch a path with a client whose clock is moved on by what is answered alone."""
         with asyncio.Runner(loop_factory=ManualLoop) as runner:
             loop = runner.get_loop()
@@ -87,7 +89,7 @@ class RawServer:
         assert self._client is not None
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._client.advance(seconds), self._client))
 
-    async def _fetch(self, *urls: str, **settings: Any) -> list[Answer]:
+    async def _fetch(self, *urls: str, **settings: Any) -> list[Response]:
         chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as fetcher:
             return [await fetcher.get(CrawlUri(url)) for url in urls]
@@ -125,7 +127,7 @@ class RawServer:
             writer.close()
 
     def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pace: float = 0.0) -> None:
-        """Answer a path with `start` and then with `again` and again, `pace` seconds of the client's clock each."""
+        """Response a path with `start` and then with `again` and again, `pace` seconds of the client's clock each."""
 
         async def speak(writer: asyncio.StreamWriter) -> None:
             writer.write(start)

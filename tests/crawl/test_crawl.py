@@ -20,7 +20,7 @@ from aiohttp import web
 from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import links
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.job import SHORTEST_SLEEP, Job
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.robots import Robots
@@ -401,7 +401,7 @@ def test_reports_that_cannot_be_written_meanwhile_stop_nothing(
 def test_a_bug_in_one_visit_ends_that_visit_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(url: str, answer: Answer, *_: object, **__: object) -> links.Page:
+    def fail(url: str, answer: Response, *_: object, **__: object) -> links.Page:
         if url.endswith("/1"):
             raise RuntimeError("a bug")
         return links.Page(iter([("http://a.test/1", "L"), ("http://a.test/2", "L")]))
@@ -509,7 +509,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
 def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: dict[str, set[int]] = {}
 
-    def watched(url: str, answer: Answer, *given: Any, **options: Any) -> links.Page:
+    def watched(url: str, answer: Response, *given: Any, **options: Any) -> links.Page:
         page = discover(url, answer, *given, **options)
 
         def each() -> Iterator[tuple[str, str]]:

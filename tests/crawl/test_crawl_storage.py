@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.job import Job
-from budgetfrontier.crawl.memory import Memory
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
@@ -70,18 +70,18 @@ def test_the_sitemaps_of_a_robots_txt_survive_a_crash_between_the_commits_of_mem
         "a.test/": "page",
         "a.test/map.xml": text("<urlset><url><loc>http://a.test/deep</loc></url></urlset>"),
     }
-    commit = Memory.commit
+    commit = CrawlCache.commit
 
-    def crash(memory: Memory) -> None:
-        commit(memory)
-        if memory.robots("http://a.test"):
+    def crash(cache: CrawlCache) -> None:
+        commit(cache)
+        if cache.robots("http://a.test"):
             raise StorageFull("full")
 
     with Site(pages) as site:
         settings = site.settings("http://a.test/")
         for _ in range(2):  # and what is told of again at the second start may be lost as well
             with monkeypatch.context() as patch, pytest.raises(StorageFull):
-                patch.setattr(Memory, "commit", crash)
+                patch.setattr(CrawlCache, "commit", crash)
                 run(settings, tmp_path)
         assert run(settings, tmp_path)[0] == 0
     assert site.hits["a.test/robots.txt"] == 1
@@ -95,7 +95,7 @@ def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
     async def visit(visitor: Visitor, lease: Lease, asked: CrawlUri) -> Visit:
         if lease.uri.url.endswith("/2"):
             visitor._schedule.__self__._guard.abort(StorageFull())  # type: ignore[attr-defined]
-        return Visit(lease.uri, Answer(status=200), Outcome.SUCCESS)
+        return Visit(lease.uri, Response(status=200), Outcome.SUCCESS)
 
     monkeypatch.setattr(Visitor, "visit", visit)
     with Site(SMALL) as site:

@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, QueueState, Settings
 from budgetfrontier.cli import main
-from budgetfrontier.crawl.ending import Stop, ending
+from budgetfrontier.crawl.closing_summary import Stop, ending
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import Lease
 from budgetfrontier.reports import files

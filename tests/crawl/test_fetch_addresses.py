@@ -12,8 +12,8 @@ import pytest
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch import addresses
 from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, exempt, is_public, place_of
-from budgetfrontier.crawl.fetch.answer import BLOCKED, DNS_FAILED, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import BLOCKED, DNS_FAILED, Response
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer
@@ -50,8 +50,8 @@ def dns(monkeypatch: pytest.MonkeyPatch, *answers: Iterable[str], port: int | No
     return asked
 
 
-def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Answer]:
-    async def run() -> list[Answer]:
+def fetch(*urls: str, seeds: Iterable[str] = (), **settings: Any) -> list[Response]:
+    async def run() -> list[Response]:
         async with Fetcher(FetchSettings(**{"timeout": PATIENCE, **settings}), seeds=seeds) as fetcher:
             return [await fetcher.get(CrawlUri(uris.parse(url))) for url in urls]
 
@@ -177,7 +177,7 @@ def test_a_name_of_this_machine(host: str) -> None:
 def test_a_name_that_leads_to_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with RawServer({"/": PAGE}) as server:
 
-        async def run() -> Answer:
+        async def run() -> Response:
             dns(monkeypatch, ["127.0.0.1", "::1"], port=server.port)
             async with Fetcher(FetchSettings()) as fetcher:
                 return await fetcher.get(CrawlUri("http://innocent.example/"))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.crawl.fetch.answer import BROKEN, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.headers import end, fields, mended
+from budgetfrontier.crawl.fetch.response import BROKEN, TIMED_OUT, Response
 from budgetfrontier.crawl.outputs.records import response_header
 from tests.crawl.raw import RawServer
 
@@ -20,7 +20,7 @@ CHUNKS = b"\r\n4\r\npage\r\n0\r\n\r\n"
 ZIPPED = gzip.compress(b"page", mtime=0)
 
 
-def fetch(answer: bytes | tuple[bytes, ...], **settings: Any) -> Answer:
+def fetch(answer: bytes | tuple[bytes, ...], **settings: Any) -> Response:
     with RawServer({"/": answer}) as server:
         (got,) = server.fetch("/", **settings)
     return got

@@ -20,8 +20,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, Response
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer, reset, silence
@@ -39,7 +39,7 @@ def serve(**answers: Any) -> RawServer:
     return RawServer({"/" + name: value for name, value in answers.items()})
 
 
-def one(server: RawServer, path: str, **settings: Any) -> Answer:
+def one(server: RawServer, path: str, **settings: Any) -> Response:
     (only,) = server.fetch(path, **settings)
     assert only.reason or only.status == 200
     return only

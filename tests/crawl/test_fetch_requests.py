@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import BLOCKED, BROKEN, CONNECT_FAILED, Answer
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import BLOCKED, BROKEN, CONNECT_FAILED, Response
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings, RequestSettings
@@ -26,11 +26,11 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(
     url: str, *requests: RequestSettings, headers: dict[str, str] | None = None, **settings: Any
-) -> tuple[str, Answer]:
+) -> tuple[str, Response]:
     """Fetch a URL; returns the request as it was sent, and the answer."""
     with RawServer({"/": PAGE, "http://www.example.test/": PAGE}) as server:
 
-        async def run() -> Answer:
+        async def run() -> Response:
             chosen = FetchSettings(requests=requests, resolve={"*.test": server.address}, **settings)
             async with Fetcher(chosen) as fetcher:
                 return await fetcher.get(CrawlUri(url, headers=headers))
@@ -131,12 +131,12 @@ def test_a_uri_cannot_inject_headers(headers: dict[str, str]) -> None:
 # The proxy
 
 
-def through(url: str, answer: bytes = PAGE, **settings: Any) -> tuple[list[bytes], Answer]:
+def through(url: str, answer: bytes = PAGE, **settings: Any) -> tuple[list[bytes], Response]:
     """Fetch a URL through a proxy that answers everything with `answer`; returns what it was asked."""
     asked = url.replace("localhost:x@", "")  # a proxy is not told who is meant to log in
     with RawServer({asked: answer, "www.example.test:443": answer}) as server:
 
-        async def run() -> Answer:
+        async def run() -> Response:
             chosen = FetchSettings(proxy=f"http://me:${{TEST_SECRET}}@127.0.0.1:{server.port}", **settings)
             async with Fetcher(chosen) as fetcher:
                 return await fetcher.get(CrawlUri(url))

@@ -17,9 +17,9 @@ from multidict import CIMultiDict
 
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.fetch import descriptors
-from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Answer
 from budgetfrontier.crawl.fetch.encodings import ACCEPTED
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
+from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, CONNECTION_LOST, DNS_FAILED, TIMED_OUT, Response
 from budgetfrontier.model import CrawlUri, Outcome
 from budgetfrontier.settings.schema import FetchSettings
 from tests.crawl.raw import RawServer
@@ -79,8 +79,8 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(text=request.path)
 
 
-def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[Answer]:
-    async def run(address: str) -> list[Answer]:
+def fetch(*paths: str, host: str = "www.example.test", **settings: Any) -> list[Response]:
+    async def run(address: str) -> list[Response]:
         chosen = FetchSettings(**{"resolve": {"*.example.test": address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as session:
             return [await session.get(CrawlUri(f"http://{host}{path}")) for path in paths]
@@ -166,7 +166,7 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with Loopback(handler) as server:
 
-        async def run() -> Answer:
+        async def run() -> Response:
             monkeypatch.setattr(socket, "getaddrinfo", unknown)
             async with Fetcher(FetchSettings(resolve={"*.other.test": server.address})) as session:
                 return await session.get(CrawlUri("http://nowhere.test/"))
@@ -175,8 +175,8 @@ def test_dns_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (answer.status, answer.outcome) == (DNS_FAILED, Outcome.RETRY)
 
 
-def get(uri: CrawlUri, *, accept: Callable[[Answer], str | None] | None = None, **settings: Any) -> Answer:
-    async def run(address: str) -> Answer:
+def get(uri: CrawlUri, *, accept: Callable[[Response], str | None] | None = None, **settings: Any) -> Response:
+    async def run(address: str) -> Response:
         async with Fetcher(FetchSettings(resolve={"*.example.test": address}, **settings)) as session:
             return await session.get(uri, accept=accept)
 
@@ -199,9 +199,9 @@ def test_a_body_that_is_not_compressed_is_kept_once() -> None:
 
 
 def test_what_is_not_wanted_is_not_read() -> None:
-    seen: list[Answer] = []
+    seen: list[Response] = []
 
-    def accept(answer: Answer) -> str | None:
+    def accept(answer: Response) -> str | None:
         seen.append(answer)
         return None if answer.mime == "text/html" else f"{answer.mime} is out of scope"
 
@@ -239,7 +239,7 @@ def test_a_method_and_a_body() -> None:
     ],
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
-    answer = Answer(status=503, headers=CIMultiDict({"retry-after": value}), started=999.5, seconds=0.5)
+    answer = Response(status=503, headers=CIMultiDict({"retry-after": value}), started=999.5, seconds=0.5)
     assert answer.retry_after == seconds
     answer.status = 200
     assert answer.retry_after is None
@@ -250,7 +250,7 @@ def test_certificates_are_checked(verify: bool) -> None:
     async def page(request: web.BaseRequest) -> web.Response:
         return web.Response(body=b"page")
 
-    async def run() -> Answer:
+    async def run() -> Response:
         runner = web.ServerRunner(web.Server(page))
         await runner.setup()
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -325,7 +325,7 @@ def test_cancellation_goes_through() -> None:
         task = asyncio.current_task()
         assert task is not None
 
-        def accept(answer: Answer) -> None:
+        def accept(answer: Response) -> None:
             task.cancel()
 
         async with Fetcher(FetchSettings(resolve={"*.test": address})) as session:

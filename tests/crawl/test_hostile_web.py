@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from budgetfrontier import Frontier, QueueState, Settings
-from budgetfrontier.crawl.fetch.answer import BLOCKED
+from budgetfrontier.crawl.fetch.response import BLOCKED
 from tests.crawl import hostile
 from tests.crawl.hostile import HostileWeb, moved, page, says
 from tests.crawl.site import run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import Page, discover, resolve, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
 
@@ -29,7 +29,7 @@ def page(
     **settings: Any,
 ) -> Page:
     sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
-    answer = Answer(status=status, headers=sent, body=body)
+    answer = Response(status=status, headers=sent, body=body)
     return discover(URL, answer, LinkSettings(**settings), tags=tags, agent=agent)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import discover
 from budgetfrontier.crawl.links.css import references
 from budgetfrontier.settings.schema import LinkSettings
@@ -33,7 +33,7 @@ def test_references(text: str, expected: list[str]) -> None:
 
 
 def found(body: str, mime: str = "text/html") -> list[tuple[str, str]]:
-    answer = Answer(status=200, headers={"Content-Type": mime}, body=body.encode())
+    answer = Response(status=200, headers={"Content-Type": mime}, body=body.encode())
     return list(discover("http://h/dir/page", answer, LinkSettings(), tags=False).links)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier import uris
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import discover, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
 from tests.support import PATIENCE
@@ -119,7 +119,7 @@ PAGES: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 def consume(body: bytes, mime: str, *headers: tuple[str, str]) -> int:
     """Discover, check what comes, return how many."""
-    answer = Answer(status=200, headers={"Content-Type": mime, **dict(headers)}, body=body)
+    answer = Response(status=200, headers={"Content-Type": mime, **dict(headers)}, body=body)
     count = 0
     for href, hop in discover(URL, answer, LinkSettings(), tags=True, agent="bot").links:
         count += 1

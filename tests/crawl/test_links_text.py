@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import discover
 from budgetfrontier.crawl.links.text import _LABELS, decode, encode_query, encoding
 from budgetfrontier.settings.schema import LinkSettings
@@ -68,7 +68,7 @@ def test_a_query_is_encoded_as_its_page_is() -> None:
     assert encode_query("é?é=€&x=a%20b", "cp1252") == "é?%E9=%80&x=a%20b"
     assert encode_query("?\u0430", "cp1252") == "?%26%231072%3B"
     assert encode_query("é", "cp1252") == "é"
-    answer = Answer(
+    answer = Response(
         status=200,
         headers={"Content-Type": "text/html; charset=iso-8859-1"},
         body="<a href='/é?é'>x</a>".encode("latin-1"),

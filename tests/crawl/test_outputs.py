@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier import Settings
-from budgetfrontier.crawl.fetch.answer import CONNECT_FAILED, ROBOTS_PRECLUDED, Answer
-from budgetfrontier.crawl.memory import Original
+from budgetfrontier.crawl.cache import Original
+from budgetfrontier.crawl.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED, Response
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.logs import crawl_line
 from budgetfrontier.model import CrawlUri, Lease, Outcome
@@ -23,7 +23,7 @@ def lease(*, attempt: int = 1, source: str | None = None) -> Lease:
     return Lease(id=1, queue="example.org", uri=uri, cost=2, expires=0.0, delivery=1, attempt=attempt)
 
 
-def line(answer: Answer, *, of: Lease | None = None, digest: str = "") -> list[str]:
+def line(answer: Response, *, of: Lease | None = None, digest: str = "") -> list[str]:
     written = crawl_line(of or lease(), answer, now=NOW, digest=digest, slot=7)
     assert written.endswith("\n") and written.count("\n") == 1
     return written.split()
@@ -31,7 +31,7 @@ def line(answer: Answer, *, of: Lease | None = None, digest: str = "") -> list[s
 
 def test_columns() -> None:
     headers = {"Content-Type": "text/html; charset=utf-8"}
-    answer = Answer(status=200, headers=headers, raw=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
+    answer = Response(status=200, headers=headers, raw=b"abc", started=STARTED, seconds=0.5, notes=["lenTrunc"])
     assert line(answer, of=lease(attempt=2, source="list one"), digest="sha1:X") == [
         "2026-11-20T22:00:01.005Z",
         "200",
@@ -49,12 +49,12 @@ def test_columns() -> None:
 
 
 def test_what_was_not_fetched_has_dashes() -> None:
-    fields = line(Answer(status=ROBOTS_PRECLUDED, reason="robots"))
+    fields = line(Response(status=ROBOTS_PRECLUDED, reason="robots"))
     assert fields[1:3] == ["-9998", "-"] and fields[6:] == ["-", "#007", "-", "-", "-", "robots"]
 
 
 def test_no_header_adds_a_column_or_a_line() -> None:
-    answer = Answer(status=200, headers={"Content-Type": "a b\r\n\x85\u2028c"}, reason="x y\nz")
+    answer = Response(status=200, headers={"Content-Type": "a b\r\n\x85\u2028c"}, reason="x y\nz")
     fields = line(answer)
     assert len(fields) == 12 and fields[6] == "a_b_c" and fields[11] == "x_y_z"
 
@@ -70,7 +70,7 @@ class Nothing:
 
 
 def job(folder: Path, **output: Any) -> Outputs:
-    return Outputs(folder, Settings.from_dict({"output": output}), memory=Nothing())
+    return Outputs(folder, Settings.from_dict({"output": output}), cache=Nothing())
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -81,8 +81,8 @@ def test_files(tmp_path: Path) -> None:
     hostile = {"Content-Type": "text/\udcff", "Location": "/\udc80"}
     for _ in range(2):  # a second run appends
         with job(tmp_path, links="jsonl") as outputs:
-            outputs.write(lease(), Answer(status=301, headers=hostile, body=b"xy", raw=b"x"), Outcome.SUCCESS, slot=1)
-            outputs.write(lease(), Answer(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
+            outputs.write(lease(), Response(status=301, headers=hostile, body=b"xy", raw=b"x"), Outcome.SUCCESS, slot=1)
+            outputs.write(lease(), Response(status=CONNECT_FAILED), Outcome.RETRY, slot=1)
             outputs.write_links("https://example.org/a", [("https://example.org/b", "E")])
     logs = tmp_path / "logs"
     assert len((logs / "crawl.log").read_text().splitlines()) == 4

@@ -72,12 +72,12 @@ def test_a_bomb_in_a_file_left_open_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_job_goes_on_after_a_crash(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, settings(), memory=Known())
+    files = WarcFiles(tmp_path, settings(), cache=Known())
     files.write(lease(), answer(), sha1(b"<p>hello"))
     files.sync()
     long = os.urandom(300_000)  # more than waits in memory: it is in the file in part, without its request
     files.write(lease(), answer(long), sha1(long))
-    later = WarcFiles(tmp_path, settings(), memory=Known())  # the first was killed
+    later = WarcFiles(tmp_path, settings(), cache=Known())  # the first was killed
     later.write(lease(), answer(), sha1(b"<p>hello"))
     later.close()
     first, second = sorted(tmp_path.iterdir())
@@ -140,7 +140,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 def test_sync_reaches_every_file_and_the_folders_of_new_ones(tmp_path: Path, disk: Disk) -> None:
-    with Outputs(tmp_path, settings(statistics=0), memory=Known()) as outputs:
+    with Outputs(tmp_path, settings(statistics=0), cache=Known()) as outputs:
         assert disk.take() == ["logs", tmp_path.name]
         outputs.sync()
         assert disk.take() == []  # nothing was written
@@ -157,7 +157,7 @@ def test_sync_reaches_every_file_and_the_folders_of_new_ones(tmp_path: Path, dis
 
 
 def test_a_file_is_whole_on_disk_before_it_has_its_own_name(tmp_path: Path, disk: Disk) -> None:
-    files = WarcFiles(tmp_path, settings(warc_size=1), memory=Known())
+    files = WarcFiles(tmp_path, settings(warc_size=1), cache=Known())
     files.write(lease(), answer(), sha1(b"<p>hello"))
     [first] = tmp_path.iterdir()
     files.write(lease(), answer(), sha1(b"<p>hello"))
@@ -227,7 +227,7 @@ def test_a_sync_that_failed_once_is_never_believed_again(
 
 
 def test_a_warc_file_that_could_not_be_ended_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outputs = Outputs(tmp_path, settings(), memory=Known())
+    outputs = Outputs(tmp_path, settings(), cache=Known())
     outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
     outputs.sync()
     outputs.write(lease(), answer(), Outcome.SUCCESS, slot=1)
@@ -242,6 +242,6 @@ def test_a_warc_file_that_could_not_be_ended_keeps_its_name(tmp_path: Path, monk
     with pytest.raises(StorageFull):
         outputs.sync()
     assert [path.suffix for path in (tmp_path / "warcs").iterdir()] == [".open"]
-    with Outputs(tmp_path, settings(), memory=Known()):
+    with Outputs(tmp_path, settings(), cache=Known()):
         [path] = (tmp_path / "warcs").iterdir()
         assert path.suffix == ".gz" and len(read(path)) == 4

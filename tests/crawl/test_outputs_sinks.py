@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from budgetfrontier import Settings
-from budgetfrontier.crawl.fetch.answer import CONNECT_FAILED, ROBOTS_PRECLUDED
+from budgetfrontier.crawl.fetch.response import CONNECT_FAILED, ROBOTS_PRECLUDED
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.sinks import Page, Sinks
 from budgetfrontier.crawl.outputs.statistics import LEGEND, Statistics
@@ -50,7 +50,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def job(folder: Path, *sinks: str) -> Outputs:
     return Outputs(
-        folder, Settings.from_dict({"output": {"sinks": [f"{MODULE}:{name}" for name in sinks]}}), memory=Known()
+        folder, Settings.from_dict({"output": {"sinks": [f"{MODULE}:{name}" for name in sinks]}}), cache=Known()
     )
 
 
@@ -132,7 +132,7 @@ def test_a_sink_that_cannot_be_is_a_setting_that_is_wrong(tmp_path: Path, module
 
     module.number, module.waiting, module.Bad = 1, waiting, Bad
     with pytest.raises(SettingsError, match=f"output.sinks: '?{name}'? {why}"):
-        Outputs(tmp_path / "job", Settings.from_dict({"output": {"sinks": [name]}}), memory=Known())
+        Outputs(tmp_path / "job", Settings.from_dict({"output": {"sinks": [name]}}), cache=Known())
     assert not (tmp_path / "job").exists()
 
 
@@ -151,8 +151,8 @@ def test_statistics_have_heritrix_columns(tmp_path: Path) -> None:
     legend, *lines = (tmp_path / "log").read_text().splitlines()
     assert legend == LEGEND and len(lines) == 4
     columns = [dict(zip(legend.split(), line.split(), strict=True)) for line in lines]
-    memory = columns[1].pop("mem-use-KB")
-    assert memory == "-" or int(memory) > 1000
+    cache = columns[1].pop("mem-use-KB")
+    assert cache == "-" or int(cache) > 1000
     assert columns[1].pop("timestamp").endswith("Z")
     assert columns[1] == {
         "discovered": "500",

@@ -12,14 +12,14 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl import robots as module
-from budgetfrontier.crawl.fetch.answer import BROKEN, CONNECT_FAILED, Answer
-from budgetfrontier.crawl.memory import Memory
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, Response
 from budgetfrontier.crawl.robots import (
     LIFETIME,
     MAX_BODY,
     STALE_LIFETIME,
+    Permission,
     Robots,
-    Verdict,
     group_for,
     is_robots,
     product_token,
@@ -41,8 +41,8 @@ Make = Callable[..., Robots]
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory(tmp_path / "crawl") as made:
+def cache(tmp_path: Path) -> Iterator[CrawlCache]:
+    with CrawlCache(tmp_path / "crawl") as made:
         yield made
 
 
@@ -62,10 +62,10 @@ def now() -> Now:
 
 
 @pytest.fixture
-def make(memory: Memory, now: Now) -> Make:
+def make(cache: CrawlCache, now: Now) -> Make:
     """Makes Robots of a crawl, all with the same memory on disk and the same clock."""
     return lambda agent="ExampleBot/1.0 (+https://example.org/bot)", **options: Robots(
-        agent, memory=memory, now=now, **options
+        agent, cache=cache, now=now, **options
     )
 
 
@@ -73,14 +73,14 @@ def lease(url: str = PAGE, *, hops: str = "L") -> Lease:
     return Lease(id=1, queue="example.org", uri=CrawlUri(url, hops=hops), cost=1, expires=0.0, delivery=1)
 
 
-def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Verdict:
+def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Permission:
     return asyncio.run(asyncio.wait_for(made.verdict(url, patience=patience), PATIENCE))
 
 
 def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
     """Which of these paths a robots.txt allows."""
-    made.record(ROBOTS, Answer(status=200, body=body))
-    return [verdict(made, f"http://example.org{path}") is Verdict.ALLOWED for path in paths]
+    made.record(ROBOTS, Response(status=200, body=body))
+    return [verdict(made, f"http://example.org{path}") is Permission.ALLOWED for path in paths]
 
 
 # -- What is asked, and when
@@ -113,7 +113,7 @@ def test_site_of() -> None:
 
 def test_rules_count_for_a_day(make: Make, now: Now) -> None:
     made = make()
-    made.record(ROBOTS, Answer(status=200))
+    made.record(ROBOTS, Response(status=200))
     now.time += LIFETIME - 1
     assert made.prerequisite(lease()) is None and made.knows(PAGE)
     now.time += 1
@@ -121,28 +121,28 @@ def test_rules_count_for_a_day(make: Make, now: Now) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_they_outlive_the_process(make: Make, memory: Memory, now: Now, tmp_path: Path, status: int) -> None:
-    make().record(ROBOTS, Answer(status=status, body=PRIVATE))
-    memory.commit()
-    memory.close()
+def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_path: Path, status: int) -> None:
+    make().record(ROBOTS, Response(status=status, body=PRIVATE))
+    cache.commit()
+    cache.close()
     now.time += LIFETIME - 1
-    with Memory(tmp_path / "crawl") as reopened:
-        made = Robots("ExampleBot", memory=reopened, now=now)
+    with CrawlCache(tmp_path / "crawl") as reopened:
+        made = Robots("ExampleBot", cache=reopened, now=now)
         assert made.knows(ROBOTS) and made.prerequisite(lease()) is None
-        assert verdict(made) is (Verdict.DISALLOWED if status == 200 else Verdict.ALLOWED)
+        assert verdict(made) is (Permission.DISALLOWED if status == 200 else Permission.ALLOWED)
         now.time += 1
         assert made.prerequisite(lease()) is not None
 
 
 def test_another_user_agent_reads_what_was_fetched_anew(make: Make) -> None:
-    make("ExampleBot").record(ROBOTS, Answer(status=200, body=b"User-agent: ExampleBot\nDisallow: /"))
-    assert verdict(make("ExampleBot")) is Verdict.DISALLOWED
-    assert verdict(make("OtherBot")) is Verdict.ALLOWED
+    make("ExampleBot").record(ROBOTS, Response(status=200, body=b"User-agent: ExampleBot\nDisallow: /"))
+    assert verdict(make("ExampleBot")) is Permission.DISALLOWED
+    assert verdict(make("OtherBot")) is Permission.ALLOWED
 
 
 def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) -> None:
     now.time += 10 * LIFETIME
-    make().record(ROBOTS, Answer(status=200))
+    make().record(ROBOTS, Response(status=200))
     now.time -= 10 * LIFETIME
     assert make().prerequisite(lease()) is not None
 
@@ -150,11 +150,11 @@ def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) ->
 def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -> None:
     made = make(limit=20_000)
     for number in range(100):
-        made.record(f"http://h{number}.test/robots.txt", Answer(status=200, body=PRIVATE))
+        made.record(f"http://h{number}.test/robots.txt", Response(status=200, body=PRIVATE))
     assert len(made._sites) < 10
     assert not made._awaited
     assert all(made.prerequisite(lease(f"http://h{number}.test/")) is None for number in range(100))
-    assert verdict(made, "http://h0.test/private") is Verdict.DISALLOWED
+    assert verdict(made, "http://h0.test/private") is Permission.DISALLOWED
     assert len(made._sites) < 10
     assert made._size == sum(site.size for site in made._sites.values()) <= 20_000
 
@@ -174,80 +174,82 @@ def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.M
 @pytest.mark.parametrize("status", [204, 301, 304, 401, 403, 404, 410, 451])
 def test_no_robots_txt_allows_everything(make: Make, status: int) -> None:
     made = make()
-    assert made.record(ROBOTS, Answer(status=status, body=b"" if status == 204 else PRIVATE)) is Outcome.SUCCESS
-    assert verdict(made) is Verdict.ALLOWED
+    assert made.record(ROBOTS, Response(status=status, body=b"" if status == 204 else PRIVATE)) is Outcome.SUCCESS
+    assert verdict(made) is Permission.ALLOWED
 
 
 FAILING = [
-    Answer(status=CONNECT_FAILED),
-    Answer(status=429),
-    Answer(status=500),
-    Answer(status=503),
-    Answer(status=200, notes=["timeTrunc"]),
-    Answer(status=200, notes=["connTrunc"]),
+    Response(status=CONNECT_FAILED),
+    Response(status=429),
+    Response(status=500),
+    Response(status=503),
+    Response(status=200, notes=["timeTrunc"]),
+    Response(status=200, notes=["connTrunc"]),
 ]
 
 
 @pytest.mark.parametrize("answer", FAILING)
-def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now, answer: Answer) -> None:
+def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now, answer: Response) -> None:
     made = make()
     assert made.record(ROBOTS, answer) is Outcome.RETRY
-    assert verdict(made, patience=60.0) is Verdict.LATER
+    assert verdict(made, patience=60.0) is Permission.LATER
     assert made.prerequisite(lease()) is None
     made.give_up(ROBOTS)
-    assert verdict(made) is Verdict.UNREACHABLE
+    assert verdict(made) is Permission.UNREACHABLE
     now.time += LIFETIME
-    assert verdict(made) is Verdict.LATER
+    assert verdict(made) is Permission.LATER
     assert made.prerequisite(lease()) is not None
 
 
-@pytest.mark.parametrize("answer", [*FAILING, Answer(status=BROKEN)])
-def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now: Now, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [*FAILING, Response(status=BROKEN)])
+def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now: Now, answer: Response) -> None:
     made = make()
-    made.record(ROBOTS, Answer(status=200, body=PRIVATE))
+    made.record(ROBOTS, Response(status=200, body=PRIVATE))
     now.time += 2 * LIFETIME
     assert made.prerequisite(lease()) is not None
     made.expect(ROBOTS)
     assert made.record(ROBOTS, answer) is Outcome.SUCCESS
-    assert verdict(made) is Verdict.DISALLOWED
-    assert verdict(made, "http://example.org/") is Verdict.ALLOWED
+    assert verdict(made) is Permission.DISALLOWED
+    assert verdict(made, "http://example.org/") is Permission.ALLOWED
     now.time += STALE_LIFETIME
     assert made.prerequisite(lease()) is not None
 
 
 def test_that_there_was_none_does_not_count_for_longer(make: Make, now: Now) -> None:
     made = make()
-    made.record(ROBOTS, Answer(status=404))
+    made.record(ROBOTS, Response(status=404))
     now.time += LIFETIME
-    assert made.record(ROBOTS, Answer(status=503)) is Outcome.RETRY
-    assert verdict(made) is Verdict.LATER
+    assert made.record(ROBOTS, Response(status=503)) is Outcome.RETRY
+    assert verdict(made) is Permission.LATER
 
 
 def test_a_broken_one_is_given_up_at_once(make: Make) -> None:
     made = make()
-    assert made.record(ROBOTS, Answer(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
-    assert verdict(made) is Verdict.UNREACHABLE
+    assert made.record(ROBOTS, Response(status=BROKEN)) is Outcome.DEAD  # a dead letter, so that it can be replayed
+    assert verdict(made) is Permission.UNREACHABLE
 
 
 def test_a_replayed_one_is_waited_for_again(make: Make) -> None:
     made = make()
     made.give_up(ROBOTS)
     made.expect(ROBOTS)
-    assert verdict(made) is Verdict.LATER
-    made.record(ROBOTS, Answer(status=200))
-    assert verdict(made) is Verdict.ALLOWED
+    assert verdict(made) is Permission.LATER
+    made.record(ROBOTS, Response(status=200))
+    assert verdict(made) is Permission.ALLOWED
 
 
 @pytest.mark.parametrize(
     ("end", "expected"),
     [
-        (lambda made: made.record(ROBOTS, Answer(status=200)), Verdict.ALLOWED),
-        (lambda made: made.record(ROBOTS, Answer(status=500)), Verdict.LATER),
-        (lambda made: made.give_up(ROBOTS), Verdict.UNREACHABLE),
+        (lambda made: made.record(ROBOTS, Response(status=200)), Permission.ALLOWED),
+        (lambda made: made.record(ROBOTS, Response(status=500)), Permission.LATER),
+        (lambda made: made.give_up(ROBOTS), Permission.UNREACHABLE),
     ],
 )
-def test_pages_wait_for_one_that_is_on_its_way(make: Make, end: Callable[[Robots], object], expected: Verdict) -> None:
-    async def run() -> list[Verdict]:
+def test_pages_wait_for_one_that_is_on_its_way(
+    make: Make, end: Callable[[Robots], object], expected: Permission
+) -> None:
+    async def run() -> list[Permission]:
         made = make()
         made.expect(ROBOTS)
         waiting = [asyncio.create_task(made.verdict(PAGE, patience=60.0)) for _ in range(3)]
@@ -261,7 +263,7 @@ def test_pages_wait_for_one_that_is_on_its_way(make: Make, end: Callable[[Robots
 def test_one_that_never_comes_is_asked_for_again(make: Make) -> None:
     made = make()
     made.expect(ROBOTS)
-    assert verdict(made, patience=0.01) is Verdict.LATER
+    assert verdict(made, patience=0.01) is Permission.LATER
     assert made.prerequisite(lease()) is not None
 
 
@@ -369,7 +371,7 @@ def test_the_delay_of_the_group_counts(make: Make) -> None:
         assert delay(f"User-agent: *\nCrawl-delay: {bad}") is None
     made = make()
     assert made.delay(PAGE) is None
-    made.record(ROBOTS, Answer(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
+    made.record(ROBOTS, Response(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
     assert made.delay(PAGE) == 2.0
 
 
@@ -406,10 +408,10 @@ def test_what_comes_after_the_limit_does_not_count(make: Make) -> None:
     assert ask(make(), body, "/last") == [False]
     assert ask(make(), body + b"Disallow: /late", "/last", "/late") == [False, True]
     assert ask(make(), b"#" + body, "/last", "/la") == [True, True]  # cut in the middle of its last line
-    cut = Answer(status=200, body=b"User-agent: *\nDisallow: /a\nDisallow: /", notes=["lenTrunc"])
+    cut = Response(status=200, body=b"User-agent: *\nDisallow: /a\nDisallow: /", notes=["lenTrunc"])
     made = make()
     made.record(ROBOTS, cut)
-    assert verdict(made, "http://example.org/b") is Verdict.ALLOWED
+    assert verdict(made, "http://example.org/b") is Permission.ALLOWED
     assert ask(make(), b"x" * (MAX_BODY + 1), "/") == [True]
 
 
@@ -454,7 +456,7 @@ def test_large_files_are_read_beside_the_event_loop(make: Make, monkeypatch: pyt
         threads.append(work)
         return work()
 
-    monkeypatch.setattr(module, "aside", beside)
+    monkeypatch.setattr(module, "in_thread", beside)
     made = make()
     assert ask(made, PRIVATE, "/") == [True] and not threads
     assert ask(made, filled("Disallow: /{n}"), "/") == [True] and len(threads) == 1
@@ -610,16 +612,16 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
         settings = site.settings("http://a.test/")
         with (
             Frontier.open(tmp_path / "frontier", settings) as frontier,
-            Memory(tmp_path / "frontier" / MEMORY) as memory,
+            CrawlCache(tmp_path / "frontier" / MEMORY) as cache,
         ):
             frontier.schedule("http://a.test/")
-            made = Robots(settings.fetch.user_agent, memory=memory)
+            made = Robots(settings.fetch.user_agent, cache=cache)
             (leased,) = frontier.lease()
             asked = made.prerequisite(leased)
             assert asked is not None
             frontier.schedule(asked)
-            made.record(asked.url, Answer(status=200, body=PRIVATE))
-            memory.commit()
+            made.record(asked.url, Response(status=200, body=PRIVATE))
+            cache.commit()
         run(settings, tmp_path)
     assert site.hits == {"a.test/": 1}
     with reopened(tmp_path) as frontier:

@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier import CrawlUri, Frontier, ManualClock, Outcome, Settings
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.memory import Memory
-from budgetfrontier.crawl.pace import Pace
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.prerequisites import Prerequisites
-from budgetfrontier.crawl.robots import Robots, Verdict, is_robots
+from budgetfrontier.crawl.robots import Permission, Robots, is_robots
 from budgetfrontier.model import DeadLetter, Lease
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 
@@ -33,18 +33,18 @@ class Simulation:
     """
 
     def __init__(
-        self, folder: Path, serve: Callable[[str], Answer], *, seconds: float = 0.1, concurrency: int = 1
+        self, folder: Path, serve: Callable[[str], Response], *, seconds: float = 0.1, concurrency: int = 1
     ) -> None:
         self.clock = ManualClock(1_000_000.0)
         politeness = {"min_delay": REST, "max_delay": 30, "delay_factor": 1, "per_queue_concurrency": concurrency}
         frontier = {"politeness": politeness, "hold_queues": False, "retry": {"max_retries": 2, "delay": 100}}
         self.settings = Settings.from_dict({"frontier": frontier})
         self.frontier = Frontier.open(":memory:", self.settings, clock=self.clock, hooks=[self])
-        self.memory = Memory(folder / "memory")
+        self.cache = CrawlCache(folder / "memory")
         now = self.clock.time
-        self.robots = Robots("tester", memory=self.memory, now=now)
-        pace = Pace(self.frontier, now=now)
-        self.prerequisites = Prerequisites(self.frontier, self.robots, self.memory, pace, now=now)
+        self.robots = Robots("tester", cache=self.cache, now=now)
+        pace = HostDelays(self.frontier, now=now)
+        self.prerequisites = Prerequisites(self.frontier, self.robots, self.cache, pace, now=now)
         self._serve, self._seconds, self._at_once = serve, seconds, concurrency
         self.asked: dict[str, list[tuple[float, str]]] = {}
         self.leased = self.waited = 0
@@ -65,11 +65,11 @@ class Simulation:
             return
         if not is_robots(lease.uri) and not self.robots.knows(lease.uri.url):
             verdict = asyncio.run(self.robots.verdict(lease.uri.url, patience=0.0))
-            gone = verdict is Verdict.UNREACHABLE
+            gone = verdict is Permission.UNREACHABLE
             self.waited += not gone  # as a visit would, in a slot
             self.frontier.finish(lease, Outcome.DEAD if gone else Outcome.RETRY)
             return
-        if isinstance(asked, Answer):
+        if isinstance(asked, Response):
             answer = asked
         else:
             self.asked.setdefault(asked.url.split("/")[2], []).append((self.clock.time(), asked.url))
@@ -88,7 +88,7 @@ class Simulation:
 
     def close(self) -> None:
         self.frontier.close()
-        self.memory.close()
+        self.cache.close()
 
 
 Simulate = Callable[..., Simulation]
@@ -98,7 +98,7 @@ Simulate = Callable[..., Simulation]
 def simulate(tmp_path: Path) -> Iterator[Simulate]:
     made: list[Simulation] = []
 
-    def make(serve: Callable[[str], Answer], *, seconds: float = 0.1, concurrency: int = 1) -> Simulation:
+    def make(serve: Callable[[str], Response], *, seconds: float = 0.1, concurrency: int = 1) -> Simulation:
         made.append(Simulation(tmp_path, serve, seconds=seconds, concurrency=concurrency))
         return made[-1]
 
@@ -107,8 +107,8 @@ def simulate(tmp_path: Path) -> Iterator[Simulate]:
         simulation.close()
 
 
-def to(url: str) -> Answer:
-    return Answer(status=302, headers={"Location": url})
+def to(url: str) -> Response:
+    return Response(status=302, headers={"Location": url})
 
 
 def assert_polite(simulation: Simulation) -> None:
@@ -117,14 +117,14 @@ def assert_polite(simulation: Simulation) -> None:
             assert later - earlier >= REST, (host, first, second)
 
 
-def chains(url: str) -> Answer:
+def chains(url: str) -> Response:
     """Each robots.txt leads through five URLs of its own at the victim."""
     host, _, path = url.removeprefix("http://").partition("/")
     if host != "victim.test":
-        return to(f"http://victim.test/{host}/1") if path == "robots.txt" else Answer(status=200)
+        return to(f"http://victim.test/{host}/1") if path == "robots.txt" else Response(status=200)
     name, _, number = path.partition("/")
     if not number or number == "5":
-        return Answer(status=200, body=RULES)
+        return Response(status=200, body=RULES)
     return to(f"http://victim.test/{name}/{int(number) + 1}")
 
 
@@ -159,10 +159,10 @@ def test_hops_and_the_pages_of_their_host_take_turns(simulate: Simulate) -> None
 
 
 def test_hosts_that_are_sent_to_the_same_place_ask_there_once(simulate: Simulate) -> None:
-    def serve(url: str) -> Answer:
+    def serve(url: str) -> Response:
         if url == "http://victim.test/rules":
-            return Answer(status=200, body=RULES)
-        return to("http://victim.test/rules") if url.endswith("/robots.txt") else Answer(status=200)
+            return Response(status=200, body=RULES)
+        return to("http://victim.test/rules") if url.endswith("/robots.txt") else Response(status=200)
 
     simulation = simulate(serve)
     simulation.frontier.schedule_many(f"http://h{number}.test/page" for number in range(50))
@@ -173,9 +173,11 @@ def test_hosts_that_are_sent_to_the_same_place_ask_there_once(simulate: Simulate
 
 
 def test_another_hosts_robots_txt_counts_for_that_host_too(simulate: Simulate) -> None:
-    def serve(url: str) -> Answer:
+    def serve(url: str) -> Response:
         return (
-            to("http://www.a.test/robots.txt") if url == "http://a.test/robots.txt" else Answer(status=200, body=RULES)
+            to("http://www.a.test/robots.txt")
+            if url == "http://a.test/robots.txt"
+            else Response(status=200, body=RULES)
         )
 
     simulation = simulate(serve)
@@ -186,8 +188,8 @@ def test_another_hosts_robots_txt_counts_for_that_host_too(simulate: Simulate) -
 
 
 def test_a_failure_is_shared_and_tried_again_as_often_as_one(simulate: Simulate) -> None:
-    def serve(url: str) -> Answer:
-        return Answer(status=503) if "victim" in url else to("http://victim.test/rules")
+    def serve(url: str) -> Response:
+        return Response(status=503) if "victim" in url else to("http://victim.test/rules")
 
     simulation = simulate(serve)
     simulation.frontier.schedule_many(f"http://h{number}.test/page" for number in range(30))
@@ -254,9 +256,9 @@ def test_the_key_of_a_queue_that_is_not_there_yet() -> None:
 
 
 def test_a_crawl_delay_counts_for_hops(simulate: Simulate) -> None:
-    def serve(url: str) -> Answer:
+    def serve(url: str) -> Response:
         if url == "http://victim.test/robots.txt":
-            return Answer(status=200, body=b"User-agent: *\nCrawl-delay: 20")
+            return Response(status=200, body=b"User-agent: *\nCrawl-delay: 20")
         return chains(url)
 
     simulation = simulate(serve)

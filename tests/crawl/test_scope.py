@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetfrontier import Settings, uris
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.scope import Scope, Verdict
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri
@@ -117,9 +117,9 @@ def test_every_kind_has_an_example_that_is_valid_and_in_the_docs() -> None:
 # -- what only an answer tells
 
 
-def answer(mime: str = "", length: str | None = None) -> Answer:
+def answer(mime: str = "", length: str | None = None) -> Response:
     headers = {"Content-Type": mime} if mime else {}
-    return Answer(status=200, headers=headers | ({"Content-Length": length} if length is not None else {}))
+    return Response(status=200, headers=headers | ({"Content-Length": length} if length is not None else {}))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def answer(mime: str = "", length: str | None = None) -> Answer:
         ("size:<=1KiB", answer("text/html", " 1024 "), True),
     ],
 )
-def test_rules_on_the_answer_fit_once_its_header_is_in(rule: str, of: Answer, rejected: bool) -> None:
+def test_rules_on_the_answer_fit_once_its_header_is_in(rule: str, of: Response, rejected: bool) -> None:
     rules = refined({"reject": rule})
     assert rules.objection(link(SEED)) is None
     assert rules.objection_to(link(SEED), of) == (f"rules[0] reject {rule}" if rejected else None)

@@ -21,7 +21,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from budgetfrontier import Settings
-from budgetfrontier.crawl.memory import Original
+from budgetfrontier.crawl.cache import Original
 from budgetfrontier.crawl.outputs import records
 from budgetfrontier.crawl.outputs.warc import WarcFiles, warcinfo
 from tests.crawl.warcs import Known, answer, lease, read, settings, sha1, write
@@ -202,7 +202,7 @@ def test_a_huge_header_breaks_no_record(tmp_path: Path) -> None:
 
 
 def test_a_file_is_open_until_it_is_closed(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, settings(), memory=Known())
+    files = WarcFiles(tmp_path, settings(), cache=Known())
     assert not list(tmp_path.iterdir())  # nothing yet, and nothing at all if no page comes
     files.write(lease(), answer(), sha1(b"<p>hello"))
     [path] = tmp_path.iterdir()
@@ -215,7 +215,7 @@ def test_a_file_is_open_until_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_new_file_begins_when_one_has_grown_enough(tmp_path: Path) -> None:
-    files = WarcFiles(tmp_path, settings(warc_size=4096, warc_prefix="p"), memory=Known())
+    files = WarcFiles(tmp_path, settings(warc_size=4096, warc_prefix="p"), cache=Known())
     for number in range(12):
         raw = os.urandom(1000)
         files.write(lease(f"https://example.org/{number}"), answer(raw), sha1(raw))

@@ -11,8 +11,8 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier import Settings
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.memory import Original
+from budgetfrontier.crawl.cache import Original
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.warc import WarcFiles
 from budgetfrontier.model import CrawlUri, Lease
 
@@ -37,10 +37,10 @@ def lease(url: str = "https://example.org/a?b", **more: Any) -> Lease:
     return Lease(id=1, queue="example.org", uri=uri, cost=1, expires=0.0, delivery=1)
 
 
-def answer(raw: bytes = b"<p>hello", *, headers: Sequence[tuple[bytes, bytes]] = (), **more: Any) -> Answer:
+def answer(raw: bytes = b"<p>hello", *, headers: Sequence[tuple[bytes, bytes]] = (), **more: Any) -> Response:
     given: dict[str, Any] = {"status": 200, "phrase": "OK", "body": raw, "raw": raw, "raw_headers": headers}
     given |= {"request_headers": [("Host", "example.org"), ("Authorization", "-")], "address": "192.0.2.7"}
-    return Answer(**{**given, "started": STARTED, "seconds": 0.0421, **more})
+    return Response(**{**given, "started": STARTED, "seconds": 0.0421, **more})
 
 
 def sha1(raw: bytes) -> bytes:
@@ -52,9 +52,9 @@ def settings(**output: Any) -> Settings:
     return Settings.from_dict({"crawl": "my crawl/1", "output": {"warc": True, **output}})
 
 
-def write(folder: Path, *pairs: tuple[Lease, Answer], known: Known | None = None, **output: Any) -> Path:
+def write(folder: Path, *pairs: tuple[Lease, Response], known: Known | None = None, **output: Any) -> Path:
     """Write answers into one file and close it; returns its path."""
-    files = WarcFiles(folder, settings(**output), memory=known or Known())
+    files = WarcFiles(folder, settings(**output), cache=known or Known())
     for one, given in pairs:
         files.write(one, given, sha1(given.raw))
     files.close()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from budgetfrontier import CrawlUri, Directive, Lease
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.logs import crawl_line
 from budgetfrontier.formats.crawl_log import refused
 
@@ -18,7 +18,7 @@ def write(path: Path, *attempts: tuple[CrawlUri, int]) -> Path:
     lines = (
         crawl_line(
             Lease(number, "q", uri, 1, 0.0, 1),
-            Answer(status=status, reason="because", seconds=0.1 if status > 0 else None),
+            Response(status=status, reason="because", seconds=0.1 if status > 0 else None),
             now=START + timedelta(seconds=number),
             digest="",
             slot=1,

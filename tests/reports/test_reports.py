@@ -164,7 +164,7 @@ def test_spend_section_names_the_top_spenders_and_what_is_stranded() -> None:
         " Top spenders: totalSpend/totalBudget share queue",
         "  75/70 75.0% big.test",
         "  25/-1 25.0% small.test",
-        " Stranded: 9 URIs in 1 retired queues",
+        " Stranded: 9 URIs in 1 retired queue",
         "  9 big.test",
     ]
 

@@ -213,7 +213,7 @@ def test_a_landing_wakes_an_engine_that_waits(tmp_path: Path) -> None:
         assert flown.engine.woken == 1
         [second] = flown.take()
         flown.engine.downloader.active.discard(first[1])  # as what a cache answers: no signal tells of that
-        s._flights._received(SimpleNamespace(status=200), first[1])
+        s._in_flight._received(SimpleNamespace(status=200), first[1])
         assert len(flown.take()) == 1
         assert len(s) == 20 and s.frontier.summary().in_process == 10
         for request in (*first, second):

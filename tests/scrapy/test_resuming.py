@@ -17,7 +17,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from twisted.internet.defer import Deferred
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, SettingsError
-from budgetfrontier.scrapy import Scheduler, requests
+from budgetfrontier.scrapy import Scheduler, serialization
 from budgetfrontier.testing import crash, fail_commit
 from tests.scrapy.crawler import Pages, drain, make, page, paths, scheduler, start, stats
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_stored_stays_in_memory(tmp_path: Path, caplog: pytest.Lo
         odd = [
             page("a", callback=lambda response: None),
             page("b", meta={"file": file}),
-            page("c", meta={"large": "x" * requests.LARGEST}),
+            page("c", meta={"large": "x" * serialization.LARGEST}),
         ]
         for request in odd:
             assert s.enqueue_request(request)

@@ -1,1 +1,1 @@
-"""HTTP: a request goes out, an Answer comes back."""
+"""HTTP: a request goes out, a Response comes back."""

@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch import ports
-from budgetfrontier.crawl.fetch.lookups import Lookups
+from budgetfrontier.crawl.fetch.system_resolver import SystemResolver
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import glob
 
@@ -72,7 +72,7 @@ class Resolver(AbstractResolver):
     def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Place] | None = None) -> None:
         self._rules = [(glob(pattern.lower()), *_split_address(address)) for pattern, address in addresses.items()]
         self._allowed = allowed
-        self._dns = aiohttp.ThreadedResolver(Lookups())  # type: ignore[arg-type] # it asks no more of a loop
+        self._dns = aiohttp.ThreadedResolver(SystemResolver())  # type: ignore[arg-type] # it asks no more of a loop
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

@@ -44,9 +44,10 @@ class Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=should_close or self._idle > self._max_idle)
 
 
-class Response(aiohttp.ClientResponse):
-    """aiohttp's, and what a short answer has given back before one can ask: the address that it came from, and its
-    header as it was sent, if that had to be mended.
+class AddressedResponse(aiohttp.ClientResponse):
+    """aiohttp's response with the peer's address, and its header as it was sent if that had to be mended.
+
+    Both are lost once a short response has released its connection.
     """
 
     address: str | None = None

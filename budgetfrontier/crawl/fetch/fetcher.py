@@ -1,4 +1,4 @@
-"""One fetch: a request goes out, an Answer comes back, whatever the network does. No redirect is followed here."""
+"""One fetch: a request goes out, a Response comes back, whatever the network does. No redirect is followed here."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.crawl.fetch import encodings
 from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt
-from budgetfrontier.crawl.fetch.answer import (
+from budgetfrontier.crawl.fetch.connections import AddressedResponse, Connector, HeaderTooLarge, NoCookies
+from budgetfrontier.crawl.fetch.descriptors import most_idle
+from budgetfrontier.crawl.fetch.headers import fields
+from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
+from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
+from budgetfrontier.crawl.fetch.response import (
     BLOCKED,
     BROKEN,
     CONNECT_FAILED,
     CONNECTION_LOST,
     DNS_FAILED,
     TIMED_OUT,
-    Answer,
+    Response,
 )
-from budgetfrontier.crawl.fetch.connections import Connector, HeaderTooLarge, NoCookies, Response
-from budgetfrontier.crawl.fetch.descriptors import most_idle
-from budgetfrontier.crawl.fetch.headers import fields
-from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
-from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
 
-Accept = Callable[[Answer], str | None]
+Accept = Callable[[Response], str | None]
 
 WINDOW = 20.0
 """The seconds over which `min_speed` is measured."""
@@ -93,7 +93,7 @@ class Fetcher:
             },
             timeout=aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout or None),
             auto_decompress=False,
-            response_class=Response,
+            response_class=AddressedResponse,
             proxy=self._proxy and self._proxy.url,
             # The connection counts the header as a whole, and is asked first; these would count each field by itself.
             max_line_size=settings.max_header + _RECEIVED_AT_ONCE,
@@ -107,12 +107,12 @@ class Fetcher:
     ) -> None:
         await self._session.close()
 
-    def refusal(self, href: str) -> Answer | None:
+    def refusal(self, href: str) -> Response | None:
         """Return the answer to a URL of a blocked port or a host written as a private address; else None."""
         try:
             self._check(href)
         except (PrivateAddressError, BlockedPortError) as error:
-            return Answer(status=BLOCKED, reason=_words(error))
+            return Response(status=BLOCKED, reason=_words(error))
         return None
 
     def _check(self, href: str) -> None:
@@ -120,7 +120,7 @@ class Fetcher:
             check_literal(href, self._allowed, proxied=self._proxy is not None)
         check_port(href, self._ports)
 
-    async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Answer:
+    async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Response:
         """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
 
         Reads at most `max_body` bytes (None: the setting; 0 is no limit), compressed or not. `accept` is asked once
@@ -128,7 +128,7 @@ class Fetcher:
         """
         loop = self._loop
         begin = loop.time()
-        answer = Answer(status=0, started=time.time())
+        answer = Response(status=0, started=time.time())
         try:
             async with asyncio.timeout_at(begin + self._first if self._first else None) as clock:
                 response = await self._send(uri, answer)
@@ -154,7 +154,7 @@ class Fetcher:
         answer.seconds = loop.time() - begin
         return answer
 
-    async def _send(self, uri: CrawlUri, answer: Answer) -> Response:
+    async def _send(self, uri: CrawlUri, answer: Response) -> AddressedResponse:
         """Send the request, wait for the header and note what it says."""
         self._check(uri.url)
         url = yarl.URL(uri.url, encoded=True)
@@ -169,7 +169,7 @@ class Fetcher:
         if uri.body:
             options["data"] = uri.body
         response = await self._session.request(uri.method, url, **options)
-        assert isinstance(response, Response)
+        assert isinstance(response, AddressedResponse)
         if response.status < 100:
             response.close()
             raise ValueError(f"{response.status} is no HTTP status")
@@ -206,7 +206,7 @@ class Fetcher:
         return headers | (uri.headers or {}), told
 
     async def _read(
-        self, response: Response, answer: Answer, limit: int, clock: asyncio.Timeout, end: float | None
+        self, response: AddressedResponse, answer: Response, limit: int, clock: asyncio.Timeout, end: float | None
     ) -> None:
         """Read the body; what was read is kept even if it ends badly."""
         content = response.content
@@ -256,7 +256,7 @@ class Fetcher:
         slow = self._loop.time() + WINDOW
         return slow if end is None else min(slow, end)
 
-    def _fail(self, answer: Answer, error: Exception) -> None:
+    def _fail(self, answer: Response, error: Exception) -> None:
         """Turn an answer into a failure: its code says whose fault it seems."""
         answer.status = _status(error)
         if type(error) is TimeoutError:

@@ -10,7 +10,7 @@ import can_ada
 import msgspec
 
 from budgetfrontier.crawl import robots
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import css, html, http, text, xml
 from budgetfrontier.crawl.links.urls import resolve, unique
 from budgetfrontier.settings.schema import LinkSettings
@@ -37,7 +37,7 @@ class Page(msgspec.Struct):
     nofollow: bool = False
 
 
-def discover(url: str, answer: Answer, settings: LinkSettings, *, tags: bool, agent: str = "") -> Page:
+def discover(url: str, answer: Response, settings: LinkSettings, *, tags: bool, agent: str = "") -> Page:
     """Find the links of an answer to `url` (a normalized href): of its header, then of its body.
 
     Hops are L (what a reader may follow; the URLs of a sitemap), E (what the page embeds), R (a redirect by status,
@@ -78,7 +78,7 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
-def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> html.Html | None:
+def _read(url: str, answer: Response, settings: LinkSettings, *, follow: bool) -> html.Html | None:
     """Read a body as what its media type and its first bytes say that it is."""
     mime, body, charset = answer.mime, answer.body, answer.charset
     if mime == "text/css":
@@ -105,7 +105,7 @@ def _read(url: str, answer: Answer, settings: LinkSettings, *, follow: bool) -> 
     return html.Html(can_ada.parse(url), [], references)
 
 
-def _read_html(url: str, answer: Answer, *, follow: bool) -> html.Html:
+def _read_html(url: str, answer: Response, *, follow: bool) -> html.Html:
     whole, codec = text.decode(answer.body, charset=answer.charset)
     page = html.read(whole, url, nofollow=follow, xhtml=answer.mime.endswith("xml"))
     if codec.startswith("utf-") or whole.isascii():

@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from html.entities import html5
 
-from budgetfrontier.crawl.links import contexts, raw
+from budgetfrontier.crawl.links import contexts, raw_text
 from budgetfrontier.crawl.links.contexts import Context
 from budgetfrontier.crawl.links.patterns import (
     ANY_NAME,
@@ -39,10 +39,13 @@ _WANTED = frozenset(
     | {"style", "type", "xlink:href"}
 )
 # Any element may have a style with a URL; few pages have any. The first is for plain HTML, the second for contexts.
-_PLAINLY, _TELLING = named(_LINKING | raw.NAMES | contexts.OPENING), named(_LINKING | raw.NAMES | contexts.TELLING)
+_PLAIN, _WITH_CONTEXTS = (
+    named(_LINKING | raw_text.NAMES | contexts.OPENING),
+    named(_LINKING | raw_text.NAMES | contexts.TELLING),
+)
 _CLOSING = named(contexts.CLOSING)
-_PATTERNS = tag_pattern(_PLAINLY), tag_pattern(_TELLING, _CLOSING)
-_STYLED = tag_pattern(f"{_PLAINLY}|{STYLED}"), tag_pattern(f"{_TELLING}|{STYLED}", _CLOSING)
+_PATTERNS = tag_pattern(_PLAIN), tag_pattern(_WITH_CONTEXTS, _CLOSING)
+_STYLED = tag_pattern(f"{_PLAIN}|{STYLED}"), tag_pattern(f"{_WITH_CONTEXTS}|{STYLED}", _CLOSING)
 _EVERY = tag_pattern(ANY_NAME, ANY_NAME)
 _URL = re.compile(r"url\(")  # quicker than "in"
 _TEMPLATE = re.compile(r"<(/?)template(?=[ \t\n\f\r/>])", re.IGNORECASE)
@@ -67,7 +70,7 @@ class _Reader:
     def __init__(self, text: str, *, xhtml: bool) -> None:
         self._text, self._xhtml = text, xhtml
         self._styled = "(" in text and _URL.search(text) is not None
-        self._ends = raw.Ends(text)
+        self._ends = raw_text.Ends(text)
         self._ways: list[tuple[int, Context]] = [(0, contexts.HTML)]
         self._hidden_until = self._told_until = 0
         self._templates = self._counted = 0
@@ -97,7 +100,7 @@ class _Reader:
                     return
                 name = name.lower()
                 found = _plain(plain) if plain and name != "base" else _any(plain or other)
-                if name in raw.NAMES:
+                if name in raw_text.NAMES:
                     self._skip(name, found, match, context)
                     yield name, found
                     return
@@ -153,7 +156,7 @@ class _Reader:
             if self._text.find("<", position) == start:
                 return
             self._hidden_until = max(self._hidden_until, end)
-        if name in raw.HIDDEN:
+        if name in raw_text.HIDDEN:
             self._go(position, context)
         elif not sure:
             foreign = contexts.is_foreign(context)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.files import sync_folder
 from budgetfrontier.crawl.outputs.logs import Logs
 from budgetfrontier.crawl.outputs.records import digest
@@ -23,19 +23,19 @@ class Outputs:
     """Everything that one job writes into its `folder`. Use with `with`, by the process that holds the frontier's lock.
 
     The order that makes it safe: `write` an attempt, finish its lease, then before each commit of the frontier `sync`,
-    then `memory.commit()`. What the frontier calls done is then on disk; what was written but not committed is fetched
+    then `cache.commit()`. What the frontier calls done is then on disk; what was written but not committed is fetched
     again, and stands there twice. What a crash left half written is cut off when the job is opened again.
 
     Raises SettingsError for a sink that cannot be loaded; StorageFull from any method when the disk is full: then
     nothing may be committed. What the disk did not take is kept, in order, and tried again.
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, memory: Originals) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, cache: Originals) -> None:
         output, logs = settings.output, folder / "logs"
         self._sinks = Sinks(output.sinks)
         self._logs = Logs(logs, output)
         self._statistics = Statistics(logs / "progress-statistics.log") if output.statistics else None
-        self._warc = WarcFiles(folder / "warcs", settings, memory=memory) if output.warc else None
+        self._warc = WarcFiles(folder / "warcs", settings, cache=cache) if output.warc else None
         for made in (logs, folder):
             sync_folder(made)
 
@@ -47,7 +47,7 @@ class Outputs:
     ) -> None:
         self.close()
 
-    def write(self, lease: Lease, answer: Answer, outcome: Outcome, *, slot: int, noindex: bool = False) -> None:
+    def write(self, lease: Lease, answer: Response, outcome: Outcome, *, slot: int, noindex: bool = False) -> None:
         """Write one attempt, made by the worker `slot`, from 1. The answer is that of the lease's own URI.
 
         crawl.log has all attempts; pages.jsonl, the WARC files and the sinks HTTP answers that were read and do not say

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut_half_line
 from budgetfrontier.model import Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
@@ -37,12 +37,12 @@ class Logs:
         """The files that are open."""
         return [file for file in (self._crawl, self._pages, self._links) if file]
 
-    def write(self, lease: Lease, answer: Answer, *, digest: str, slot: int, noindex: bool) -> None:
+    def write(self, lease: Lease, answer: Response, *, digest: str, slot: int, noindex: bool) -> None:
         """Write the line of crawl.log for one attempt. `digest` is "sha1:BASE32" or "", `slot` the worker, from 1."""
         line = crawl_line(lease, answer, now=datetime.now(UTC), digest=digest, slot=slot, noindex=noindex)
         self._crawl.write(line.encode("utf-8", "backslashreplace"))
 
-    def write_page(self, lease: Lease, answer: Answer, outcome: Outcome, *, digest: str) -> None:
+    def write_page(self, lease: Lease, answer: Response, outcome: Outcome, *, digest: str) -> None:
         """Write the line of pages.jsonl for a page."""
         if self._pages:
             self._pages.write(_encode(_page(lease, answer, outcome, stamp(datetime.now(UTC)), digest)) + b"\n")
@@ -60,7 +60,7 @@ def open_log(path: Path) -> GrowingFile:
     return GrowingFile(path)
 
 
-def crawl_line(lease: Lease, answer: Answer, *, now: datetime, digest: str, slot: int, noindex: bool = False) -> str:
+def crawl_line(lease: Lease, answer: Response, *, now: datetime, digest: str, slot: int, noindex: bool = False) -> str:
     """Return a line of crawl.log: timestamp, status, size, URL, hops, via, media type, thread, start+duration, digest,
     source, annotations. `-` stands for nothing; no field holds a space. Size and digest are those of the body as sent.
 
@@ -93,7 +93,7 @@ def stamp(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"
 
 
-def _page(lease: Lease, answer: Answer, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
+def _page(lease: Lease, answer: Response, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
     uri = lease.uri
     return {
         "time": time,
@@ -123,7 +123,7 @@ def _field(value: str | None) -> str:
     return _NO_FIELD.sub("_", value) if value else "-"
 
 
-def _duration(answer: Answer) -> str:
+def _duration(answer: Response) -> str:
     if answer.seconds is None:
         return "-"
     start = datetime.fromtimestamp(answer.started, UTC)

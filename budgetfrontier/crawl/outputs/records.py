@@ -19,7 +19,7 @@ from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.model import CrawlUri
 
 RESPONSE, REQUEST = "application/http; msgtype=response", "application/http; msgtype=request"
@@ -76,7 +76,7 @@ def digest(sha1: bytes) -> str:
     return f"sha1:{base64.b32encode(sha1).decode()}"
 
 
-def response_header(answer: Answer) -> bytes:
+def response_header(answer: Response) -> bytes:
     """Return the status line and the header as sent, up to and with the blank line.
 
     But for Transfer-Encoding, which becomes X-Crawl-Transfer-Encoding: the payload is kept without its chunks, and a
@@ -95,7 +95,7 @@ def response_header(answer: Answer) -> bytes:
     return b"\r\n".join((*lines, b"", b""))
 
 
-def request_block(uri: CrawlUri, answer: Answer) -> bytes:
+def request_block(uri: CrawlUri, answer: Response) -> bytes:
     """Return the request as sent."""
     _, _, rest = uri.url.partition("://")
     _, slash, target = rest.partition("/")
@@ -113,13 +113,13 @@ def fields(pairs: Iterable[tuple[str, str | None]]) -> bytes:
     return "".join(rows).encode("utf-8", "replace")
 
 
-def metadata(uri: CrawlUri, answer: Answer) -> bytes:
+def metadata(uri: CrawlUri, answer: Response) -> bytes:
     """Return how the crawl came to a page, in Heritrix's fields."""
     took = None if answer.seconds is None else str(int(answer.seconds * 1000))
     return fields((("via", uri.via), ("hopsFromSeed", uri.hops), ("sourceTag", uri.source), ("fetchTimeMs", took)))
 
 
-def truncated(answer: Answer) -> str | None:
+def truncated(answer: Response) -> str | None:
     """Return the WARC-Truncated of an answer that was cut: length, time or disconnect; None if it is whole."""
     for note in answer.notes:
         if note.endswith("Trunc"):

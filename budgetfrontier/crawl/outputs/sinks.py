@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from budgetfrontier import plugins
-from budgetfrontier.crawl.fetch.answer import Answer
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import text
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri, Lease, Outcome
@@ -52,7 +52,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return text.decode(self.body, charset=self.charset)[0]
 
 
-def page(lease: Lease, answer: Answer, outcome: Outcome, *, digest: str) -> Page:
+def page(lease: Lease, answer: Response, outcome: Outcome, *, digest: str) -> Page:
     """Return the page that an attempt brought."""
     return Page(
         url=lease.uri.url,

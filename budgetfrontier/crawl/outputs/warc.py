@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from budgetfrontier import __version__
-from budgetfrontier.crawl.fetch.answer import Answer
-from budgetfrontier.crawl.memory import Original
+from budgetfrontier.crawl.cache import Original
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs import records
 from budgetfrontier.crawl.outputs.files import GrowingFile, cut, full_disk, sync_folder
 from budgetfrontier.model import CrawlUri, Lease
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Originals(Protocol):
-    """What knows the content that was written before: `budgetfrontier.crawl.memory.Memory`, or a test's."""
+    """What knows the content that was written before: `budgetfrontier.crawl.cache.CrawlCache`, or a test's."""
 
     def original(self, digest: bytes) -> Original | None: ...
 
@@ -50,10 +50,10 @@ class WarcFiles:
     before a revisit record instead of the response. Records are on disk after `sync` or `close`. Raises StorageFull.
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, memory: Originals) -> None:
+    def __init__(self, folder: Path, settings: Settings, *, cache: Originals) -> None:
         make_folder(folder, like=folder.parent)
         recover(folder)
-        self._folder, self._settings, self._memory = folder, settings, memory
+        self._folder, self._settings, self._cache = folder, settings, cache
         prefix = settings.output.warc_prefix or settings.crawl
         self._prefix = _UNSAFE.sub("_", prefix)[:100]
         self._host = _UNSAFE.sub("_", socket.gethostname())[:100]
@@ -64,7 +64,7 @@ class WarcFiles:
         self._info = ""
         self._names_changed = False
 
-    def write(self, lease: Lease, answer: Answer, digest: bytes) -> None:
+    def write(self, lease: Lease, answer: Response, digest: bytes) -> None:
         """Write the records of an HTTP answer; `digest` is the SHA-1 of its body as sent, b"" when it has none.
 
         Takes a few hundred microseconds for a page of 10 KB, most of them for compression.
@@ -94,7 +94,7 @@ class WarcFiles:
             head = [("WARC-Type", type), ("WARC-Record-ID", records.record_id()), *common, ("WARC-Concurrent-To", own)]
             file.write(self._recorder.record(head, block, kind=kind))
         if digest and not revisit and cut_by is None:
-            self._memory.put_original(digest, Original(url=uri.url, date=when, record_id=own))
+            self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=own))
 
     def sync(self) -> None:
         """Bring everything to the disk: records, and the names of files."""
@@ -140,7 +140,7 @@ class WarcFiles:
             self._path.rename(self._path.with_name(self._path.name.removesuffix(OPEN)))
             self._names_changed = True
 
-    def _revisit(self, uri: CrawlUri, answer: Answer, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
+    def _revisit(self, uri: CrawlUri, answer: Response, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
         """Return the fields that make a revisit record of an answer; none if it is to be written as it is.
 
         Source: ISO 28500:2017, 6.7.
@@ -152,7 +152,7 @@ class WarcFiles:
             profile = "identical-payload-digest"
         else:
             return []
-        original = self._memory.original(digest) if digest else None
+        original = self._cache.original(digest) if digest else None
         if original:
             return [
                 ("WARC-Profile", _PROFILES + profile),

@@ -1,4 +1,4 @@
-"""Reports of a running crawl, written by a process of their own: many queues would hold up this one."""
+"""The process that writes the reports of a running crawl: with many queues that would hold up this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fetch gave: an HTTP answer, or a status below zero that says what went wrong."""
+"""The result of a fetch: an HTTP response, or a status below zero that says what went wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_WAIT = 86400
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class Response(msgspec.Struct, kw_only=True):
     """What a fetch gave: an HTTP answer, or a negative status and a reason.
 
     `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc

@@ -1,4 +1,4 @@
-"""When a host may be asked for something outside its queue's turn, as it is for the redirects of a robots.txt."""
+"""Delays between requests to a host outside its queue's turn, such as the redirects of a robots.txt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_WAITING = 1000  # appointments of one queue
 _FEW = 1000  # places after which those are forgotten that have rested
 
 
-class _Place:
+class _Host:
     """A queue that is asked outside its turn: until when it rests, who waits, and whose turn is next."""
 
     __slots__ = ("kept", "last", "own_turn", "put_back", "until", "waiting")
@@ -35,7 +35,7 @@ class _Place:
         self.put_back = 0.0  # until when it waits for no other reason than this one
 
 
-class Pace:
+class HostDelays:
     """The politeness of queues that are asked outside their turn: one request at a time, and a rest after each.
 
     Their own rests, which the frontier keeps, count too; and while one of these lasts, what is leased from the queue
@@ -45,7 +45,7 @@ class Pace:
 
     def __init__(self, frontier: Frontier, *, now: Callable[[], float] = time.time) -> None:
         self._frontier, self._now = frontier, now
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _Host] = {}
         self._many = _FEW
 
     def queue_of(self, uri: CrawlUri) -> str:
@@ -75,7 +75,7 @@ class Pace:
         """
         self._forget()
         now = self._now()
-        place = self._places.setdefault(key, _Place())
+        place = self._places.setdefault(key, _Host())
         queue = self._frontier.queue(key)
         wait = max(_own_rest(queue, place, now), _left(place, now))
         if wait <= 0.0:
@@ -88,7 +88,7 @@ class Pace:
             place.kept = when + _LATE
         return min(when - now, LONGEST)
 
-    def _appointment(self, place: _Place, url: str, earliest: float, slot: float) -> float:
+    def _appointment(self, place: _Host, url: str, earliest: float, slot: float) -> float:
         """Return when to come back: who comes for the first time, or for another URL than all others, comes last."""
         if len(place.waiting) >= _MOST_WAITING:
             place.waiting.clear()  # many never come back, as somebody else has asked for the same
@@ -113,12 +113,12 @@ class Pace:
             self._many = max(2 * len(self._places), _FEW)
 
 
-def _own_rest(queue: QueueRecord | None, place: _Place, now: float) -> float:
+def _own_rest(queue: QueueRecord | None, place: _Host, now: float) -> float:
     if queue is None:
         return 0.0
     rest = queue.wake_time - now if queue.wake_time > place.put_back else 0.0
     return max(rest, _BUSY if queue.out else 0.0)
 
 
-def _left(place: _Place, now: float) -> float:
+def _left(place: _Host, now: float) -> float:
     return _BUSY if place.until == math.inf else max(place.until - now, 0.0)

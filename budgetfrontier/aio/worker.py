@@ -1,4 +1,4 @@
-"""The thread that owns the frontier of a Scheduler: it applies messages, hands out leases, commits, and sleeps."""
+"""The thread that owns a Scheduler's frontier: it applies messages, hands out leases, commits, and sleeps."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SHORTEST = 0.05  # seconds between two commits of its own: a frontier that commi
 
 log = logging.getLogger("budgetfrontier.aio")
 
-Waiting = asyncio.Future[Any]
+Future = asyncio.Future[Any]
 
-Message = tuple[Callable[[Any], object], Any, Waiting | None]
-"""A method of the Owner, its argument, and who waits for the answer."""
+Message = tuple[Callable[[Any], object], Any, Future | None]
+"""A method of the Worker, its argument, and the future that the answer resolves, if any."""
 
-Answer = tuple[Waiting | None, object]
-"""Who asked, None for all who wait for a URI, and what comes of it."""
+Answer = tuple[Future | None, object]
+"""The future of who asked (None: whoever waits for a URI), and what resolves it."""
 
-Adding = tuple[str | CrawlUri, Waiting]
+Adding = tuple[str | CrawlUri, Future]
 
 _LATER = object()  # no answer yet
 
@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     error: BaseException
 
 
-class Owner:
+class Worker:
     """One frontier and the thread it belongs to. The loop's thread uses `inbox` and, after the end, `totals` only.
 
     Messages are applied in the order in which they were put, but for what is added: that comes last, all at once.
@@ -65,15 +65,15 @@ class Owner:
         self._maxsize, self._wait, self._ttl = maxsize, wait, ttl
         self._frontier: Frontier
         self._batch: list[Message] = []
-        self._asking: Waiting | None = None
+        self._asking: Future | None = None
         """Who waits for the answer to the message that is being applied."""
         self._answers: list[Answer] = []
         self._leases: list[Lease] = []
         self._wanted = 0
-        """URIs that somebody waits for; below zero while those who gave up and those who were served cross."""
+        """Outstanding `get` calls. Briefly negative when a cancellation crosses a delivery."""
         self._adding: list[Adding] = []
         self._parked: deque[Adding] = deque()
-        self._joining: list[Waiting] = []
+        self._joining: list[Future] = []
         self._ready: float | None = None
         """When to look again for what is wanted, in seconds."""
         self._open_for_all = True

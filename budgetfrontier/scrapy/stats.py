@@ -1,4 +1,4 @@
-"""What users see of the frontier besides Scrapy's own words: log lines, stats, sizes."""
+"""Log lines and stats about the frontier, beside Scrapy's own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from budgetfrontier.model import CrawlState, DeadLetter, QueueRecord, QueueState
 log = logging.getLogger(__name__)
 
 
-def tell_beginning(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
-    """Log what is found in a JOBDIR; `waiting` is how many requests wait in a crawl that goes on, None in a new one."""
+def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
+    """Log what a JOBDIR holds. `waiting` is how many requests a resumed crawl has queued, None in a new one."""
     extra = {"spider": spider}
     if waiting is not None:
         log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting}, extra=extra)
@@ -27,16 +27,16 @@ def tell_beginning(frontier: Frontier, folder: str | None, spider: Any, *, waiti
         )
 
 
-def tell_end(frontier: Frontier, folder: str | None, spider: Any, stats: Any) -> None:
-    """Log and count what was left in queues over their budgets."""
+def log_closing(frontier: Frontier, folder: str | None, spider: Any, stats: Any) -> None:
+    """Log and count the queues over their budgets at the end."""
     if retired := frontier.summary().queues.get(QueueState.RETIRED, 0):
         stats.set_value("budgetfrontier/retired", retired)
         more = f"; `budgetfrontier report {folder}` lists them" if folder else ""
         log.info("Queues over their budgets: %d%s", retired, more, extra={"spider": spider})
 
 
-class Watch:
-    """A hook: tells what the frontier does by itself."""
+class StatsHook:
+    """A hook that logs and counts what the frontier does by itself: queues retired, dead letters."""
 
     def __init__(self, stats: Any) -> None:
         self._stats = stats
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Size:
-    """Something of which only the length is asked."""
+    """An object that only has a length."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -1,4 +1,4 @@
-"""Waking Scrapy's engine: it asks for requests after its own events, and otherwise every five seconds only."""
+"""Wake-ups of Scrapy's engine, which asks for requests after its own events, and otherwise only every five seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ except ImportError:  # Scrapy 2.13
         return reactor.callLater(delay, function)
 
 
-__all__ = ["Alarm", "call_later"]
+__all__ = ["Wakeup", "call_later"]
 
 LONGEST = 3600.0  # seconds; nothing is lost by looking once an hour
 
 
-class Alarm:
+class Wakeup:
     """Calls a function once, at the earliest of the times that it was set to. `stop` ends it for good."""
 
     def __init__(self, function: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""What the scope of a crawl says of a URL, told from its stored settings: for `explain`, without the extra."""
+"""Whether a URL is in the scope of a crawl, decided from the stored settings: for `explain`, without the extra."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.reports.explain import LastWord
+from budgetfrontier.reports.explain import ScopeVerdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import OF_ANSWER
 
 
-def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord | None:
+def scope_verdict(settings: Settings, href: str, uri: CrawlUri | None) -> ScopeVerdict | None:
     """Return what the scope says of a href, as the crawl knows it (`uri`), or as a link of a seed if it does not.
 
     None if nobody has set a scope, nor seeds: the frontier is fed by a program of its own. Reads the files of seeds and
@@ -24,7 +24,7 @@ def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord |
     try:
         scope = Scope(settings.scope)
     except SettingsError as error:
-        return LastWord(None, f"it cannot be told: {error.problems[0]}")
+        return ScopeVerdict(None, f"it cannot be told: {error.problems[0]}")
     is_seed, gone = _add_seeds(scope, settings, href)
     known = uri or CrawlUri(href, hops="" if is_seed else "L")
     verdict = scope.verdict(known)
@@ -36,7 +36,7 @@ def last_word(settings: Settings, href: str, uri: CrawlUri | None) -> LastWord |
     if gone:
         text += f"; without the seeds of {', '.join(gone)}"
     # A seed more may let a URI in.
-    return LastWord(None if gone and not verdict.accepted else verdict.accepted, text, verdict.rule)
+    return ScopeVerdict(None if gone and not verdict.accepted else verdict.accepted, text, verdict.rule)
 
 
 def _add_seeds(scope: Scope, settings: Settings, href: str) -> tuple[bool, list[str]]:

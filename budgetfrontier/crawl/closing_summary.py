@@ -1,4 +1,4 @@
-"""What is said when a run of a crawl ends: why, how the crawl stands, where its outputs are, what goes on with it."""
+"""The summary at the end of a run: why it ended, the state of the crawl, its outputs, and how to go on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a crawl does when a policy fails on a URL: it pauses, says which policy and URL, and ends until that is mended.
+"""Failures of policies: the crawl pauses, says which policy failed on which URL, and ends.
 
-Python does not import a module twice, so that only another run sees the mended policy; it goes on by itself.
+Python imports a module once, so that only another run sees the policy as it was mended; that run goes on by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def is_for_a_policy(pause_reason: str | None) -> bool:
     return (pause_reason or "").startswith(_REASON)
 
 
-class Mending:
+class PolicyFailures:
     """The first failure of a policy in a run, if there was one."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Mending:
 
     @contextmanager
     def pausing(self, frontier: Frontier) -> Iterator[None]:
-        """Pause the frontier when a policy fails. What it failed in has not happened: that lease is still out."""
+        """Pause the frontier when a policy fails. The call that failed has changed nothing: its lease is still out."""
         try:
             yield
         except PolicyError as e:
@@ -36,6 +36,6 @@ class Mending:
                 frontier.pause(reason=f"{_REASON}{e}", who="crawl")
 
     def end(self) -> None:
-        """Raise that failure, at the end of the run."""
+        """Raise the failure, at the end of the run."""
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""Going on with a job: whether it is this crawl's, and whether its operator knows what a changed scope would cost."""
+"""Resuming a job: whether it belongs to this crawl, and whether its operator knows what a changed scope would cost."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from budgetfrontier.crawl.memory import Memory
-from budgetfrontier.crawl.narrowing import PAUSE_REASON, Loss, identity, loss
+from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.scope import Scope
+from budgetfrontier.crawl.scope_change import PAUSE_REASON, Narrowing, identity, loss
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
@@ -40,7 +40,7 @@ def go_on(
     path: Path,
     scope: Scope,
     *,
-    memory: Memory,
+    cache: CrawlCache,
     settings: Settings,
     stored: Settings | None,
     command: str,
@@ -54,7 +54,7 @@ def go_on(
     """
     for change in changes(stored, settings) if stored else ():
         tell(f"changed since the last run: {change}")
-    this, known = identity(settings.scope, scope), memory.scope()
+    this, known = identity(settings.scope, scope), cache.scope()
     asked = frontier.summary().pause_reason == PAUSE_REASON
     if known is None:
         changed = stored is not None and (stored.scope, stored.seeds) != (settings.scope, settings.seeds)
@@ -66,13 +66,13 @@ def go_on(
         lost = loss(path, scope, tell=tell)
         _steer(frontier, lost, asked=asked)
     if known != this:  # after the pause is on disk: a kill in between asks again
-        memory.put_scope(this)
-        memory.commit()
+        cache.put_scope(this)
+        cache.commit()
     if lost and lost.too_large:
         raise ScopeChanged(_what_to_do(lost, path.parent, command))
 
 
-def _steer(frontier: Frontier, lost: Loss, *, asked: bool) -> None:
+def _steer(frontier: Frontier, lost: Narrowing, *, asked: bool) -> None:
     if not lost.too_large:
         if asked:
             frontier.resume(reason="the scope leaves what is queued", who="crawl")
@@ -81,7 +81,7 @@ def _steer(frontier: Frontier, lost: Loss, *, asked: bool) -> None:
     frontier.commit()
 
 
-def _what_to_do(lost: Loss, folder: Path, command: str) -> str:
+def _what_to_do(lost: Narrowing, folder: Path, command: str) -> str:
     resume = shlex.join(("budgetfrontier", "resume", str(folder)))
     again = f"`{command}`" if command else "the same command"
     return (

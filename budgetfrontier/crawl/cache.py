@@ -1,4 +1,4 @@
-"""What a crawl remembers beside its frontier: robots.txt files, which content its WARC files hold, what it has used.
+"""The cache of a crawl: robots.txt files, which content its WARC files hold, and the time and bytes it has used.
 
 A small LMDB environment in a folder of its own, JOB/frontier/crawl. It is a cache: lost, robots.txt files are fetched
 again, content is written once more, and limits on time and bytes count anew; which scope was agreed on is then told by
@@ -54,7 +54,7 @@ class Original(NamedTuple):
     record_id: str
 
 
-class Memory:
+class CrawlCache:
     """The tables `robots`, `digests` and `used`, for one process: that which holds the frontier's lock.
 
     What was put can be read at once, and is durable after `commit`. Raises StorageFull when the disk is full: close it
@@ -62,7 +62,7 @@ class Memory:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the memory in the folder `path`, or create it there.
+        """Open the cache in the folder `path`, or create it there.
 
         Raises StorageFull, or FrontierLocked if this process has it open already.
         """
@@ -249,11 +249,11 @@ class Memory:
         self._begin_anew(why)
 
     def _begin_anew(self, why: Exception) -> None:
-        aside = self.path.with_name(self.path.name + DAMAGED)
-        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, aside)
+        in_thread = self.path.with_name(self.path.name + DAMAGED)
+        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, in_thread)
         self.close()
-        shutil.rmtree(aside, ignore_errors=True)
-        self.path.rename(aside)
+        shutil.rmtree(in_thread, ignore_errors=True)
+        self.path.rename(in_thread)
         self._open()
 
 

@@ -1,4 +1,4 @@
-"""Where comments end, and the content of elements that is no markup."""
+"""Text without markup: where comments end, and the content of raw text elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DNS by the system's resolver, in threads that hold up nobody's exit."""
+"""DNS by the system's resolver, in threads that do not delay the end of the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 _MOST = 64  # lookups at a time: each blocks a thread, those of hosts whose name servers are gone for long
 
 
-class Lookups:
+class SystemResolver:
     """What aiohttp's `ThreadedResolver` asks of an event loop, done in daemon threads. Use within a running loop.
 
     The threads of a pool are waited for when the loop ends and when Python exits: up to half a minute, as long as the

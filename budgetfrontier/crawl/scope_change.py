@@ -1,4 +1,4 @@
-"""What a scope that has changed would make of the URIs that are queued already."""
+"""A changed scope: which of the URIs that are queued already it would disregard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOLD_EVERY = 1_000_000  # URIs: a few seconds
 _FILE = "surt-file:"
 
 
-class Loss(NamedTuple):
+class Narrowing(NamedTuple):
     """How many of the URIs that wait, queued or for later, are out of a scope; the first ones, each with its rule."""
 
     out: int
@@ -41,7 +41,7 @@ class Loss(NamedTuple):
         return f"{self.out:,} of {counted(self.of, 'URI')} that wait ({', '.join(self.examples)}{more})"
 
 
-def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Loss:
+def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Narrowing:
     """Return what `scope` disregards of the frontier at `path`, as of its last commit.
 
     O(URIs), about 6 us each. All are counted, no sample: a scope that is another crawl's and one that drops a single
@@ -57,7 +57,7 @@ def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Loss:
                     examples.append(f"{uri.url}: {rule}")
             if of % _TOLD_EVERY == 0:
                 tell(f"the scope has changed: {out:,} of the first {of:,} URIs that wait are out of it")
-    return Loss(out, of, tuple(examples))
+    return Narrowing(out, of, tuple(examples))
 
 
 def identity(settings: ScopeSettings, scope: Scope) -> bytes:

@@ -1,4 +1,4 @@
-"""From a request to the URI that the frontier is given: its URL, its queue, its cost."""
+"""Conversion of a request to the URI that the frontier is given: its URL, its queue, its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as the frontier stores them, and back.
+"""Serialization of requests: as the frontier stores them, and back.
 
 A stored request is sealed: in front of it stands a hash under a key that only this job has (BLAKE2b, 16 bytes), so that
 nothing is unpickled, no class is looked up and no callback is named but what this job itself has written. Plain data is
@@ -38,7 +38,7 @@ class Lost(ValueError):
     """A stored request cannot be made again; the message says why."""
 
 
-class Requests:
+class Serializer:
     """Makes payloads of requests, and requests of payloads, for one spider.
 
     With `durable` False nothing outlives the process: then whatever could be told from a copy stays the object it is,

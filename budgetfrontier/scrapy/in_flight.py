@@ -1,4 +1,4 @@
-"""Requests that are out, what has been learnt of each, and how it ended.
+"""Requests in flight: the state of each, and the outcome that it ends with.
 
 No signal of Scrapy's says that a request has ended in every way that it can end. What does is that it leaves the
 engine's set of requests in progress, after its callback; the signals only tell how it went. Likewise its download is
@@ -27,24 +27,24 @@ from scrapy import signals
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease, Outcome
-from budgetfrontier.scrapy import slots
+from budgetfrontier.scrapy import download_slots
 
 
-class Flight:
-    """One request that is out."""
+class RequestState:
+    """The state of one request in flight."""
 
     __slots__ = ("lease", "own_slot", "reached", "received", "status")
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
         self.own_slot = own_slot
-        """Its spider has set its download slot."""
+        """Whether its spider has set its download slot."""
         self.reached = False
-        """It came to the downloader."""
+        """Whether it has reached the downloader."""
         self.received = False
-        """A response of it came through to the spider."""
+        """Whether a response has reached the spider."""
         self.status = 0
-        """Of its last response."""
+        """The HTTP status of its last response, 0 before."""
 
     def seconds(self, request: Any) -> float | None:
         """How long its fetch took, None if there was none."""
@@ -60,14 +60,14 @@ class Flight:
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
 
 
-class Flights:
-    """The requests that are out, by themselves: what is in meta is inherited by retries and redirects."""
+class InFlight:
+    """Requests in flight, keyed by the object itself, because retries and redirects inherit `meta`."""
 
-    def __init__(self, crawler: Any, on_left: Callable[[Any, Flight], None]) -> None:
-        """`on_left` is called with each request that leaves the downloader, and its flight."""
+    def __init__(self, crawler: Any, on_left: Callable[[Any, RequestState], None]) -> None:
+        """`on_left` is called with each request that leaves the downloader, and its state."""
         self._crawler, self._on_left = crawler, on_left
-        self._out: dict[Any, Flight] = {}
-        self._aloft: set[Any] = set()
+        self._out: dict[Any, RequestState] = {}
+        self._downloading: set[Any] = set()
         _check(crawler)
         for signal, receiver in (
             (signals.request_reached_downloader, self._reached),
@@ -81,51 +81,51 @@ class Flights:
         return len(self._out)
 
     def leases(self) -> list[Lease]:
-        """The leases that are out."""
-        return [flight.lease for flight in self._out.values()]
+        """Return the leases of all requests in flight."""
+        return [state.lease for state in self._out.values()]
 
-    def start(self, request: Any, lease: Lease) -> Flight | None:
-        """A request goes out. Returns its last flight if it is the very same object that is out already."""
+    def start(self, request: Any, lease: Lease) -> RequestState | None:
+        """Add a request. Return its last state if the very same object is in flight already."""
         before = self._out.get(request)
-        self._aloft.add(request)
-        self._out[request] = Flight(lease, own_slot=slots.SLOT in request.meta)
+        self._downloading.add(request)
+        self._out[request] = RequestState(lease, own_slot=download_slots.SLOT in request.meta)
         return before
 
-    def landed(self) -> list[tuple[Any, Flight]]:
-        """Take out of those in the air, but not of those that are out, what has left the downloader unannounced.
+    def landed(self) -> list[tuple[Any, RequestState]]:
+        """Return those that have left the downloader without a signal; they stay in flight.
 
-        Such as what a cache has answered, or a middleware has ignored. O(requests in the downloader).
+        Such as those that a cache has answered, or a middleware has ignored. O(requests in the downloader).
         """
-        downloader = getattr(self._crawler.engine, "downloader", None) if self._aloft else None
-        landed = self._aloft.difference(downloader.active) if downloader is not None else ()
-        self._aloft.difference_update(landed)
+        downloader = getattr(self._crawler.engine, "downloader", None) if self._downloading else None
+        landed = self._downloading.difference(downloader.active) if downloader is not None else ()
+        self._downloading.difference_update(landed)
         return [(request, self._out[request]) for request in landed]
 
-    def ended(self) -> list[tuple[Any, Flight]]:
-        """Take out those that have ended. O(requests out)."""
+    def ended(self) -> list[tuple[Any, RequestState]]:
+        """Remove and return those that have ended. O(requests in flight)."""
         slot = slot_of(self._crawler)
         ended = self._out.keys() - (slot.inprogress if slot is not None else ())
-        self._aloft.difference_update(ended)
+        self._downloading.difference_update(ended)
         return [(request, self._out.pop(request)) for request in ended]
 
     def _reached(self, request: Any) -> None:
-        flight = self._out.get(request)
-        slots.note(request, own=None if flight is None else flight.own_slot)
-        if flight is not None:
-            flight.reached = True
+        state = self._out.get(request)
+        download_slots.note(request, own=None if state is None else state.own_slot)
+        if state is not None:
+            state.reached = True
 
     def _downloaded(self, response: Any, request: Any) -> None:
-        if flight := self._out.get(request):
-            flight.status = response.status
+        if state := self._out.get(request):
+            state.status = response.status
 
     def _left(self, request: Any) -> None:
-        if request in self._aloft:
-            self._aloft.discard(request)
+        if request in self._downloading:
+            self._downloading.discard(request)
             self._on_left(request, self._out[request])
 
     def _received(self, response: Any, request: Any) -> None:
-        if flight := self._out.get(request):
-            flight.status, flight.received = response.status, True
+        if state := self._out.get(request):
+            state.status, state.received = response.status, True
 
 
 def slot_of(crawler: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Work that would hold up every fetch, done beside the event loop.
+"""Threads for work that would block the event loop, and with it every fetch.
 
-In threads of its own: those of the loop may all wait for DNS.
+They are a pool of their own: all threads of the loop's may be waiting for DNS.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_threads = ThreadPoolExecutor(2, "aside")
+_threads = ThreadPoolExecutor(2, "crawl")
 
 
-async def aside(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """Return what `work` returns, or raise what it raises. Costs about 50 us: for work of milliseconds."""
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
