@@ -626,8 +626,8 @@ def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
         if isinstance(uri, CrawlUri):
             try:
                 carried = len(uri.payload or b"") + len(uri.body or b"")
-            except TypeError:
-                carried = 0  # no bytes: it will be INVALID
+            except (TypeError, ValueError):
+                carried = 0  # no bytes, or an array, which has no truth: it will be INVALID
             if part and size + carried > PART:
                 yield part
                 part, size = [], 0

@@ -54,10 +54,10 @@ class WriterLock:
     def release(self) -> None:
         """Let the next one have it. A second time does nothing."""
         with _looking:
-            fd, self._fd = self._fd, -1
-            if fd >= 0:  # a number may be closed only once: it may be somebody else's by now
+            if self._fd >= 0:
+                _mine.discard(self._key)  # first: Ctrl-C comes between calls, and whoever is called again goes on
+                fd, self._fd = self._fd, -1  # a number may be closed only once: it may be somebody else's by now
                 os.close(fd)
-                _mine.discard(self._key)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -95,6 +96,16 @@ def test_what_is_odd_but_a_url_has_the_correct_form(given: str) -> None:
         whole(f)
 
 
+class Array:
+    """As those of numpy: it has a length, and is neither true nor false."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+
 BAD_FIELDS: list[dict[str, Any]] = [
     {"cost": 0.0},
     {"cost": 1.5},
@@ -115,6 +126,7 @@ BAD_FIELDS: list[dict[str, Any]] = [
     {"queue": "\ud800"},
     {"via": 5},
     {"hops": 5},
+    {"hops": Decimal(5)},
     {"method": 5},
     {"method": "\ud800"},
     {"headers": {1: 2}},
@@ -125,6 +137,9 @@ BAD_FIELDS: list[dict[str, Any]] = [
     {"meta": {"key": "\ud800"}},
     {"payload": bytes(2 << 20)},
     {"force": "yes"},
+    {"force": Array()},
+    {"body": Array()},
+    {"payload": Array()},
 ]
 
 

@@ -269,7 +269,7 @@ def _became(tally: Tally) -> Admission:
 
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:
     """The same URI, but with a form to be known by."""
-    return replace(given, force=False) if isinstance(given, CrawlUri) and given.force else given
+    return replace(given, force=False) if isinstance(given, CrawlUri) and given.force is True else given
 
 
 def _size(record: tuple[bytes, bytes]) -> int:

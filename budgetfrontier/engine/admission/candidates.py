@@ -165,11 +165,12 @@ class Candidates:
         raise InvalidUrl("type", f"{type(given).__name__} is no URI")
 
     def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
+        if uri is not None:
+            _check(uri)
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
             if via is not None and not (uri.force and uri.url == via.url):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or found_at(via))
-            _check(uri)
             if uri.queue is None and queue is not None:
                 value = _encoded(uri, url, queue)
             else:
@@ -261,8 +262,19 @@ def _check_key(key: object) -> str:
     raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
 
 
+_BYTES = (bytes, bytearray, memoryview)
+
+
 def _check(uri: CrawlUri) -> None:
-    """What cannot be stored is INVALID, for one URI must not poison its batch."""
+    """What cannot be stored is INVALID, for one URI must not poison its batch; no policy is asked about it, either."""
+    method: object = uri.method
+    hops: object = uri.hops
+    via: object = "" if uri.via is None else uri.via
+    force: object = uri.force
+    body: object = uri.body
+    texts = isinstance(method, str) and isinstance(hops, str) and isinstance(via, str)
+    if not (texts and isinstance(force, bool) and isinstance(body, _BYTES)):
+        raise InvalidUrl("type", "method, hops and via are text, body is bytes, and force is a bool")
     priority: object = uri.priority
     cost: object = 0 if uri.cost is None else uri.cost
     directive: object = uri.directive
@@ -291,7 +303,10 @@ def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
 def plain_url(given: object) -> str | None:
     """The URL of a URI that is told from others by its URL alone; None if there is more to it, or it is none."""
     if type(given) is CrawlUri:
-        if given.force or given.body or given.method != "GET":
+        try:
+            if given.force or given.body or given.method != "GET":
+                return None
+        except Exception:  # an array has no truth: `prepare` says that it is no body
             return None
         given = given.url
     return given if type(given) is str else None
