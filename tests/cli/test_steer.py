@@ -107,6 +107,24 @@ def test_adjust_warns_of_a_match_of_nothing(job: Path, cli: Cli, match: str) -> 
     assert (told.code, told.err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "match", ["*", "domain:a.test", "host:A*.test", "host:?.test", "queue:a*", "surt:(test,a,", r"regex:/\d$"]
+)
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_adjust_tells_what_it_sets_by_any_match(tmp_path: Path, cli: Cli, match: str, options: list[str]) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://ab.test/1"])
+    told = cli("adjust", tmp_path, "--match", match, "--set", "precedence=2", "--set", "retry.delay=1m", *options).out
+    assert told.splitlines()[0] == f"{match}: precedence 3 -> 2, retry.delay 900.0 -> 60.0"
+
+
+def test_adjust_by_a_glob_tells_what_counted_for_it_before(tmp_path: Path, cli: Cli) -> None:
+    Frontier.open(tmp_path / "frontier").close()
+    cli("adjust", tmp_path, "--match", "domain:capped.test", "--total-budget", 5)
+    told = cli("adjust", tmp_path, "--match", "host:*.capped.test", "--total-budget", 9)
+    assert told.out.startswith("host:*.capped.test: queue_total_budget 5 -> 9\n")
+
+
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:
     answer = cli("adjust", job, "--replenish", 7)
     assert answer.code == 0 and answer.out.startswith("*: balance_replenish_amount 3000 -> 7\n")

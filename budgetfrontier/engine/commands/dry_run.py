@@ -12,6 +12,7 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import EXHAUSTED, RETIRED
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_future, expand, short_url
 from budgetfrontier.store.view import HeadUrls, View
@@ -21,13 +22,24 @@ _PRICED = 100_000  # URIs of one queue that a dry run adds up
 
 
 def values(view: View, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
-    """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root."""
-    name = parse_match(override.match).exact or ""
+    """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root.
+
+    A glob stands for what it is with an x for each wildcard. Of SURT prefixes and regular expressions no URI is known:
+    what they set comes after what counts for all.
+    """
+    match = parse_match(override.match)
+    name = match.exact or (_sample(override.match) if match.kind in ("host", "queue") else "")
     url = view.first_url(name) or f"http://{name or 'none.invalid'}/"
+    if not match.matches(url, name):
+        after = Effective(FrontierSettings(), [Override("*", override.set)])
     return {
         "before": _chosen(before.for_uri(url, name), override),
         "after": _chosen(after.for_uri(url, name), override),
     }
+
+
+def _sample(glob: str) -> str:
+    return glob.partition(":")[2].replace("*", "x").replace("?", "x").lower()
 
 
 def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
