@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from budgetfrontier.settings.schema import Row
+    from budgetfrontier.settings.field import Row
 
 MARK = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
 
@@ -27,10 +27,12 @@ def fill(page: str) -> str:
 
 def settings() -> str:
     """Every setting, one table for each section; then what an entry of the longer lists may hold."""
-    from budgetfrontier.settings.schema import RequestSettings, Seed, all_settings
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.field import all_settings
+    from budgetfrontier.settings.schema import RequestSettings, Seed
 
     sections: dict[str, list[str]] = {}
-    for row in all_settings():
+    for row in all_settings(Settings):
         section, _, name = row.name.rpartition(".")
         line = f"| `{name}` | {_default(row)} | {row.doc} | {_value(row)} | {'yes' if row.overridable else ''} |"
         sections.setdefault(section, []).append(line)

@@ -120,7 +120,8 @@ def _load_crawler(settings: Settings) -> None:
 def _bad_seeds(settings: Settings) -> Iterator[str]:
     """Yield the lines of seed files that will be refused, as `file:line: what is wrong`; at most a hundred."""
     from budgetfrontier.crawl.seeds import numbered
-    from budgetfrontier.settings.validation import MOST_PROBLEMS, seed_objection
+    from budgetfrontier.settings.checks import seed_objection
+    from budgetfrontier.settings.problems import MOST_PROBLEMS
 
     lines = (
         f"{seed.file}:{number}: {objection}"

@@ -1,7 +1,7 @@
-"""Settings: typed and documented (schema), strict YAML (loader), values per host (overrides)."""
+"""Settings: typed and documented (schema), checked (validation), from YAML (loader), per host (overrides)."""
 
 from __future__ import annotations
 
-from budgetfrontier.settings.schema import Settings
+from budgetfrontier.settings.settings import Settings
 
 __all__ = ["Settings"]

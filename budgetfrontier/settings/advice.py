@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from budgetfrontier.settings.schema import FetchSettings, Settings
+from budgetfrontier.settings.schema import FetchSettings
+from budgetfrontier.settings.settings import Settings
 
 
 def advice(settings: Settings) -> Iterator[str]:

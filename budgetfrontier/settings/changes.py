@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from budgetfrontier.settings.schema import About, Settings, fields
+from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.settings import Settings
 
 MOST = 20
 """Items of a list, such as the seeds, that are told."""
@@ -38,11 +39,11 @@ def changes(before: Settings, after: Settings) -> Iterator[Change]:
 
 
 def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iterator[Change]:
-    for field, about in fields(type(before)).items():
-        name, old, new = prefix + field, getattr(before, field), getattr(after, field)
+    for key, field in fields(type(before)).items():
+        name, old, new = prefix + key, getattr(before, key), getattr(after, key)
         if old == new:
             continue
-        if not isinstance(about, About):
+        if not isinstance(field, Field):
             yield from _changes(name + ".", old, new)
         elif name in _SECRET:
             yield Change(name, _HIDDEN, _HIDDEN)

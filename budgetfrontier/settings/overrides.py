@@ -10,8 +10,9 @@ import msgspec
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import Match, parse_match, subject_of
+from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.schema import FrontierSettings, Override
-from budgetfrontier.settings.validation import Reader, per_uri
+from budgetfrontier.settings.validation import Validator
 
 __all__ = [
     "Effective",
@@ -191,19 +192,19 @@ def validate_override(
     `folder` they are checked as in a YAML file there: a policy of one's own is imported. What is said of values that
     are valid, but probably not what was meant, is appended to `warnings`.
     """
-    reader = Reader(folder=folder)
+    validator = Validator(folder=folder)
     problems: list[str] = []
     try:
         parse_match(match)
     except SettingsError as error:
         problems = error.problems
-    override = Override(match=match, set=reader.overriding(settings))
+    override = Override(match=match, set=validator.overriding(settings))
     try:
-        reader.check()
+        validator.check()
     except SettingsError as error:
         problems = problems + error.problems
     if warnings is not None:
-        warnings += [warning.message for warning in reader.warnings]
+        warnings += [warning.message for warning in validator.warnings]
     if problems:
         raise SettingsError(problems)
     return override

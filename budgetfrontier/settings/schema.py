@@ -1,13 +1,12 @@
-"""Every setting: its name, type, default and meaning. default.yaml and the docs follow it."""
+"""Every setting by section: its name, type, default and meaning. default.yaml and the docs follow it."""
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
 
+from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.values import (
     DURATION,
     FLAG,
@@ -17,7 +16,6 @@ from budgetfrontier.settings.values import (
     SIZE,
     TEXT,
     TEXTS,
-    Kind,
     choice,
     integer,
     matching,
@@ -26,32 +24,18 @@ from budgetfrontier.settings.values import (
 
 COUNT = integer(0)
 PRECEDENCE = integer(0, 65535)
-HOOK = r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
-
-
-class About(NamedTuple):
-    """What the annotation of a setting carries: its one line of documentation, and what it may be.
-
-    `kind` is a Kind, or the name of a reader in `validation.py` for what is more than one value. `per_uri`: overrides
-    and adjustments may set it. `aliases` are accepted and mean the same.
-    """
-
-    doc: str
-    kind: Kind | str
-    per_uri: bool = False
-    aliases: tuple[str, ...] = ()
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place to start: one `url`, or a `file` with one URL a line."""
 
-    url: Annotated[str | None, About("the URL to start from", optional(TEXT))] = None
+    url: Annotated[str | None, Field("the URL to start from", optional(TEXT))] = None
     file: Annotated[
-        str | None, About("a file with one URL a line, relative to the YAML; # starts a comment", "file")
+        str | None, Field("a file with one URL a line, relative to the YAML; # starts a comment", "file")
     ] = None
-    priority: Annotated[int, About("higher goes first within its queue", integer())] = 0
-    source: Annotated[str | None, About("a label kept with every URI found from here", optional(TEXT))] = None
-    queue: Annotated[str | None, About("force this queue key instead of the assignment policy's", optional(TEXT))] = (
+    priority: Annotated[int, Field("higher goes first within its queue", integer())] = 0
+    source: Annotated[str | None, Field("a label kept with every URI found from here", optional(TEXT))] = None
+    queue: Annotated[str | None, Field("force this queue key instead of the assignment policy's", optional(TEXT))] = (
         None
     )
 
@@ -75,30 +59,30 @@ class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     accept: Annotated[
         tuple[str, ...],
-        About("rules that let a URI in, such as seed-hosts, seed-domains, domain:example.org, embeds", "rules"),
+        Field("rules that let a URI in, such as seed-hosts, seed-domains, domain:example.org, embeds", "rules"),
     ] = ("seed-hosts",)
     reject: Annotated[
-        tuple[str, ...], About("rules that keep a URI out, such as ext:zip,exe; they win over accept", "rules")
+        tuple[str, ...], Field("rules that keep a URI out, such as ext:zip,exe; they win over accept", "rules")
     ] = ()
     rules: Annotated[
         tuple[ScopeRule, ...],
-        About("more rules, {accept: ...} or {reject: ...}, asked after those; the last that fits decides", "ordered"),
+        Field("more rules, {accept: ...} or {reject: ...}, asked after those; the last that fits decides", "ordered"),
     ] = ()
-    max_hops: Annotated[int, About("most links between a seed and a URI; -1 for no limit", integer(-1))] = 20
+    max_hops: Annotated[int, Field("most links between a seed and a URI; -1 for no limit", integer(-1))] = 20
 
 
 class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a queue rests after a fetch."""
 
-    delay_factor: Annotated[float, About("the rest is this many times the duration of the fetch", NUMBER, True)] = 5.0
-    min_delay: Annotated[float, About("the rest is at least this long", DURATION, True)] = 3.0
-    max_delay: Annotated[float, About("the rest is at most this long", DURATION, True)] = 30.0
+    delay_factor: Annotated[float, Field("the rest is this many times the duration of the fetch", NUMBER, True)] = 5.0
+    min_delay: Annotated[float, Field("the rest is at least this long", DURATION, True)] = 3.0
+    max_delay: Annotated[float, Field("the rest is at most this long", DURATION, True)] = 30.0
     respect_crawl_delay_up_to: Annotated[
-        float, About("a robots.txt crawl-delay counts up to this long, beyond max_delay too", DURATION, True)
+        float, Field("a robots.txt crawl-delay counts up to this long, beyond max_delay too", DURATION, True)
     ] = 300.0
-    jitter: Annotated[float, About("a random time up to this is added to each rest", DURATION, True)] = 0.0
+    jitter: Annotated[float, Field("a random time up to this is added to each rest", DURATION, True)] = 0.0
     per_queue_concurrency: Annotated[
-        int, About("URIs of one queue that may be out at a time", integer(1, 65535), True)
+        int, Field("URIs of one queue that may be out at a time", integer(1, 65535), True)
     ] = 1
 
 
@@ -106,75 +90,75 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a URI whose fetch failed for a while."""
 
     max_retries: Annotated[
-        int, About("retries after which a URI goes to the dead letters", integer(0, 65535), True)
+        int, Field("retries after which a URI goes to the dead letters", integer(0, 65535), True)
     ] = 30
-    delay: Annotated[float, About("wait this long before a retry", DURATION, True)] = 900.0
+    delay: Annotated[float, Field("wait this long before a retry", DURATION, True)] = 900.0
     scope: Annotated[
-        str, About("who waits: queue (the host is ill) or uri (the queue goes on)", choice("queue", "uri"), True)
+        str, Field("who waits: queue (the host is ill) or uri (the queue goes on)", choice("queue", "uri"), True)
     ] = "queue"
 
 
 class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a page that was fetched is fetched again."""
 
-    after: Annotated[float, About("fetch a page again this long after it was fetched; 0: never", PERIOD, True)] = 0.0
+    after: Annotated[float, Field("fetch a page again this long after it was fetched; 0: never", PERIOD, True)] = 0.0
 
 
 class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which differences between URLs deduplication looks past. Fixed once a frontier has been created."""
 
-    strip_userinfo: Annotated[bool, About("user:password@ makes no difference", FLAG)] = True
-    strip_www: Annotated[bool, About("a leading www. makes no difference", FLAG)] = True
+    strip_userinfo: Annotated[bool, Field("user:password@ makes no difference", FLAG)] = True
+    strip_www: Annotated[bool, Field("a leading www. makes no difference", FLAG)] = True
     strip_session_ids: Annotated[
-        bool, About("session ids such as jsessionid and PHPSESSID make no difference", FLAG)
+        bool, Field("session ids such as jsessionid and PHPSESSID make no difference", FLAG)
     ] = True
-    strip_tracking: Annotated[bool, About("tracking parameters such as utm_source make no difference", FLAG)] = True
-    sort_query: Annotated[bool, About("the order of query parameters makes no difference", FLAG)] = True
-    ignore_params: Annotated[tuple[str, ...], About("query parameters that make no difference", TEXTS)] = ()
+    strip_tracking: Annotated[bool, Field("tracking parameters such as utm_source make no difference", FLAG)] = True
+    sort_query: Annotated[bool, Field("the order of query parameters makes no difference", FLAG)] = True
+    ignore_params: Annotated[tuple[str, ...], Field("query parameters that make no difference", TEXTS)] = ()
     keep_params: Annotated[
-        tuple[str, ...], About("the only query parameters that make a difference; not with ignore_params", TEXTS)
+        tuple[str, ...], Field("the only query parameters that make a difference; not with ignore_params", TEXTS)
     ] = ()
 
 
 class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Budgets, order and durability."""
 
-    hold_queues: Annotated[bool, About("new queues start inactive; false: all take turns at once", FLAG)] = True
+    hold_queues: Annotated[bool, Field("new queues start inactive; false: all take turns at once", FLAG)] = True
     balance_replenish_amount: Annotated[
-        int, About("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
+        int, Field("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
     ] = 3000
     queue_total_budget: Annotated[
-        int, About("what a queue may spend in its life; -1 for no maximum", integer(-1), True)
+        int, Field("what a queue may spend in its life; -1 for no maximum", integer(-1), True)
     ] = -1
     retire_when: Annotated[
-        str, About("retire a queue once its total budget is exceeded, or reached", choice("exceeded", "reached"), True)
+        str, Field("retire a queue once its total budget is exceeded, or reached", choice("exceeded", "reached"), True)
     ] = "exceeded"
-    error_penalty_amount: Annotated[int, About("charged on top of the cost of a URI that failed", COUNT, True)] = 0
+    error_penalty_amount: Annotated[int, Field("charged on top of the cost of a URI that failed", COUNT, True)] = 0
     cost_policy: Annotated[
-        Any, About("what a URI costs: zero, unit, wag, anti-calendar, additive, or module:name", "policy:cost", True)
+        Any, Field("what a URI costs: zero, unit, wag, anti-calendar, additive, or module:name", "policy:cost", True)
     ] = "unit"
     queue_assignment_policy: Annotated[
         Any,
-        About(
+        Field(
             "what a queue is: hostname, surt-authority, registered-domain, single, or module:name", "policy:assignment"
         ),
     ] = "hostname"
     precedence: Annotated[
-        int, About("queues with a lower number go first", PRECEDENCE, True, ("queue_precedence", "base_precedence"))
+        int, Field("queues with a lower number go first", PRECEDENCE, True, ("queue_precedence", "base_precedence"))
     ] = 3
-    precedence_policy: Annotated[Any, About("how precedence is found: base, or module:name", "policy:precedence")] = (
+    precedence_policy: Annotated[Any, Field("how precedence is found: base, or module:name", "policy:precedence")] = (
         "base"
     )
     politeness_policy: Annotated[
-        Any, About("how long a queue rests: standard, or module:name", "policy:politeness")
+        Any, Field("how long a queue rests: standard, or module:name", "policy:politeness")
     ] = "standard"
     canonicalization_policy: Annotated[
         Any,
-        About("which URLs are one page to deduplication: standard, or module:name", "policy:canonicalization"),
+        Field("which URLs are one page to deduplication: standard, or module:name", "policy:canonicalization"),
     ] = "standard"
     order: Annotated[
         str,
-        About(
+        Field(
             "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first (so do revisits: "
             "where many are due, what is new may wait for ever)",
             choice("fifo", "lifo"),
@@ -182,20 +166,20 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "fifo"
     pause_at_finish: Annotated[
-        bool, About("pause instead of finishing, to look at the retired queues", FLAG, False, ("pause_on_finish",))
+        bool, Field("pause instead of finishing, to look at the retired queues", FLAG, False, ("pause_on_finish",))
     ] = False
     max_deliveries: Annotated[
-        int, About("times a URI may be handed out and lost before it is a dead letter", integer(1, 65535))
+        int, Field("times a URI may be handed out and lost before it is a dead letter", integer(1, 65535))
     ] = 20
-    max_queued: Annotated[int, About("most URIs queued in the frontier; 0 for no limit", COUNT)] = 0
-    max_queue_size: Annotated[int, About("most URIs in one queue; 0 for no limit", COUNT, True)] = 0
+    max_queued: Annotated[int, Field("most URIs queued in the frontier; 0 for no limit", COUNT)] = 0
+    max_queue_size: Annotated[int, Field("most URIs in one queue; 0 for no limit", COUNT, True)] = 0
     lease_ttl: Annotated[
-        float, About("a URI handed out comes back after this long without an answer", POSITIVE_DURATION)
+        float, Field("a URI handed out comes back after this long without an answer", POSITIVE_DURATION)
     ] = 300.0
-    commit_interval: Annotated[float, About("sync to disk at least this often", DURATION)] = 0.5
-    commit_operations: Annotated[int, About("sync to disk after this many operations", integer(1))] = 500_000
+    commit_interval: Annotated[float, Field("sync to disk at least this often", DURATION)] = 0.5
+    commit_operations: Annotated[int, Field("sync to disk after this many operations", integer(1))] = 500_000
     suffix_list: Annotated[
-        str | None, About("a public suffix list file instead of the bundled one, for registered-domain", "file")
+        str | None, Field("a public suffix list file instead of the bundled one, for registered-domain", "file")
     ] = None
     politeness: PolitenessSettings = PolitenessSettings()
     retry: RetrySettings = RetrySettings()
@@ -206,11 +190,11 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is sent with the requests that `match` picks. `${NAME}` stands for an environment variable."""
 
-    match: Annotated[str, About('which URIs: "*", or a pattern such as host:www.example.org', "match")] = "*"
-    headers: Annotated[dict[str, str], About("headers by name", "texts")] = {}
-    cookies: Annotated[dict[str, str], About("cookies by name", "texts")] = {}
+    match: Annotated[str, Field('which URIs: "*", or a pattern such as host:www.example.org', "match")] = "*"
+    headers: Annotated[dict[str, str], Field("headers by name", "texts")] = {}
+    cookies: Annotated[dict[str, str], Field("cookies by name", "texts")] = {}
     auth: Annotated[
-        str | None, About('user:password of HTTP basic authentication, such as "${USER}:${PASSWORD}"', optional(TEXT))
+        str | None, Field('user:password of HTTP basic authentication, such as "${USER}:${PASSWORD}"', optional(TEXT))
     ] = None
 
 
@@ -218,90 +202,90 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How pages are fetched."""
 
     user_agent: Annotated[
-        str, About("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
+        str, Field("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
     ] = "budgetfrontier"
-    concurrency: Annotated[int, About("fetches at a time, in all", integer(1, 10_000))] = 32
+    concurrency: Annotated[int, Field("fetches at a time, in all", integer(1, 10_000))] = 32
     timeout: Annotated[
-        float, About("end a fetch after this long; what came of the page is kept", POSITIVE_DURATION)
+        float, Field("end a fetch after this long; what came of the page is kept", POSITIVE_DURATION)
     ] = 60.0
-    connect_timeout: Annotated[float, About("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
+    connect_timeout: Annotated[float, Field("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
     first_byte_timeout: Annotated[
-        float, About("give up on a fetch whose answer has not begun after this long", POSITIVE_DURATION)
+        float, Field("give up on a fetch whose answer has not begun after this long", POSITIVE_DURATION)
     ] = 30.0
     min_speed: Annotated[
-        int, About("end a fetch whose page trickles in slower than this, in bytes a second; 0: never", SIZE)
+        int, Field("end a fetch whose page trickles in slower than this, in bytes a second; 0: never", SIZE)
     ] = 50
-    max_body: Annotated[int, About("read no more of a page than this, compressed or not; 0 for no limit", SIZE)] = (
+    max_body: Annotated[int, Field("read no more of a page than this, compressed or not; 0 for no limit", SIZE)] = (
         10 * 1024**2
     )
-    max_header: Annotated[int, About("give up on an answer whose header is larger than this", SIZE)] = 64 * 1024
+    max_header: Annotated[int, Field("give up on an answer whose header is larger than this", SIZE)] = 64 * 1024
     max_expansion: Annotated[
-        int, About("cut a compressed page that grows to more than this many times its size", integer(1))
+        int, Field("cut a compressed page that grows to more than this many times its size", integer(1))
     ] = 200
     robots: Annotated[
         bool | str,
-        About(
+        Field(
             "true: obey robots.txt; ignore: fetch what it forbids, too, where you have the right to",
             choice(True, "ignore"),
         ),
     ] = True
     robots_tags: Annotated[
         str,
-        About(
+        Field(
             "obey: noindex and nofollow, in pages and in X-Robots-Tag, count; ignore: they do not",
             choice("obey", "ignore"),
         ),
     ] = "obey"
     allow_private: Annotated[
-        bool, About("fetch from loopback and private addresses, too, not only from seeds that name one", FLAG)
+        bool, Field("fetch from loopback and private addresses, too, not only from seeds that name one", FLAG)
     ] = False
-    dns_ttl: Annotated[float, About("remember the addresses of a host this long", DURATION)] = 600.0
-    verify_tls: Annotated[bool, About("false: accept any certificate", FLAG)] = True
+    dns_ttl: Annotated[float, Field("remember the addresses of a host this long", DURATION)] = 600.0
+    verify_tls: Annotated[bool, Field("false: accept any certificate", FLAG)] = True
     proxy: Annotated[
         str | None,
-        About("an HTTP proxy for all fetches, http://proxy:3128; ${NAME} is an environment variable", optional(TEXT)),
+        Field("an HTTP proxy for all fetches, http://proxy:3128; ${NAME} is an environment variable", optional(TEXT)),
     ] = None
     requests: Annotated[
         tuple[RequestSettings, ...],
-        About("headers, cookies and passwords for some hosts: {match, headers, cookies, auth}", "requests"),
+        Field("headers, cookies and passwords for some hosts: {match, headers, cookies, auth}", "requests"),
     ] = ()
     resolve: Annotated[
-        dict[str, str], About('addresses instead of DNS, by host glob: {"*.test": "127.0.0.1:8080"}', "addresses")
+        dict[str, str], Field('addresses instead of DNS, by host glob: {"*.test": "127.0.0.1:8080"}', "addresses")
     ] = {}
 
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which links are looked for."""
 
-    sitemaps: Annotated[bool, About("read sitemaps, and look for them in robots.txt", FLAG)] = True
-    feeds: Annotated[bool, About("read RSS and Atom feeds", FLAG)] = True
+    sitemaps: Annotated[bool, Field("read sitemaps, and look for them in robots.txt", FLAG)] = True
+    feeds: Annotated[bool, Field("read RSS and Atom feeds", FLAG)] = True
     rel_nofollow: Annotated[
-        str, About("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
+        str, Field("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
     ] = "follow"
-    prefer_embeds: Annotated[bool, About("what a page embeds goes before links", FLAG)] = False
-    max_per_page: Annotated[int, About("take no more links of one page than this; 0 for no limit", COUNT)] = 0
+    prefer_embeds: Annotated[bool, Field("what a page embeds goes before links", FLAG)] = False
+    max_per_page: Annotated[int, Field("take no more links of one page than this; 0 for no limit", COUNT)] = 0
 
 
 class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a crawl writes besides crawl.log."""
 
-    warc: Annotated[bool, About("keep the pages themselves, as WARC files in warcs/", FLAG)] = False
-    warc_size: Annotated[int, About("begin a new WARC file when one has grown to this", SIZE)] = 1024**3
+    warc: Annotated[bool, Field("keep the pages themselves, as WARC files in warcs/", FLAG)] = False
+    warc_size: Annotated[int, Field("begin a new WARC file when one has grown to this", SIZE)] = 1024**3
     warc_prefix: Annotated[
-        str | None, About("how the names of WARC files begin; null: as the crawl is named", optional(TEXT))
+        str | None, Field("how the names of WARC files begin; null: as the crawl is named", optional(TEXT))
     ] = None
     warc_revisits: Annotated[
-        bool, About("write a short revisit record for a page whose content was written before", FLAG)
+        bool, Field("write a short revisit record for a page whose content was written before", FLAG)
     ] = True
-    links: Annotated[str, About("write every link found as JSON lines: none or jsonl", choice("none", "jsonl"))] = (
+    links: Annotated[str, Field("write every link found as JSON lines: none or jsonl", choice("none", "jsonl"))] = (
         "none"
     )
-    pages: Annotated[str, About("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
+    pages: Annotated[str, Field("write a line for every page fetched: none or jsonl", choice("none", "jsonl"))] = (
         "jsonl"
     )
-    statistics: Annotated[float, About("write a line of progress-statistics.log this often; 0: none", DURATION)] = 20.0
+    statistics: Annotated[float, Field("write a line of progress-statistics.log this often; 0: none", DURATION)] = 20.0
     sinks: Annotated[
-        tuple[str, ...], About("functions that are given every page fetched, as module:name", "hooks")
+        tuple[str, ...], Field("functions that are given every page fetched, as module:name", "hooks")
     ] = ()
 
 
@@ -309,113 +293,13 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a crawl stops by itself, whatever is left. All its runs count together; raise a limit to go on."""
 
     max_uris: Annotated[
-        int, About("stop after this many URIs were finished, robots.txt among them; 0 for no limit", COUNT)
+        int, Field("stop after this many URIs were finished, robots.txt among them; 0 for no limit", COUNT)
     ] = 0
-    max_time: Annotated[float, About("stop after running this long, pauses left out; 0 for no limit", PERIOD)] = 0.0
-    max_bytes: Annotated[int, About("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
+    max_time: Annotated[float, Field("stop after running this long, pauses left out; 0 for no limit", PERIOD)] = 0.0
+    max_bytes: Annotated[int, Field("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
 
 
 class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a crawl writes reports into its job folder."""
 
-    every: Annotated[float, About("write the reports this often; 0: only at each stop", DURATION)] = 300.0
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings of a crawl, checked. `Settings()` holds the defaults."""
-
-    crawl: Annotated[str, About("the name of the crawl, in reports and logs", TEXT)] = "crawl"
-    seeds: Annotated[
-        tuple[Seed, ...], About("where to start: URLs, {url, priority, source, queue}, or {file}", "seeds")
-    ] = ()
-    scope: ScopeSettings = ScopeSettings()
-    frontier: FrontierSettings = FrontierSettings()
-    overrides: Annotated[
-        tuple[Override, ...],
-        About("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),
-    ] = ()
-    fetch: FetchSettings = FetchSettings()
-    links: LinkSettings = LinkSettings()
-    output: OutputSettings = OutputSettings()
-    limits: LimitSettings = LimitSettings()
-    reports: ReportSettings = ReportSettings()
-    hooks: Annotated[
-        tuple[str, ...], About("objects with on_... methods that the frontier calls, as module:name", "hooks")
-    ] = ()
-
-    @classmethod
-    def from_yaml(cls, path: str | Path) -> Settings:
-        """Read a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`.
-
-        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks are looked
-        up, so that those written `module:name` are imported.
-        """
-        from budgetfrontier.settings.loader import load
-
-        return load(Path(path), cls())[0]
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Settings:
-        """Check plain data shaped as the YAML; SettingsError lists every problem by its dotted name.
-
-        `module:name` is not imported, so that the stored settings of a frontier can be read anywhere.
-        """
-        from budgetfrontier.settings.validation import read_settings
-
-        return read_settings(data, cls())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every setting as plain, JSON-able data; `from_dict` gives the same settings back."""
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return plain
-
-
-class Row(NamedTuple):
-    """One setting as the documentation lists it."""
-
-    name: str
-    type: str
-    default: Any
-    doc: str
-    overridable: bool
-
-
-@cache
-def fields(struct: type[msgspec.Struct]) -> dict[str, About | type[msgspec.Struct]]:
-    """Return what each field of a section is: a setting, or a section in turn."""
-    hints = get_type_hints(struct, include_extras=True)
-    return {name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in hints.items()}
-
-
-def all_settings(struct: type[msgspec.Struct] = Settings, *, prefix: str = "") -> list[Row]:
-    """List every setting in order: dotted name, what it may be, default as plain data, one line of doc, overridable."""
-    rows: list[Row] = []
-    defaults = msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(struct())))
-    for name, about in fields(struct).items():
-        if isinstance(about, About):
-            rows.append(Row(prefix + name, type_text(about.kind), defaults.get(name), about.doc, about.per_uri))
-        else:
-            rows += all_settings(about, prefix=f"{prefix}{name}.")
-    return rows
-
-
-_READERS = {
-    "file": "the path of a file, or null",
-    "rules": "a list of scope rules",
-    "ordered": "a list of {accept: rule} and {reject: rule}",
-    "requests": "a list of {match, headers, cookies, auth}",
-    "texts": "a mapping of names to texts",
-    "match": "a match",
-    "addresses": 'a mapping of host globs to "ip:port"',
-    "seeds": "a list of seeds",
-    "overrides": "a list of {match, set}",
-    "hooks": "a list of module:name",
-}
-
-
-def type_text(kind: Kind | str) -> str:
-    """Return the words for what a setting may be."""
-    if isinstance(kind, Kind):
-        return kind.text
-    policy = kind.removeprefix("policy:")
-    return _READERS.get(kind) or f"{'an' if policy[0] in 'aeiou' else 'a'} {policy} policy"
+    every: Annotated[float, Field("write the reports this often; 0: only at each stop", DURATION)] = 300.0

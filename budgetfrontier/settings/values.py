@@ -1,4 +1,4 @@
-"""Kinds of values that a setting can have: how each is read, and the words that say what is expected."""
+"""Types of values that a setting can have: how each is read, and the words that say what is expected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (wo
 _PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
-class Kind(NamedTuple):
+class Type(NamedTuple):
     """What a setting may be: `text` finishes "expected ..."; `read` raises ValueError otherwise.
 
     `doubt` is given a value as it is written, as it was read, and the default. It returns why the value, though valid,
@@ -146,7 +146,7 @@ def _whole(value: object) -> int:
     return value
 
 
-def integer(least: int = -LARGEST, most: int = LARGEST) -> Kind:
+def integer(least: int = -LARGEST, most: int = LARGEST) -> Type:
     """A whole number in [least, most]."""
 
     def read(value: object) -> int:
@@ -156,7 +156,7 @@ def integer(least: int = -LARGEST, most: int = LARGEST) -> Kind:
         return number
 
     low = f" of at least {least}" if least > -LARGEST else ""
-    return Kind(f"a whole number{low if most == LARGEST else f' from {least} to {most}'}", read)
+    return Type(f"a whole number{low if most == LARGEST else f' from {least} to {most}'}", read)
 
 
 def _read_number(value: object) -> float:
@@ -185,7 +185,7 @@ def _scalar(value: object) -> bool:
     return isinstance(value, bool | int | float)
 
 
-def choice(*options: object) -> Kind:
+def choice(*options: object) -> Type:
     """One of a few values."""
 
     def read(value: object) -> object:
@@ -194,45 +194,45 @@ def choice(*options: object) -> Kind:
                 return option
         raise ValueError(show(value))
 
-    return Kind(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
+    return Type(" or ".join(option if isinstance(option, str) else json.dumps(option) for option in options), read)
 
 
-def listed(kind: Kind, *, many: str) -> Kind:
-    """A list of values of one kind; a single value stands for a list of one."""
+def listed(of: Type, *, many: str) -> Type:
+    """A list of values of one type; a single value stands for a list of one."""
 
     def read(value: object) -> tuple[Any, ...]:
         if value is None:
             return ()
-        return tuple(kind.read(item) for item in (value if isinstance(value, list | tuple) else [value]))
+        return tuple(of.read(item) for item in (value if isinstance(value, list | tuple) else [value]))
 
-    return Kind(many, read)
-
-
-def optional(kind: Kind) -> Kind:
-    """A value of a kind, or null."""
-    return Kind(f"{kind.text}, or null", lambda value: None if value is None else kind.read(value))
+    return Type(many, read)
 
 
-def matching(kind: Kind, pattern: str, text: str) -> Kind:
+def optional(of: Type) -> Type:
+    """A value of a type, or null."""
+    return Type(f"{of.text}, or null", lambda value: None if value is None else of.read(value))
+
+
+def matching(of: Type, pattern: str, text: str) -> Type:
     """A text that a regular expression matches whole."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:
-        word: str = kind.read(value)
+        word: str = of.read(value)
         if not compiled.fullmatch(word):
             raise ValueError(show(value))
         return word
 
-    return Kind(text, read)
+    return Type(text, read)
 
 
-FLAG = Kind("true or false", _read_flag)
-NUMBER = Kind("a number of at least 0", _read_number)
+FLAG = Type("true or false", _read_flag)
+NUMBER = Type("a number of at least 0", _read_number)
 _DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
-DURATION = Kind(f"a duration {_DURATIONS}", duration, _doubt_duration)
-POSITIVE_DURATION = Kind(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)
-PERIOD = Kind(DURATION.text, duration)
+DURATION = Type(f"a duration {_DURATIONS}", duration, _doubt_duration)
+POSITIVE_DURATION = Type(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)
+PERIOD = Type(DURATION.text, duration)
 """A duration that may well be days, and that Heritrix takes in seconds, too."""
-SIZE = Kind("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size, _doubt_size)
-TEXT = Kind("text", _read_text)
+SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size, _doubt_size)
+TEXT = Type("text", _read_text)
 TEXTS = listed(TEXT, many="a list of texts")

@@ -21,7 +21,7 @@ from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commands.operations import OPERATIONS
 from budgetfrontier.engine.commands.stepwise import STEPWISE
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.settings.validation import per_uri
+from budgetfrontier.settings.names import per_uri
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY, near_plain
 from tests.support import START, make_settings, pages

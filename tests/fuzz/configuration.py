@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Settings, plugins
 from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.loader import parse_value
-from budgetfrontier.settings.schema import all_settings
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 
-FIELDS = sorted({part for row in all_settings() for part in row.name.split(".")})
+FIELDS = sorted({part for row in all_settings(Settings) for part in row.name.split(".")})
 WORDS = (
     "true", "no", "~", "null", "", "3", "-1", "010", "1e9", ".inf", "3s", "1h30m", "50GiB", "wag", "additive",
     "seed-hosts", "https://a.test/", "domain:a.test", "regex:(", "surt:(test,", "queue:[", "module:name", "a.b:c.d",

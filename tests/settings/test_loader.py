@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.loader import Document, load, parse_value
+from budgetfrontier.settings.document import Document
+from budgetfrontier.settings.loader import load, parse_value
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.settings.values import plain

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings import overrides as module
+from budgetfrontier.settings.field import all_settings
+from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, compacted, parse_match, validate_override, value_in
-from budgetfrontier.settings.schema import FrontierSettings, all_settings
-from budgetfrontier.settings.validation import per_uri
+from budgetfrontier.settings.schema import FrontierSettings
 
 
 def effective(*rules: tuple[str, dict[str, Any]]) -> Effective:
@@ -209,7 +211,7 @@ def test_a_setting_given_twice_is_a_problem() -> None:
 
 
 def test_every_setting_is_shown_as_it_is_written() -> None:
-    shown = {row.name.removeprefix("frontier."): row.default for row in all_settings() if row.overridable}
+    shown = {row.name.removeprefix("frontier."): row.default for row in all_settings(Settings) if row.overridable}
     base = Effective(FrontierSettings()).base
     assert {name: value_in(base, name) for name in shown} == shown
 

@@ -17,8 +17,11 @@ from budgetfrontier import CrawlState, Frontier, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.loader import Document, profile, profiles
-from budgetfrontier.settings.schema import Override, Seed, all_settings
+from budgetfrontier.settings.document import Document
+from budgetfrontier.settings.field import all_settings
+from budgetfrontier.settings.profiles import profiles
+from budgetfrontier.settings.schema import Override, Seed
+from budgetfrontier.settings.validation import profile
 from budgetfrontier.settings.values import duration, size
 from tests.support import crawl, pages
 
@@ -42,7 +45,7 @@ def test_defaults_are_those_of_the_seed() -> None:
 
 
 def test_every_setting_has_one_line_of_documentation() -> None:
-    rows = all_settings()
+    rows = all_settings(Settings)
     assert len({row.name for row in rows}) == len(rows) > 50
     for row in rows:
         assert row.doc and "\n" not in row.doc and len(row.doc) < 100, row.name
@@ -50,7 +53,7 @@ def test_every_setting_has_one_line_of_documentation() -> None:
 
 
 def test_the_settings_that_hold_per_uri_are_marked() -> None:
-    per_uri = {row.name.removeprefix("frontier.") for row in all_settings() if row.overridable}
+    per_uri = {row.name.removeprefix("frontier.") for row in all_settings(Settings) if row.overridable}
     assert {"balance_replenish_amount", "queue_total_budget", "cost_policy", "politeness.min_delay"} <= per_uri
     assert {"retry.delay", "precedence", "order", "max_queue_size"} <= per_uri
     assert not {"hold_queues", "pause_at_finish", "queue_assignment_policy", "lease_ttl"} & per_uri
@@ -61,10 +64,10 @@ def test_default_yaml_holds_every_setting_with_its_default_and_documentation() -
     document = Document(raw)
     assert document.problems == []
     written = dict(flatten(document.data))
-    assert list(written) == [row.name for row in all_settings()]
+    assert list(written) == [row.name for row in all_settings(Settings)]
     assert Settings.from_dict(document.data) == Settings()
     lines = raw.decode().splitlines()
-    for row in all_settings():
+    for row in all_settings(Settings):
         note = f"# {row.doc}" + (" (*)" if row.overridable else "")
         key = row.name.rpartition(".")[2] + ":"
         at = [i for i, line in enumerate(lines) if line.strip() == note]
@@ -83,13 +86,13 @@ def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 def test_every_profile_is_valid_and_documented() -> None:
     assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped"} == set(profiles())
     for name in profiles():
-        assert isinstance(profile(name), Settings)
+        assert isinstance(profile(name, Settings()), Settings)
         assert files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_text().startswith("# ")
 
 
 def test_profiles_set_what_the_usage_scenarios_say() -> None:
     robin, site, rotation, capped = (
-        profile(name).frontier for name in ("round-robin", "site-first", "budgeted-rotation", "capped")
+        profile(name, Settings()).frontier for name in ("round-robin", "site-first", "budgeted-rotation", "capped")
     )
     assert (robin.hold_queues, robin.cost_policy) == (False, "zero")
     assert (site.hold_queues, site.cost_policy) == (True, "zero")
@@ -140,7 +143,7 @@ def test_a_full_configuration_is_read() -> None:
 
 
 def test_to_dict_is_json_and_round_trips() -> None:
-    for settings in (Settings(), Settings.from_dict(FULL), profile("demo")):
+    for settings in (Settings(), Settings.from_dict(FULL), profile("demo", Settings())):
         plain = settings.to_dict()
         assert json.loads(json.dumps(plain)) == plain
         assert Settings.from_dict(plain) == settings
@@ -286,7 +289,7 @@ def test_what_is_no_size(text: Any) -> None:
 
 
 WORDS = st.sampled_from(
-    [row.name.rpartition(".")[2] for row in all_settings()] + ["frontier", "politeness", "x", "match", "set"]
+    [row.name.rpartition(".")[2] for row in all_settings(Settings)] + ["frontier", "politeness", "x", "match", "set"]
 )
 JUNK = st.recursive(
     st.none()

@@ -1,0 +1,176 @@
+"""Strict YAML: only true and false are booleans, no key twice, no tags, and a position for every value.
+
+The text is read from libyaml's events, not composed: no YAML 1.1 surprises, and depth cannot exhaust the C stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from budgetfrontier.settings.problems import Problem, ValuePath
+from budgetfrontier.settings.values import brief, plain
+
+_DEEPEST = 50
+LARGEST = 16 << 20  # bytes of a file
+_MOST_VALUES = 500_000  # each takes 400 bytes; what an alias stands for counts again
+_DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
+_NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Document:
+    """One YAML document as plain `data`, with `problems` and the position of every key and value.
+
+    `whole` is False when reading stopped early, so that `data` is not worth looking at.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self.problems: list[Problem] = []
+        self.data: Any = None
+        self.whole = False
+        self._values: dict[ValuePath, tuple[int, int]] = {}
+        self._keys: dict[ValuePath, tuple[int, int]] = {}
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._aliases = 0
+        self._count = 0
+        text = self._decode(raw)
+        if text is not None:
+            self._parse(text)
+
+    def position(self, problem: Problem) -> tuple[int, int]:
+        """Return line and column, from 1: of the key, of the value, or of what is around it."""
+        if problem.at_key and problem.path in self._keys:
+            return self._keys[problem.path]
+        path = problem.path
+        while path and path not in self._values:
+            path = path[:-1]
+        return self._values.get(path, (1, 1))
+
+    def _stop(self, line: int, column: int, text: str) -> None:
+        path = (f"{line}:{column}",)  # no place in the data
+        self._values[path] = (line, column)
+        self.problems.append(Problem(path, text, bare=True))
+
+    def _decode(self, raw: bytes) -> str | None:
+        if len(raw) > LARGEST:
+            self._stop(1, 1, f"larger than {LARGEST >> 20} MiB; lists of seeds go into files of their own")
+            return None
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            before = raw[: error.start].decode().split("\n")
+            self._stop(
+                len(before), len(before[-1]) + 1, f"byte 0x{raw[error.start]:02x} is not UTF-8; is this a text file?"
+            )
+            return None
+        if found := _NO_TEXT.search(text):
+            before = text[: found.start()].split("\n")
+            self._stop(
+                len(before), len(before[-1]) + 1, f"character U+{ord(found[0]):04X} is not text; is this a text file?"
+            )
+            return None
+        if found := _DIRECTIVE.search(text):
+            self._stop(text.count("\n", 0, found.start()) + 1, 1, "directives such as %TAG mean nothing here")
+            return None
+        return text
+
+    def _parse(self, text: str) -> None:
+        events = (event for event in yaml.parse(text, Loader=yaml.CSafeLoader))
+        try:
+            for event in events:
+                if isinstance(event, yaml.DocumentStartEvent):
+                    if self.whole:
+                        return self._stop(*_at(event), "a second document starts here; a file holds one")
+                    self.data = self._node(next(events), events, ())
+                    self.whole = True
+        except yaml.MarkedYAMLError as error:
+            self.whole = False
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            tab = text.split("\n")[line : line + 1] and text.split("\n")[line][column : column + 1] == "\t"
+            reason = ", ".join(part for part in (error.context, error.problem) if part)
+            self._stop(
+                line + 1, column + 1, "a tab; YAML is indented with spaces" if tab else f"this is not YAML: {reason}"
+            )
+        except _Refused as error:
+            self._stop(*_at(error.args[0]), error.args[1])
+        if not self.problems and self.data is None:
+            self.whole = False
+            self._stop(1, 1, "the file is empty; expected a mapping of settings")
+
+    def _node(self, event: Any, events: Iterator[Any], path: ValuePath) -> Any:
+        """Return the value that starts with `event`, taking its other events."""
+        self._values[path] = _at(event)
+        if len(path) > _DEEPEST:
+            raise _Refused(event, f"nested more than {_DEEPEST} deep")
+        before = self._count
+        self._count += 1
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, path)
+        if self._count > _MOST_VALUES:
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values; lists of seeds go into files of their own")
+        if event.tag not in (None, "!"):
+            self.problems.append(Problem(path, f"tags such as {brief(event.tag)} mean nothing here; leave it out"))
+        aliases = self._aliases
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = plain(event.value) if event.implicit[0] else event.value
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(item := next(events), yaml.SequenceEndEvent):
+                value.append(self._node(item, events, (*path, len(value))))
+        else:
+            value = self._mapping(events, path)
+        if event.anchor:
+            self._anchors[event.anchor] = value, self._count - before
+            if self._aliases > aliases:  # a few lines of these unfold to gigabytes
+                self.problems.append(Problem(path, f"&{brief(event.anchor)} may not hold an alias itself"))
+        return value
+
+    def _alias(self, event: Any, path: ValuePath) -> Any:
+        """Return what an alias stands for: everybody who reads it has it all to read again."""
+        self._aliases += 1
+        if event.anchor not in self._anchors:
+            name = brief(event.anchor)
+            self.problems.append(Problem(path, f"*{name} stands for nothing: no &{name} ends before it"))
+            return None
+        value, count = self._anchors[event.anchor]
+        self._count += count
+        if self._count > _MOST_VALUES:
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values, with what *{brief(event.anchor)} stands for")
+        return value
+
+    def _mapping(self, events: Iterator[Any], path: ValuePath) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                self._node(event, events, (*path, "?"))
+                self.problems.append(Problem((*path, "?"), "a key must be a word"))
+                self._node(next(events), events, (*path, "? again"))
+                continue
+            key = event.value  # as it is written: `no` is the top-level domain of Norway
+            here = (*path, key)
+            if key in value:
+                again = (*path, f"{key} again in line {_at(event)[0]}")
+                self._keys[again] = _at(event)
+                self.problems.append(
+                    Problem(again, f'"{brief(key)}" is here a second time; first in line {self._keys[here][0]}', True)
+                )
+                self._node(next(events), events, again)
+            else:
+                self._keys[here] = _at(event)
+                value[key] = None
+                value[key] = self._node(next(events), events, here)
+        return value
+
+
+class _Refused(Exception):
+    """Carries the event at which reading stops, and why; never leaves this module."""
+
+
+def _at(event: Any) -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1

@@ -1,0 +1,76 @@
+"""Fields: what the annotation of each setting says of it, and the list of all that the documentation shows."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from budgetfrontier.settings.values import Type
+
+HOOK = r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
+
+
+class Field(NamedTuple):
+    """What the annotation of a setting carries: its one line of documentation, and what it may be.
+
+    `type` is a Type, or the name of a reader in `validation.py` for what is more than one value. `per_uri`: overrides
+    and adjustments may set it. `aliases` are accepted and mean the same.
+    """
+
+    doc: str
+    type: Type | str
+    per_uri: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """One setting as the documentation lists it."""
+
+    name: str
+    type: str
+    default: Any
+    doc: str
+    overridable: bool
+
+
+@cache
+def fields(struct: type[msgspec.Struct]) -> dict[str, Field | type[msgspec.Struct]]:
+    """Return what each field of a section is: a setting, or a section in turn."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in hints.items()}
+
+
+def all_settings(struct: type[msgspec.Struct], *, prefix: str = "") -> list[Row]:
+    """List every setting in order: dotted name, what it may be, default as plain data, one line of doc, overridable."""
+    rows: list[Row] = []
+    defaults = msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(struct())))
+    for name, field in fields(struct).items():
+        if isinstance(field, Field):
+            rows.append(Row(prefix + name, type_text(field.type), defaults.get(name), field.doc, field.per_uri))
+        else:
+            rows += all_settings(field, prefix=f"{prefix}{name}.")
+    return rows
+
+
+_STRUCTURED = {
+    "file": "the path of a file, or null",
+    "rules": "a list of scope rules",
+    "ordered": "a list of {accept: rule} and {reject: rule}",
+    "requests": "a list of {match, headers, cookies, auth}",
+    "texts": "a mapping of names to texts",
+    "match": "a match",
+    "addresses": 'a mapping of host globs to "ip:port"',
+    "seeds": "a list of seeds",
+    "overrides": "a list of {match, set}",
+    "hooks": "a list of module:name",
+}
+
+
+def type_text(of: Type | str) -> str:
+    """Return the words for what a setting may be."""
+    if isinstance(of, Type):
+        return of.text
+    policy = of.removeprefix("policy:")
+    return _STRUCTURED.get(of) or f"{'an' if policy[0] in 'aeiou' else 'a'} {policy} policy"

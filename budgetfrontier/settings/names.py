@@ -1,0 +1,98 @@
+"""The names of settings: how keys may spell them, which section has each, and what an unknown one may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.settings.field import Field, all_settings, fields
+from budgetfrontier.settings.problems import ValuePath
+from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.values import brief
+
+LONGEST_NAME = 200  # characters, of anything that is looked for among names
+
+
+def snake(key: Any) -> str:
+    """Return a key in its one spelling: kebab-case means the same."""
+    return str(key).replace("-", "_")
+
+
+def field_name(key: Any, known: Mapping[str, Any]) -> str:
+    """Return the field that a key names, through the aliases too."""
+    name = snake(key)
+    return ALIASES[name] if ALIASES.get(name, "") in known else name
+
+
+@cache
+def per_uri() -> dict[str, Field]:
+    """Return the settings of `frontier` that overrides and adjustments may set, by dotted name."""
+    found: dict[str, Field] = {}
+    for name, field in fields(FrontierSettings).items():
+        rows = {name: field} if isinstance(field, Field) else {f"{name}.{n}": a for n, a in fields(field).items()}
+        found |= {row: a for row, a in rows.items() if isinstance(a, Field) and a.per_uri}
+    return found
+
+
+ALIASES = {
+    alias: name
+    for name, field in fields(FrontierSettings).items()
+    if isinstance(field, Field)
+    for alias in field.aliases
+}
+
+
+@cache
+def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
+    """Return under which sections of the root each name is known."""
+    homes: dict[str, list[str]] = {}
+    for row in all_settings(root):
+        parts = row.name.split(".")
+        for depth, part in enumerate(parts):
+            home = ".".join(parts[:depth])
+            if home not in homes.setdefault(part, []):
+                homes[part].append(home)
+    for alias, name in ALIASES.items():
+        homes[alias] = homes[name]
+    return homes
+
+
+def unknown(name: str, known: Iterable[str], path: ValuePath, root: type[msgspec.Struct]) -> str:
+    """Return the message for a key that is not known here: where it belongs, else the nearest name, else all names."""
+    homes = _homes(root)
+    if name in homes and (elsewhere := [home for home in homes[name] if home]):
+        return f'"{name}" belongs under {" or ".join(home + ":" for home in elsewhere)}'
+    if name in homes:
+        return f'"{name}" belongs at the top level'
+    names = [*known] if path else [*known, "profile"]
+    if hint := nearest(name, names):
+        return f'unknown key "{name}"{hint}'
+    if near := _near(name, homes, 0.8):
+        return f'unknown key "{name}"; did you mean "{near[0]}", under {homes[near[0]][0] or "the top level"}?'
+    return f'unknown key "{brief(name)}"; known here: {", ".join(names)}'
+
+
+def nearest(name: Any, names: Iterable[str]) -> str:
+    """Return '; did you mean "..."?', or nothing if no name is near."""
+    near = _near(str(name), names, 0.6)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def _near(name: str, names: Iterable[str], ratio: float) -> list[str]:
+    """Return the nearest name, if one is near: difflib is slow with long ones."""
+    from difflib import get_close_matches  # here, as only mistakes need it
+
+    return get_close_matches(name, list(names), 1, ratio) if len(name) <= LONGEST_NAME else []
+
+
+def not_per_uri(name: str) -> str:
+    """Return the message for a name that overrides and adjustments cannot set."""
+    known = per_uri()
+    if name in fields(FrontierSettings):
+        return f'"{name}" holds for the whole frontier and cannot be set here; these can: {", ".join(known)}'
+    full = next((n for n in known if n.endswith("." + name)), None)
+    hint = f'; did you mean "{full}"?' if full else nearest(name, known)
+    return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'

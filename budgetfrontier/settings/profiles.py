@@ -1,0 +1,26 @@
+"""Profiles: the sets of settings that come with the package, `config/NAME.yaml`."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.document import Document
+from budgetfrontier.settings.names import nearest
+
+
+def profiles() -> list[str]:
+    """Return the names that `profile:` may have."""
+    folder = files("budgetfrontier").joinpath("profiles")
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
+def profile_data(name: str) -> Any:
+    """Return the settings that a profile changes, as plain data; SettingsError if there is none of that name."""
+    if name not in profiles():
+        hint = nearest(name, profiles())
+        raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')
+    return Document(files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_bytes()).data

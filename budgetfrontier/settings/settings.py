@@ -1,0 +1,71 @@
+"""All settings of a crawl: the root of the sections in `schema`, and how it is read and written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from budgetfrontier.settings.field import Field
+from budgetfrontier.settings.schema import (
+    FetchSettings,
+    FrontierSettings,
+    LimitSettings,
+    LinkSettings,
+    OutputSettings,
+    Override,
+    ReportSettings,
+    ScopeSettings,
+    Seed,
+)
+from budgetfrontier.settings.values import TEXT
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of a crawl, checked. `Settings()` holds the defaults."""
+
+    crawl: Annotated[str, Field("the name of the crawl, in reports and logs", TEXT)] = "crawl"
+    seeds: Annotated[
+        tuple[Seed, ...], Field("where to start: URLs, {url, priority, source, queue}, or {file}", "seeds")
+    ] = ()
+    scope: ScopeSettings = ScopeSettings()
+    frontier: FrontierSettings = FrontierSettings()
+    overrides: Annotated[
+        tuple[Override, ...],
+        Field("settings for some hosts: {match, set}; all that match apply, later wins", "overrides"),
+    ] = ()
+    fetch: FetchSettings = FetchSettings()
+    links: LinkSettings = LinkSettings()
+    output: OutputSettings = OutputSettings()
+    limits: LimitSettings = LimitSettings()
+    reports: ReportSettings = ReportSettings()
+    hooks: Annotated[
+        tuple[str, ...], Field("objects with on_... methods that the frontier calls, as module:name", "hooks")
+    ] = ()
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Settings:
+        """Read a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`.
+
+        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks are looked
+        up, so that those written `module:name` are imported.
+        """
+        from budgetfrontier.settings.loader import load
+
+        return load(Path(path), cls())[0]
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Settings:
+        """Check plain data shaped as the YAML; SettingsError lists every problem by its dotted name.
+
+        `module:name` is not imported, so that the stored settings of a frontier can be read anywhere.
+        """
+        from budgetfrontier.settings.validation import read_settings
+
+        return read_settings(data, cls())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every setting as plain, JSON-able data; `from_dict` gives the same settings back."""
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return plain
