@@ -68,9 +68,9 @@ def backup(args: argparse.Namespace) -> None:
 
 
 def _size(text: str) -> int:
-    from budgetfrontier.settings.values import SIZE, show, size
+    from budgetfrontier.settings.values import SIZE, read_size, show
 
     try:
-        return size(text)
+        return read_size(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected {SIZE.text}, got {show(text)}") from None

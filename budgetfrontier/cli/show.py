@@ -103,15 +103,15 @@ def report(args: argparse.Namespace) -> None:
 def queues(args: argparse.Namespace) -> None:
     """A listing of queues."""
     from budgetfrontier.reports import tables
-    from budgetfrontier.reports.format import duration
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.units import format_duration
 
     now = datetime.now(UTC).timestamp()
     first = attrgetter(*QUEUE_COLUMNS[:-1])
     chosen: Iterable[QueueRecord]
 
     def shown(queue: QueueRecord) -> tuple[object, ...]:
-        return *first(queue), duration(queue.wake_time - now) if queue.wake_time > now else None
+        return *first(queue), format_duration(queue.wake_time - now) if queue.wake_time > now else None
 
     test, key = common.queue_filter(args), attrgetter(args.sort)
     with Reader(common.frontier_path(args.job)) as reader:

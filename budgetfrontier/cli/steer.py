@@ -252,10 +252,10 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 
 def _from_now(text: str) -> float:
-    from budgetfrontier.settings.values import DURATION, duration, show
+    from budgetfrontier.settings.values import DURATION, read_duration, show
 
     try:
-        return time.time() + duration(text)
+        return time.time() + read_duration(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
 

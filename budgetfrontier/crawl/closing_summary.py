@@ -9,13 +9,14 @@ from pathlib import Path
 
 from budgetfrontier import rules
 from budgetfrontier.crawl.limits import Limit
-from budgetfrontier.crawl.progress import amount, backlog, ends, queues, size
+from budgetfrontier.crawl.progress import amount, backlog, ends, queues
 from budgetfrontier.model import CrawlState
 from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.report import Report
+from budgetfrontier.units import format_size
 
 LISTED = 10
 """Retired queues that are named with the command that revives them."""
@@ -118,7 +119,7 @@ def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
 def _written(folder: Path) -> str | None:
     """What a folder of outputs holds, in files and bytes; None if there is nothing."""
     files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-    return f"{folder}: {counted(len(files), 'file')}, {size(sum(files))}" if files else None
+    return f"{folder}: {counted(len(files), 'file')}, {format_size(sum(files))}" if files else None
 
 
 def _shell(*words: str) -> str:

@@ -18,6 +18,7 @@ from rich.text import Text
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import QueueState, Summary
 from budgetfrontier.reports.format import clean, percent
+from budgetfrontier.units import format_clock, format_size
 
 LIVE_EVERY = 0.5
 LINE_EVERY = 10.0
@@ -184,10 +185,11 @@ class Progress:
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
         for name, words in (
-            ("crawl", f"{standing(summary)} for {clock(self.elapsed)}, {in_flight:,} in flight"),
+            ("crawl", f"{standing(summary)} for {format_clock(self.elapsed)}, {in_flight:,} in flight"),
             (
                 "fetched",
-                f"{self.fetched:,} ({self._rate:.1f}/s now, {self._average:.1f}/s on average), {size(self.bytes)}",
+                f"{self.fetched:,} ({self._rate:.1f}/s now, {self._average:.1f}/s on average), "
+                f"{format_size(self.bytes)}",
             ),
             ("URIs", f"{backlog(summary)}, {summary.seen:,} seen"),
             ("spend", f"{summary.expenditure:,}: {ends(summary)}"),
@@ -199,7 +201,7 @@ class Progress:
 
     def _limit(self, limit: Limit) -> str:
         left = self._left(limit)
-        when = "" if left is None else f", about {clock(left)} left at this rate"
+        when = "" if left is None else f", about {format_clock(left)} left at this rate"
         share = percent(min(limit.used / limit.most, 1.0))
         return f"{share} ({amount(limit.name, limit.used)} of {amount(limit.name, limit.most)}){when}"
 
@@ -247,19 +249,4 @@ def amount(name: str, used: float) -> str:
     >>> amount("max_uris", 1234), amount("max_time", 61), amount("max_bytes", 2048)
     ('1,234', '0:01:01', '2.0 KiB')
     """
-    return {"max_time": clock, "max_bytes": size}.get(name, "{:,.0f}".format)(used)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as h:mm:ss."""
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in the unit that suits it: "3.2 MiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
+    return {"max_time": format_clock, "max_bytes": format_size}.get(name, "{:,.0f}".format)(used)

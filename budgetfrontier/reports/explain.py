@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount, start_command
-from budgetfrontier.reports.format import clean, duration
+from budgetfrontier.reports.format import clean
 from budgetfrontier.rules import FINISH, is_over_total
 from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
@@ -109,7 +110,7 @@ class Explanation:
             Outlook.NEVER: "never, as things stand",
         }[self.verdict]
         if self.verdict is Outlook.LATER and self.when is not None and self.when > now:
-            when += f", in {duration(self.when - now)} at the earliest"
+            when += f", in {format_duration(self.when - now)} at the earliest"
         return "\n".join((*lines, f"When: {when}.", ""))
 
 
@@ -177,9 +178,10 @@ class _Explainer:
             self._explain_gone(answer, found)
             return
         if pending.when is not None:
+            wait = format_duration(pending.when - self._now)
             answer.add(
                 "future",
-                f"It is scheduled for later: it comes to queue {queue.queue} in {duration(pending.when - self._now)}.",
+                f"It is scheduled for later: it comes to queue {queue.queue} in {wait}.",
                 verdict=Outlook.LATER,
                 when=pending.when,
             )
@@ -215,7 +217,7 @@ class _Explainer:
 
     def _explain_lease(self, answer: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
-        left = f" for {duration(max(expires) - self._now)} more at the most" if expires else ""
+        left = f" for {format_duration(max(expires) - self._now)} more at the most" if expires else ""
         answer.add("leased", f"It is being crawled: a worker has it{left}.")
 
     def _explain_gone(self, answer: Explanation, found: dict[str, Any]) -> None:
@@ -285,7 +287,8 @@ class _Explainer:
                 answer.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
-                left = f", the last of them for {duration(max(expires) - self._now)} at the most" if expires else ""
+                left = f"{format_duration(max(expires) - self._now)} at the most" if expires else ""
+                left = left and f", the last of them for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
                 answer.add(
                     "in-process",
@@ -308,9 +311,10 @@ class _Explainer:
                 )
 
     def _explain_wait(self, answer: Explanation, queue: QueueRecord, subject: str) -> None:
+        wait = format_duration(queue.wake_time - self._now)
         answer.add(
             "snoozed",
-            f"{subject} for {duration(queue.wake_time - self._now)} more: politeness, a retry, or an operator's block.",
+            f"{subject} for {wait} more: politeness, a retry, or an operator's block.",
             verdict=Outlook.LATER,
             when=queue.wake_time,
             command=self._command("wake", queue.queue),

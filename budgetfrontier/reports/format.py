@@ -1,4 +1,4 @@
-"""Text that is safe and readable: numbers with nouns, shares, and lengths of time, for a terminal and one line."""
+"""Text that is safe and readable: numbers with nouns, and shares, for a terminal and one line."""
 
 from __future__ import annotations
 
@@ -27,19 +27,3 @@ def percent(share: float, digits: int = 0) -> str:
     """
     text = f"{share:.{digits}%}"
     return f"<{10**-digits:g}%" if share > 0 and not float(text[:-1]) else text
-
-
-_FOREVER = 1e12  # seconds: a queue may be blocked until any time that a float can hold
-
-
-def duration(seconds: float) -> str:
-    """A length of time in the two largest units that it has, as Heritrix writes it: 2s17ms, 3m20s, 1d4h."""
-    left = round(min(max(seconds, 0.0), _FOREVER) * 1000)
-    parts = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
-        amount, left = divmod(left, size)
-        if amount:
-            parts.append(f"{amount}{unit}")
-        if parts and (len(parts) == 2 or not amount):
-            break
-    return "".join(parts) or "0ms"

@@ -11,10 +11,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.format import clean, counted, duration, percent
+from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import summary_line
+from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.store.report import Report
@@ -153,7 +154,7 @@ def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: floa
             f"{queue.enqueued:,}",
             f"{queue.balance:,}",
             f"{queue.last_cost} ({queue.average_cost:.1f})",
-            duration(queue.wake_time - now) if queue.wake_time > now else "-",
+            format_duration(queue.wake_time - now) if queue.wake_time > now else "-",
             f"{queue.expenditure:,} / {queue.total_budget:,}",
             f"{queue.errors:,}",
             queue.last_leased or "-",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import CrawlState, QueueState
-from budgetfrontier.reports.format import clean, counted, duration
+from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import FINISH
+from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.store.report import Report
@@ -29,7 +30,7 @@ def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None
         return None
     if counts.get(QueueState.SNOOZED, 0):
         wake = now if overview.next_wake is None else overview.next_wake
-        return f"all active queues are snoozed; the next one wakes in {duration(wake - now)}"
+        return f"all active queues are snoozed; the next one wakes in {format_duration(wake - now)}"
     if counts.get(QueueState.INACTIVE, 0):
         return "inactive queues are activated as soon as a worker asks for a URI, and none is asking"
     if totals.future:

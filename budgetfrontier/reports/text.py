@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
-from budgetfrontier.reports.format import clean, counted, duration, percent
+from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.store.report import Report, status_line
+from budgetfrontier.units import format_duration
 
 LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
@@ -48,7 +49,7 @@ def queue_line(queue: QueueRecord, *, now: float) -> str:
         queue.balance,
         f"{queue.last_cost}({queue.average_cost:.1f})",
         "-",
-        duration(queue.wake_time - now) if queue.wake_time > now else "-",
+        format_duration(queue.wake_time - now) if queue.wake_time > now else "-",
         f"{queue.expenditure}/{queue.total_budget}",
         queue.errors,
         queue.last_leased or "-",

@@ -14,7 +14,7 @@ from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.matching import LONGEST, glob, parse_match
 from budgetfrontier.settings.surts import SurtPrefixes
-from budgetfrontier.settings.values import brief, show, size
+from budgetfrontier.settings.values import brief, read_size, show
 
 
 class Header(NamedTuple):
@@ -214,7 +214,7 @@ def _type(argument: str) -> Rule:
 def _size(argument: str) -> Rule:
     compare, text = _compared(argument, "size:>10MB")
     try:
-        number = size(text)
+        number = read_size(text)
     except ValueError as error:
         raise SettingsError(f"{error} is no size; write it like 64KiB, 10MB, 50GiB") from None
     return Rule(lambda uri, header: header is not None and header.length is not None and compare(header.length, number))

@@ -8,21 +8,17 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from budgetfrontier import units
+
 LARGEST = 10**15
 """No whole number beyond this is accepted: counters are stored in 64 bits."""
 LONGEST = 3650 * 86400.0
 """No duration beyond ten years is accepted: wake times stay within the calendar."""
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_BYTES = {"b": 1.0}
-for _power, _prefix in enumerate("kmgt", 1):
-    _BYTES |= {f"{_prefix}b": 1000.0**_power, f"{_prefix}ib": 1024.0**_power}
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (word.title(), word.upper())}
-# No leading zeros: 010 is eight to some readers and ten to others.
-_PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
 class Type(NamedTuple):
@@ -65,43 +61,29 @@ def plain(text: str) -> Any:
     return float(text) if _DECIMAL.fullmatch(text) else text
 
 
-def duration(value: object) -> float:
+def read_duration(value: object) -> float:
     """Return seconds from a number of seconds or a text such as "15m", "1h30m", "500ms"; ValueError otherwise."""
     if isinstance(value, str):
-        value = _with_units(value, _SECONDS, "s")
+        value = _with_units(value, units.parse_duration)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
         raise ValueError(show(value))
     return float(value)
 
 
 def _positive_duration(value: object) -> float:
-    seconds = duration(value)
+    seconds = read_duration(value)
     if not seconds:
         raise ValueError(show(value))
     return seconds
 
 
-def size(value: object) -> int:
+def read_size(value: object) -> int:
     """Return bytes from a number of bytes or a text such as "50GiB", "10 MB"; ValueError otherwise."""
     if isinstance(value, str):
-        value = _with_units(value, _BYTES, "b")
+        value = _with_units(value, units.parse_size)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
         raise ValueError(show(value))
     return int(value)
-
-
-def in_words(seconds: float) -> str:
-    """Return a duration as people say it, in its two largest units.
-
-    >>> in_words(900_000)
-    '10d 10h'
-    """
-    words = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, length)
-        if count:
-            words.append(f"{count:g}{unit}")
-    return " ".join(words[:2]) or f"{seconds:g}s"
 
 
 def _doubt_duration(written: object, seconds: float, default: float) -> str | None:
@@ -110,7 +92,8 @@ def _doubt_duration(written: object, seconds: float, default: float) -> str | No
     if not _is_bare(written):
         return f"{number} is more than a day" if seconds > 86400 else None
     if seconds > 86400 or seconds >= max(1000.0, 10 * default):
-        return f"{number} is {in_words(seconds)}; write {number}ms if milliseconds are meant, else {number}s"
+        told = units.describe_duration(seconds)
+        return f"{number} is {told}; write {number}ms if milliseconds are meant, else {number}s"
     return None
 
 
@@ -125,16 +108,11 @@ def _is_bare(written: object) -> bool:
     return not isinstance(written, str) or written.strip().replace(".", "", 1).isdigit()
 
 
-def _with_units(text: str, units: dict[str, float], bare: str) -> float:
-    total, at, end = 0.0, 0, len(text.rstrip())
-    while at < end or not at:
-        part = _PART.match(text, at)
-        unit = (part[2].lower() or bare) if part else ""
-        # A bare number is a value of its own ("90"), never a part of one ("1h30" may mean minutes or seconds).
-        if not part or unit not in units or (not part[2] and (at or part.end() < end)):
-            raise ValueError(show(text))
-        total, at = total + float(part[1]) * units[unit], part.end()
-    return total
+def _with_units(text: str, parse: Callable[[str], float]) -> float:
+    try:
+        return parse(text)
+    except ValueError:
+        raise ValueError(show(text)) from None
 
 
 def _whole(value: object) -> int:
@@ -229,10 +207,10 @@ def matching(of: Type, pattern: str, text: str) -> Type:
 FLAG = Type("true or false", _read_flag)
 NUMBER = Type("a number of at least 0", _read_number)
 _DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
-DURATION = Type(f"a duration {_DURATIONS}", duration, _doubt_duration)
+DURATION = Type(f"a duration {_DURATIONS}", read_duration, _doubt_duration)
 POSITIVE_DURATION = Type(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)
-PERIOD = Type(DURATION.text, duration)
+PERIOD = Type(DURATION.text, read_duration)
 """A duration that may well be days, and that Heritrix takes in seconds, too."""
-SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", size, _doubt_size)
+SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_size)
 TEXT = Type("text", _read_text)
 TEXTS = listed(TEXT, many="a list of texts")

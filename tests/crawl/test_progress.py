@@ -15,7 +15,8 @@ from rich.console import Console
 
 from budgetfrontier import Frontier, Outcome, Summary
 from budgetfrontier.crawl.limits import Limit
-from budgetfrontier.crawl.progress import Progress, clock, size
+from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.units import format_clock, format_size
 
 
 def summary(*, reason: str = "") -> Summary:
@@ -202,9 +203,9 @@ def test_a_program_that_logs_gets_the_warnings_itself(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00:00"), (61, "0:01:01"), (90_061, "25:01:01")])
 def test_clock(seconds: float, text: str) -> None:
-    assert clock(seconds) == text
+    assert format_clock(seconds) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 1024**4, "5.0 TiB")])
 def test_size(count: int, text: str) -> None:
-    assert size(count) == text
+    assert format_size(count) == text

@@ -18,9 +18,9 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import html, tables, text
 from budgetfrontier.reports.commands import revival_command
-from budgetfrontier.reports.format import duration
 from budgetfrontier.reports.overview import ORDER, Overview, gini
 from budgetfrontier.store.report import Report, row
+from budgetfrontier.units import format_duration
 
 NOW = 1_700_000_000.0
 
@@ -294,16 +294,16 @@ def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
     [(0, "0ms"), (-3, "0ms"), (0.017, "17ms"), (2.017, "2s17ms"), (200, "3m20s"), (3600, "1h"), (100_800, "1d4h")],
 )
 def test_duration(seconds: float, expected: str) -> None:
-    assert duration(seconds) == expected
+    assert format_duration(seconds) == expected
 
 
 @pytest.mark.parametrize("seconds", [1e13, 1e308, float("inf")])
 def test_a_duration_without_end(seconds: float) -> None:
-    assert duration(seconds) == "11574074d1h"
+    assert format_duration(seconds) == "11574074d1h"
 
 
 def test_duration_skips_no_unit() -> None:
-    assert duration(3601) == "1h"  # not 1h1s: the two largest units in a row
+    assert format_duration(3601) == "1h"  # not 1h1s: the two largest units in a row
 
 
 # -- HTML

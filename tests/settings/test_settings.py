@@ -22,7 +22,7 @@ from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.profiles import profiles
 from budgetfrontier.settings.schema import Override, Seed
 from budgetfrontier.settings.validation import profile
-from budgetfrontier.settings.values import duration, size
+from budgetfrontier.settings.values import read_duration, read_size
 from tests.support import crawl, pages
 
 
@@ -261,7 +261,7 @@ def test_resolve_takes_addresses_with_a_port(address: Any) -> None:
      ("1h 30m", 5400.0), ("1.5h", 5400.0), ("2d", 172800.0), ("1w", 604800.0), (" 3s ", 3.0), ("2H", 7200.0)],
 )  # fmt: skip
 def test_durations(text: str | float, seconds: float) -> None:
-    assert duration(text) == seconds
+    assert read_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_durations(text: str | float, seconds: float) -> None:
 )
 def test_what_is_no_duration(text: Any) -> None:
     with pytest.raises(ValueError):
-        duration(text)
+        read_duration(text)
 
 
 @pytest.mark.parametrize(
@@ -279,13 +279,13 @@ def test_what_is_no_duration(text: Any) -> None:
      ("50GiB", 50 * 1024**3), ("2TiB", 2 * 1024**4), ("7B", 7)],
 )  # fmt: skip
 def test_sizes(text: str | int, count: int) -> None:
-    assert size(text) == count
+    assert read_size(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "10M", "x", "-1", -1, True, None, "1PB", "0x10", 1e18])
 def test_what_is_no_size(text: Any) -> None:
     with pytest.raises(ValueError):
-        size(text)
+        read_size(text)
 
 
 WORDS = st.sampled_from(

@@ -1,0 +1,97 @@
+"""Units of time and size: how people write them ("1h30m", "50GiB"), and how they are shown."""
+
+from __future__ import annotations
+
+import re
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_BYTES = {"b": 1.0}
+for _power, _prefix in enumerate("kmgt", 1):
+    _BYTES |= {f"{_prefix}b": 1000.0**_power, f"{_prefix}ib": 1024.0**_power}
+# No leading zeros: 010 is eight to some readers and ten to others.
+_PART = re.compile(r"\s*((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
+_FOREVER = 1e12  # seconds: a queue may be blocked until any time that a float can hold
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds from "15m", "1h30m", "500ms" or "90"; ValueError if it is none of these.
+
+    >>> parse_duration("1h30m"), parse_duration("90")
+    (5400.0, 90.0)
+    """
+    return _parse(text, _SECONDS, "s")
+
+
+def parse_size(text: str) -> float:
+    """Return bytes from "50GiB", "10 MB" or "4096"; ValueError if it is none of these.
+
+    >>> parse_size("1.5KiB"), parse_size("10 MB")
+    (1536.0, 10000000.0)
+    """
+    return _parse(text, _BYTES, "b")
+
+
+def _parse(text: str, units: dict[str, float], bare: str) -> float:
+    total, at, end = 0.0, 0, len(text.rstrip())
+    while at < end or not at:
+        part = _PART.match(text, at)
+        unit = (part[2].lower() or bare) if part else ""
+        # A bare number is a value of its own ("90"), never a part of one ("1h30" may mean minutes or seconds).
+        if not part or unit not in units or (not part[2] and (at or part.end() < end)):
+            raise ValueError(text)
+        total, at = total + float(part[1]) * units[unit], part.end()
+    return total
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units, as Heritrix writes it; what follows a unit of zero is left out.
+
+    >>> format_duration(2.017), format_duration(200), format_duration(100_800), format_duration(3601)
+    ('2s17ms', '3m20s', '1d4h', '1h')
+    """
+    left = round(min(max(seconds, 0.0), _FOREVER) * 1000)
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        amount, left = divmod(left, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+        if parts and (len(parts) == 2 or not amount):
+            break
+    return "".join(parts) or "0ms"
+
+
+def describe_duration(seconds: float) -> str:
+    """Return a duration as people say it, in its two largest units that are not zero.
+
+    >>> describe_duration(900_000), describe_duration(90_001.5)
+    ('10d 10h', '1d 1h')
+    """
+    words = []
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            words.append(f"{count:g}{unit}")
+    return " ".join(words[:2]) or f"{seconds:g}s"
+
+
+def format_clock(seconds: float) -> str:
+    """Return a duration as h:mm:ss.
+
+    >>> format_clock(3661.9)
+    '1:01:01'
+    """
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def format_size(count: float) -> str:
+    """Return a number of bytes in the unit that suits it.
+
+    >>> format_size(1023), format_size(3.2 * 1024**2)
+    ('1023 B', '3.2 MiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
