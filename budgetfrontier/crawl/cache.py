@@ -21,7 +21,7 @@ import msgspec
 
 from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.store.environment import GIB, check_files, explain, open_lmdb
+from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
 
 DAMAGED = ".damaged"  # what the folder's name ends in, moved aside
@@ -192,7 +192,7 @@ class CrawlCache:
             self._found = self._stored_found()
             self._any_found = bool(self._found)
         except (lmdb.Error, OSError) as e:
-            raise explain(e, self.path) from e
+            raise translate_error(e, self.path) from e
         self._swept = b""
 
     def _begin(self) -> None:
@@ -243,7 +243,7 @@ class CrawlCache:
 
     def _failed(self, error: Exception) -> None:
         """Raise StorageFull, or else begin anew: a page cannot be read."""
-        why = explain(error, self.path)
+        why = translate_error(error, self.path)
         if isinstance(why, StorageFull):
             raise why from error
         self._begin_anew(why)

@@ -24,7 +24,7 @@ from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError, StorageFull, WrongThread
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.environment import explain, is_damage
+from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import Counters, encode
 
 _T = TypeVar("_T")
@@ -269,7 +269,7 @@ class Guard:
             self._excuse()
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
-            raise explain(error, path) from error
+            raise translate_error(error, path) from error
         if isinstance(error, Exception) and not isinstance(error, FrontierError | OSError):
             error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error

@@ -17,7 +17,8 @@ from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.changes import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.environment import Environment, explain, is_damage
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
 
 _AHEAD = 1.0  # seconds: clocks are corrected by less all the time
@@ -76,7 +77,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
     except BaseException as e:
         env.close()
         if is_damage(e):
-            raise explain(e, env.path) from e
+            raise translate_error(e, env.path) from e
         raise
     return Parts(kernel, admitter, env.path, now, paused, buried, hooks)
 

@@ -11,7 +11,7 @@ from typing import Any
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
-from budgetfrontier.store.environment import check_files
+from budgetfrontier.store.lmdb_env import check_files
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry, Begun, Progress

@@ -20,15 +20,8 @@ import lmdb
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier, StorageFull
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import (
-    GIB,
-    UNFINISHED,
-    Environment,
-    check_files,
-    explain,
-    open_lmdb,
-    sync_folder,
-)
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, open_lmdb, sync_folder, translate_error
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
 
@@ -128,7 +121,7 @@ def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
         with copying:
             pass
     if errors:
-        raise explain(errors[0], path) from errors[0]
+        raise translate_error(errors[0], path) from errors[0]
 
 
 @contextmanager

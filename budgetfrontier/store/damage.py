@@ -8,4 +8,4 @@ from __future__ import annotations
 
 
 class Damage(ValueError):
-    """Stored bytes cannot be read, or contradict others; `environment.explain` makes a CorruptFrontier of it."""
+    """Stored bytes cannot be read, or contradict others; `lmdb_env.translate_error` makes a CorruptFrontier of it."""

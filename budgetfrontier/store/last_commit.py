@@ -11,7 +11,8 @@ import lmdb
 
 from budgetfrontier.errors import FrontierClosed, FrontierError, NotAFrontier
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.environment import Environment, check_files, explain, opened_here
+from budgetfrontier.store.environment import Environment, opened_here
+from budgetfrontier.store.lmdb_env import check_files, translate_error
 from budgetfrontier.store.shared import Shared
 from budgetfrontier.store.view import View
 
@@ -56,7 +57,7 @@ class LastCommit:
             self._source()
             if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
                 raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
-            raise explain(e, self.path) from e
+            raise translate_error(e, self.path) from e
 
     def close(self) -> None:
         """Let go of the files. A second time does nothing."""

@@ -12,7 +12,7 @@ import lmdb
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import check_schema, explain, open_lmdb, open_tables
+from budgetfrontier.store.lmdb_env import check_schema, open_lmdb, open_tables, translate_error
 
 LARGEST_MAP = 1 << 40  # address space only: making a map larger would end all that is read through it
 
@@ -39,7 +39,7 @@ class Shared:
         except BaseException as e:
             self.env.close()
             if isinstance(e, lmdb.Error):
-                raise explain(e, self._path) from e
+                raise translate_error(e, self._path) from e
             raise
 
     def _identity(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier import errors
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.store.environment import check_files, is_unfinished, open_lmdb
+from budgetfrontier.store.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
 
 TOLD = 20  # problems in one message

@@ -26,7 +26,7 @@ from budgetfrontier import Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import Lease, Summary
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.verify import check_pages
 from tests.support import START, make_settings
 

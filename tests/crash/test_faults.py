@@ -29,7 +29,8 @@ from budgetfrontier.errors import (
     StorageFull,
     WrongThread,
 )
-from budgetfrontier.store.environment import LOOK_AT_READERS, READERS, open_lmdb
+from budgetfrontier.store.environment import LOOK_AT_READERS
+from budgetfrontier.store.lmdb_env import READERS, open_lmdb
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.harms import die

@@ -19,7 +19,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.backup import compact
-from budgetfrontier.store.environment import open_lmdb, opened_here
+from budgetfrontier.store.environment import opened_here
+from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
 from budgetfrontier.store.repair.pages import Salvage
 from tests.crash.soak import Figures, cut, drained, missing_pages, soak

@@ -20,7 +20,7 @@ from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, SettingsError, StorageFull
 from budgetfrontier.policies import assignment
-from budgetfrontier.store import environment
+from budgetfrontier.store import lmdb_env
 from budgetfrontier.store.records import encode
 from budgetfrontier.testing import crash
 from tests.support import START, crawl, memory, on_disk, one, pages
@@ -687,7 +687,7 @@ def test_limits_leave_no_trace() -> None:
 
 
 def test_the_map_grows_between_commits_and_readers_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "MIN_ROOM", 1 << 20)
+    monkeypatch.setattr(lmdb_env, "MIN_ROOM", 1 << 20)
     with on_disk(tmp_path, hold_queues=False) as f, Reader(tmp_path / "frontier") as reader:
         size = f._kernel.env.env.info()["map_size"]
         for number in range(15):
@@ -707,7 +707,7 @@ def large(number: int) -> Iterator[CrawlUri]:
 def test_large_uris_do_not_fill_a_map_that_is_short_of_address_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "MIN_ROOM", 16 << 20)
+    monkeypatch.setattr(lmdb_env, "MIN_ROOM", 16 << 20)
     with on_disk(tmp_path) as f:
         for uri in large(25):
             assert f.schedule(uri) is Admission.ADDED
@@ -719,7 +719,7 @@ def test_large_uris_do_not_fill_a_map_that_is_short_of_address_space(
 
 @pytest.mark.xfail(reason="one call is one transaction: a map short of address space must hold all of it", strict=True)
 def test_one_page_with_more_than_a_map_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "MIN_ROOM", 16 << 20)
+    monkeypatch.setattr(lmdb_env, "MIN_ROOM", 16 << 20)
     with on_disk(tmp_path) as f:
         f.schedule(URL)
         try:

@@ -18,7 +18,7 @@ from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier, FrontierError
 from budgetfrontier.store import keys, records
-from budgetfrontier.store.environment import explain
+from budgetfrontier.store.lmdb_env import translate_error
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
 from tests.support import START, make_settings, pages
@@ -49,7 +49,7 @@ def check_record(value: bytes) -> None:
         try:
             decode(value)
         except Exception as error:
-            assert isinstance(explain(error, Path("frontier")), CorruptFrontier), error
+            assert isinstance(translate_error(error, Path("frontier")), CorruptFrontier), error
 
 
 fields = st.recursive(

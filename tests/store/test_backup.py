@@ -28,8 +28,8 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import backup, environment
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store import backup, environment, lmdb_env
+from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import look
@@ -221,7 +221,7 @@ def test_a_copy_that_is_not_the_same_takes_no_place(tmp_path: Path, monkeypatch:
     with pytest.raises(CorruptFrontier, match="queues"):
         backup.compact(path)
     assert (path / "data.mdb").read_bytes() == before
-    assert not (path / environment.UNFINISHED).exists()
+    assert not (path / lmdb_env.UNFINISHED).exists()
 
 
 def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
     new = (tmp_path / "g" / "data.mdb").read_bytes()
     assert look(tmp_path / "g") == look(path)
     seen = set()
-    for _ in killed_at_each_line(lambda: backup.compact(path), backup, environment):
+    for _ in killed_at_each_line(lambda: backup.compact(path), backup, environment, lmdb_env):
         data = (path / "data.mdb").read_bytes()
         assert data in (old, new)
         seen.add(data)
@@ -244,11 +244,11 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_is_gone_when_it_is_opened(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
-    (path / environment.UNFINISHED).mkdir()
-    (path / environment.UNFINISHED / "data.mdb").write_bytes(b"half of it")
+    (path / lmdb_env.UNFINISHED).mkdir()
+    (path / lmdb_env.UNFINISHED / "data.mdb").write_bytes(b"half of it")
     with Frontier.open(path) as f:
         f.check()
-    assert not (path / environment.UNFINISHED).exists()
+    assert not (path / lmdb_env.UNFINISHED).exists()
 
 
 def test_ctrl_c_in_the_middle_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_ctrl_c_in_the_middle_leaves_all_as_it_was(tmp_path: Path, monkeypatch: 
         reader.backup(tmp_path / "copy")
     monkeypatch.undo()
     assert (path / "data.mdb").read_bytes() == before
-    assert not (path / environment.UNFINISHED).exists()
+    assert not (path / lmdb_env.UNFINISHED).exists()
     assert names(tmp_path) == ["f"]
     backup.compact(path)
 
@@ -411,7 +411,7 @@ def test_a_folder_that_holds_something_is_refused_and_left_alone(tmp_path: Path)
 def test_a_backup_to_a_place_that_is_taken_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, copy = made(tmp_path / "f"), tmp_path / "copy"
     with Reader(path) as reader:
-        sync = environment.sync_folder
+        sync = lmdb_env.sync_folder
 
         def somebody_comes(folder: Path) -> None:
             sync(folder)
@@ -510,7 +510,7 @@ def test_a_disk_that_fills_up_in_the_middle(small_disk: Path, free: int) -> None
     with pytest.raises(StorageFull, match="as it was") if free else pytest.raises((StorageFull, OSError)):
         backup.compact(path)
     assert (path / "data.mdb").read_bytes() == before
-    assert not (path / environment.UNFINISHED).exists()
+    assert not (path / lmdb_env.UNFINISHED).exists()
     with Reader(small_disk.parent / "elsewhere") as reader, pytest.raises((StorageFull, OSError)):
         reader.backup(small_disk / "copy")
     assert not (small_disk / "copy").exists()

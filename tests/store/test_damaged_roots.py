@@ -15,7 +15,7 @@ from budgetfrontier.cli import main
 from budgetfrontier.errors import CorruptFrontier, NotAFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.backup import compact
-from budgetfrontier.store.environment import REMEDY, open_lmdb
+from budgetfrontier.store.lmdb_env import REMEDY, open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
 from budgetfrontier.store.recognition import was_frontier
 from tests.support import crawl, make_settings

@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
-from budgetfrontier.store.environment import check_files
+from budgetfrontier.store.lmdb_env import check_files
 from budgetfrontier.store.lock import WriterLock, locked
 
 MAKE = "import sys; from budgetfrontier import Frontier\nwith Frontier.open(sys.argv[1]) as f: f.schedule('https://a.test/')"

@@ -16,7 +16,7 @@ from budgetfrontier import Frontier, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier, SettingsError
 from budgetfrontier.store import keys, meta, migrations
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.data.make_frontier_v1 import drain, look, plain
 
 DATA = Path(__file__).parents[1] / "data"

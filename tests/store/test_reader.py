@@ -15,7 +15,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed, FrontierError, PolicyError
 from budgetfrontier.model import QueueState
-from budgetfrontier.store import environment
+from budgetfrontier.store import lmdb_env
 from budgetfrontier.testing import crash
 from tests.support import START, on_disk, pages
 
@@ -232,7 +232,7 @@ def test_a_frontier_that_is_closed_while_it_is_read(mixed: Path) -> None:
 
 
 def test_a_map_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "MIN_ROOM", 1 << 20)
+    monkeypatch.setattr(lmdb_env, "MIN_ROOM", 1 << 20)
     with on_disk(tmp_path) as f, Reader(tmp_path / "frontier") as reader:
         f.schedule_many(f"https://{n}.test/" for n in range(2000))
         f.commit()

@@ -19,7 +19,7 @@ import msgspec
 from budgetfrontier.engine.data_size import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import explain, is_unfinished, open_lmdb
+from budgetfrontier.store.lmdb_env import is_unfinished, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.records import encode
 
@@ -128,7 +128,7 @@ class Mailbox:
             with self._env.begin(write=True) as txn:
                 yield txn
         except lmdb.Error as e:
-            raise explain(e, Path(self._key)) from e
+            raise translate_error(e, Path(self._key)) from e
 
     def begin_after(self, last: int) -> None:
         """Never give out the numbers up to `last` again, even if this mailbox was lost and made anew."""

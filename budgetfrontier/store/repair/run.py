@@ -20,16 +20,16 @@ import lmdb.verify
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.backup import PARTIAL, copy, number_on, take_place
-from budgetfrontier.store.environment import (
+from budgetfrontier.store.invariants import check
+from budgetfrontier.store.lmdb_env import (
     GIB,
     UNFINISHED,
     check_files,
-    explain,
     is_unfinished,
     open_lmdb,
     sync_folder,
+    translate_error,
 )
-from budgetfrontier.store.invariants import check
 from budgetfrontier.store.lock import locked
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.repair.notes import Notes, Tables, notes_in
@@ -124,7 +124,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
         except CorruptFrontier as e:
             raise FrontierError(f"{path} is as it was, for what was made of it is not sound:\n{e}") from e
         except lmdb.Error as e:
-            raise explain(e, path) from e
+            raise translate_error(e, path) from e
         finally:
             env.close()
         for lost in source.lost:

@@ -18,7 +18,7 @@ from budgetfrontier.errors import (
     CorruptFrontier,
 )
 from budgetfrontier.store import keys, verify
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.records import decode_counters, decode_queue, encode
 from budgetfrontier.store.repair.run import Repaired, repair
 from tests.store.test_migrations import FOUND

@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import open_lmdb
+from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.repair.pages import Salvage
 from tests.support import crawl, make_settings, pages
 
