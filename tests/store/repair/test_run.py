@@ -23,9 +23,9 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store import backup, keys, verify
 from budgetfrontier.store.lmdb_env import UNFINISHED, open_lmdb
+from budgetfrontier.store.repair import run as repairing
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.run import repair
-from budgetfrontier.store.repair import run as repairing
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
