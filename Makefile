@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench faces-bench host-bench plots faults soak sites oldest clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench integrations-bench host-bench plots faults soak sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,7 +19,7 @@ help:
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
-	@echo "make faces-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
+	@echo "make integrations-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
 	@echo "make host-bench   measure one host with slow callbacks and pipelines in Scrapy, with its own scheduler and ours"
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
@@ -76,8 +76,8 @@ growth: $(VENV)/.stamp-bench
 crawl-bench: $(VENV)/.stamp-crawl $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.crawl $(ARGS)
 
-faces-bench: $(VENV)/.stamp-bench
-	$(BIN)/python -m benchmarks.faces $(ARGS)
+integrations-bench: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.integrations $(ARGS)
 
 host-bench: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.one_host $(ARGS)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import crawl, faces, growth, machine, plots, table
+from benchmarks import crawl, growth, integrations, machine, plots, table
 from benchmarks.figures import ROWS
 
 HERE = Path(__file__).parent
@@ -66,13 +66,13 @@ def of_crawl(record: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def of_faces(record: dict[str, Any]) -> dict[str, str]:
-    """The tables of `make faces-bench`."""
+def of_integrations(record: dict[str, Any]) -> dict[str, str]:
+    """The tables of `make integrations-bench`."""
     return {
-        "faces origin": origin(record),
-        "faces scrapy": faces.of_scrapy(record["rounds"]),
-        "faces asyncio": faces.of_asyncio(record["rounds"]),
-        "faces targets": table.markdown(table.results(faces.ROWS, record["rounds"])),
+        "integrations origin": origin(record),
+        "integrations scrapy": integrations.of_scrapy(record["rounds"]),
+        "integrations asyncio": integrations.of_asyncio(record["rounds"]),
+        "integrations targets": table.markdown(table.results(integrations.ROWS, record["rounds"])),
     }
 
 
@@ -146,9 +146,9 @@ def main() -> None:
     record = newest(options.results, "crawl-*.json")
     if record is not None:
         tables |= of_crawl(record)
-    record = newest(options.results, "faces-*.json")
+    record = newest(options.results, "integrations-*.json")
     if record is not None:
-        tables |= of_faces(record)
+        tables |= of_integrations(record)
     record = newest(options.results, "[0-9]*.json")
     if record is not None:
         tables |= of_bench(record)

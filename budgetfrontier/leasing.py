@@ -1,4 +1,4 @@
-"""An at-least-once queue of URIs with leases, in the words of kumo's Frontier: a thin face on `Frontier`.
+"""An at-least-once queue of URIs with leases, in the words of kumo's Frontier: a thin interface on `Frontier`.
 
 Synchronous, and owned by one thread as the frontier is. Consumers in other threads or processes are given URLs and
 lease ids by its owner, and answer with ids.

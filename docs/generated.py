@@ -99,7 +99,7 @@ class _Wide(argparse.RawDescriptionHelpFormatter):
 
 
 def api() -> str:
-    """Every public name of `budgetfrontier`, and its faces."""
+    """Every public name of `budgetfrontier`, and its integrations."""
     import budgetfrontier
     from budgetfrontier.aio import Scheduler
     from budgetfrontier.leasing import LeaseQueue
@@ -107,8 +107,8 @@ def api() -> str:
     names = [name for name in budgetfrontier.__all__ if not name.startswith("_")]
     objects = {name: getattr(budgetfrontier, name) for name in names}
     classes = {n: o for n, o in objects.items() if not (isinstance(o, type) and issubclass(o, Exception))}
-    faces = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
-    return "\n\n".join(_entry(name, thing) for name, thing in {**classes, **faces}.items())
+    integrations = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
+    return "\n\n".join(_entry(name, thing) for name, thing in {**classes, **integrations}.items())
 
 
 def errors() -> str:

@@ -1,4 +1,4 @@
-"""The frontier's face: the public API, which is the kernel's transitions made safe by the guard."""
+"""The frontier: the public API, which is the kernel's transitions made safe by the guard."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The rules of `queue` applied to the tables: turns, charges, arrivals, retirement, and when a crawl is over.
 
-One Kernel is one open frontier inside; `frontier` is its face. Nothing here looks at threads, hooks or the mailbox.
+One Kernel is one open frontier inside; `frontier` is its public interface. Nothing here looks at threads, hooks or
+the mailbox.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _AHEAD = 1.0  # seconds: clocks are corrected by less all the time
 
 
 class Parts(NamedTuple):
-    """An open frontier, before it has a face."""
+    """The parts of an open frontier, before `Frontier` wraps them."""
 
     kernel: Kernel
     admitter: Admitter

@@ -1,7 +1,7 @@
-"""How fast the faces of the frontier are: `python -m benchmarks.faces` (or `make faces-bench`) measures, and writes
-tables to `results/faces-*`.
+"""How fast the interfaces for other crawlers are: `python -m benchmarks.integrations` (or `make integrations-bench`)
+measures, and writes tables to `results/integrations-*`.
 
-The faces are the scheduler for Scrapy, the one for asyncio, and the lease queue; beside them, Scrapy's own schedulers,
+They are the scheduler for Scrapy, the one for asyncio, and the lease queue; beside them, Scrapy's own schedulers,
 asyncio's queue with a set, and qcrawl's scheduler. No network and no engine: whole crawls are those of
 `benchmarks.crawl`. Every measurement runs in a process of its own on one core, all of them one after the other in each
 round. How much memory a million pending requests take is measured once, on all cores: it is the same every time.
@@ -59,7 +59,7 @@ def available() -> list[str]:
 
 def measured(name: str, folder: Path, scale: float) -> dict[str, float]:
     """Run one measurement of `faces_measure`."""
-    command = [sys.executable, "-m", "benchmarks.faces_measure", name, str(folder), str(scale)]
+    command = [sys.executable, "-m", "benchmarks.integrations_measure", name, str(folder), str(scale)]
     try:
         done = subprocess.run(
             command, cwd=HERE.parent, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=LONGEST
@@ -157,25 +157,25 @@ def write(results: Path | None, record: dict[str, Any]) -> None:
     """Print the tables, and write them with all that was measured."""
     rounds = record["rounds"]
     parts = [
-        "Written by `make faces-bench`; see [speed](../../docs/explanation/speed.md).",
+        "Written by `make integrations-bench`; see [speed](../../docs/explanation/speed.md).",
         script.facts(record["machine"]),
         of_scrapy(rounds) if any(name in rounds[0] for name in SCRAPY) else "",
         of_asyncio(rounds),
         table.markdown(table.results(ROWS, rounds)),
     ]
-    script.write("faces", "Faces", parts, record, results)
+    script.write("integrations", "Integrations", parts, record, results)
 
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = script.parser("benchmarks.faces", __doc__)
+    parser = script.parser("benchmarks.integrations", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
     options = script.parse(parser)
     names = available()
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {options.core})  # and with it every process started from here
     about = script.describe(options) | {"qcrawl": machine.version("qcrawl")}
-    with script.temporary("faces", options.folder) as folder:
+    with script.temporary("integrations", options.folder) as folder:
         rounds = run(folder, options.runs, options.scale, names)
         if set(SCRAPY) <= set(names):
             os.sched_setaffinity(0, cores)
