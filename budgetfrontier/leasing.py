@@ -25,6 +25,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.store.reader import Reader
 
+LONGEST_ID = 20  # digits of 64 bits
 IN_FLIGHT = 8  # URIs of one queue that may be out, unless the settings say otherwise
 
 NO_DELAYS = PolitenessSettings(delay_factor=0.0, min_delay=0.0, max_delay=0.0, per_queue_concurrency=IN_FLIGHT)
@@ -264,7 +265,7 @@ def _named(lease: Lease | int | str) -> Lease:
     """The lease of that id: the frontier knows all else. Raises TypeError for what names no lease."""
     if isinstance(lease, Lease):
         return lease
-    if isinstance(lease, str) and lease.isascii() and lease.isdigit():
+    if isinstance(lease, str) and len(lease) <= LONGEST_ID and lease.isascii() and lease.isdigit():
         lease = int(lease)
     if isinstance(lease, bool) or not isinstance(lease, int):
         raise TypeError(f"a lease is named by itself or by its id, a whole number, not by {lease!r}")

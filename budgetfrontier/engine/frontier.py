@@ -646,6 +646,8 @@ def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[
         return None
     if isinstance(letters, DeadLetter | int):
         letters = [letters]
+    if isinstance(letters, str | bytes):  # its characters would be taken for ids
+        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {letters!r}")
     return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
 
 

@@ -225,6 +225,18 @@ def test_dead_letters_are_kept_whole_and_can_be_replayed_or_dropped() -> None:
         f.check()
 
 
+@pytest.mark.parametrize("text", ["12", b"\1\2"])
+def test_text_is_not_taken_for_the_ids_of_dead_letters(text: Any) -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.DEAD)
+        for of_letters in f.replay, f.drop_dead_letters:
+            with pytest.raises(TypeError, match="whole numbers, not"):
+                of_letters(text)
+        assert f.summary().dead == 2
+
+
 def test_replay_by_queue() -> None:
     with memory() as f:
         f.schedule_many(pages("AB", 2))
