@@ -1,4 +1,6 @@
-"""One measurement of `integrations` in one process: `python -m benchmarks.integrations_measure NAME FOLDER SCALE` prints JSON.
+"""One measurement of `integrations` in one process, printed as JSON.
+
+`python -m benchmarks.integrations_measure NAME FOLDER SCALE`.
 
 FOLDER is where it makes its own folder, which it removes. SCALE is 1 for the workload of the table. Each fails unless
 all of its work was done. The caller has pinned the process to one core.

@@ -17,12 +17,6 @@ ALL = [
     integrations.LATENESS,
     *(f"pending {name}" for name in integrations.PENDING),
 ]
-    *integrations.SCRAPY,
-    *integrations.ASYNCIO,
-    *integrations.LEASES,
-    integrations.LATENESS,
-    *(f"pending {name}" for name in integrations.PENDING),
-]
 QUICK = [name for name in ALL if name != integrations.LATENESS and "qcrawl" not in name]
 
 
