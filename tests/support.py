@@ -97,3 +97,12 @@ def until(condition: Callable[[], object], process: subprocess.Popen[Any] | None
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "it has not happened"
         time.sleep(0.01)
+
+
+def whole(frontier: Frontier) -> None:
+    """The frontier is open, its invariants hold, and all that it remembers can be read and committed."""
+    frontier.check()
+    frontier.audit()
+    frontier.dead_letters()
+    frontier.report()
+    frontier.commit()

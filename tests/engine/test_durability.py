@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, Reader
+from budgetfrontier import CrawlState, CrawlUri, Outcome, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, WrongThread
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired
 from budgetfrontier.store import environment
 from budgetfrontier.testing import crash
-from tests.support import START, crawl, crawl_state, make_settings, memory, on_disk, one, pages, record, state
+from tests.support import START, crawl, crawl_state, memory, on_disk, one, pages, record, state
 
 
 def test_a_clean_close_gives_leases_back_uncounted(tmp_path: Path) -> None:
@@ -135,27 +134,6 @@ def test_crashes_count_towards_the_deliveries(tmp_path: Path) -> None:
         assert (f.lease(1), f.summary().dead, f.state) == ([], 1, CrawlState.FINISHED)
 
 
-def test_only_a_difference_of_settings_counts_as_a_change(tmp_path: Path) -> None:
-    with on_disk(tmp_path, queue_total_budget=0) as f:
-        f.schedule_many(pages("A", 3))
-        assert crawl(f) == "A"
-    with on_disk(tmp_path, queue_total_budget=0) as f:
-        assert state(f, "A") == "RETIRED"
-    with on_disk(tmp_path) as f:
-        assert state(f, "A") == "RETIRED"
-    with on_disk(tmp_path, queue_total_budget=5) as f:
-        assert state(f, "A") == "INACTIVE"
-        assert crawl(f) == "AA"
-
-
-def test_adjustments_stay_on_top_of_new_settings(tmp_path: Path) -> None:
-    with on_disk(tmp_path) as f:
-        f.adjust(match="queue:a.test", queue_total_budget=1)
-    with on_disk(tmp_path, queue_total_budget=0) as f:
-        f.schedule_many(pages("AB", 5))
-        assert crawl(f) == "AAB"
-
-
 def test_an_operators_block_survives_a_crash(tmp_path: Path) -> None:
     clock = ManualClock(START)
     f = on_disk(tmp_path, clock)
@@ -178,25 +156,6 @@ def test_a_queue_unretired_while_empty_stays_so(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule_many(pages("A", 1, first=1))
         assert state(f, "A") == "INACTIVE"
-
-
-def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
-    with on_disk(tmp_path, ManualClock(START + 10_000_000), polite=True) as f:
-        f.schedule_many(pages("A", 2))
-        assert crawl(f, 1) == "A"
-    with on_disk(tmp_path, ManualClock(START)) as f:
-        assert f.lease(1) == []
-        wait = f.next_ready_in()
-        assert wait is not None and wait <= 900.0
-
-
-def test_time_never_goes_backwards() -> None:
-    clock = ManualClock(START)
-    with memory(clock) as f:
-        f.schedule_many(pages("A", 2))
-        f.finish(one(f), Outcome.SUCCESS)
-        clock.set(START - 1000)
-        assert one(f).expires >= START + 300
 
 
 def test_a_wrong_argument_changes_nothing_and_leaves_the_frontier_open() -> None:
@@ -232,108 +191,11 @@ def test_an_interrupt_in_mid_operation_aborts_to_the_commit_and_closes(tmp_path:
         f.check()
 
 
-class Faulty:
-    """A hook with an error."""
-
-    def on_finish(self, frontier: Frontier, lease: object, outcome: Outcome) -> None:
-        raise RuntimeError("a hook's own trouble")
-
-
-def test_the_errors_of_hooks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with memory(hooks=[Faulty()]) as f:
-        f.schedule_many(pages("A", 2))
-        assert crawl(f) == "AA"
-    assert "a hook's own trouble" in caplog.text
-
-
-class Syncs:
-    """A hook that counts commits, and fails when told to."""
-
-    def __init__(self) -> None:
-        self.commits = 0
-        self.error: Exception | None = None
-
-    def on_commit(self, frontier: Frontier) -> None:
-        self.commits += 1
-        if self.error:
-            raise self.error
-
-
-def test_a_hook_comes_before_each_commit_that_changes_something(tmp_path: Path) -> None:
-    hook = Syncs()
-    with on_disk(tmp_path, hooks=[hook]) as f:
-        f.commit()
-        before = hook.commits
-        f.commit()
-        f.schedule_many(pages("A", 2))
-        assert hook.commits == before
-        f.commit()
-        assert hook.commits == before + 1
-    assert hook.commits == before + 2
-
-
-def test_nothing_is_committed_that_a_hook_could_not_sync(tmp_path: Path) -> None:
-    hook = Syncs()
-    with on_disk(tmp_path) as f:
-        f.schedule_many(pages("A", 2))
-    f = on_disk(tmp_path, hooks=[hook])
-    f.finish(one(f))
-    hook.error = OSError("no space left")
-    with pytest.raises(OSError, match="no space left"):
-        f.commit()
-    with pytest.raises(FrontierClosed):
-        f.lease(1)
-    with on_disk(tmp_path) as f:
-        assert f.summary().queued == 2
-
-
-def test_the_settings_in_force_for_a_lease_follow_overrides_and_adjustments() -> None:
-    with memory() as f:
-        f.schedule_many(pages("A", 1))
-        lease = one(f)
-        assert f.settings_for(lease).revisit_after == 0
-        f.adjust(match="host:a.test", revisit={"after": 60})
-        assert f.settings_for(lease).revisit_after == 60
-
-
-def test_a_frontier_belongs_to_its_thread() -> None:
-    with memory() as f:
-        errors: list[BaseException] = []
-
-        def elsewhere() -> None:
-            try:
-                f.schedule("https://a.test/")
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
-        assert [type(error) for error in errors] == [WrongThread]
-        assert crawl_state(f) == "NEW"
-
-
 def test_a_frontier_has_one_writer(tmp_path: Path) -> None:
     with on_disk(tmp_path), pytest.raises(FrontierError) as caught:
         on_disk(tmp_path)
     assert isinstance(caught.value, FrontierLocked)
     on_disk(tmp_path).close()
-
-
-def test_a_closed_frontier_says_so() -> None:
-    f = memory()
-    f.close()
-    for call in f.lease, f.commit, f.summary:
-        with pytest.raises(FrontierClosed):
-            call(*([1] if call == f.lease else []))
-    f.close()
-
-
-def test_settings_given_to_open_are_stored(tmp_path: Path) -> None:
-    Frontier.open(tmp_path / "frontier", make_settings(hold_queues=False), clock=ManualClock(START)).close()
-    with on_disk(tmp_path) as f:
-        f.schedule_many(pages("A", 1))
-        assert state(f, "A") == "READY"
 
 
 def test_large_uris_are_committed_before_they_fill_the_memory(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,19 +16,14 @@ from budgetfrontier import (
     Lease,
     LeaseExpired,
     Outcome,
-    QueueState,
-    Reader,
     Settings,
-    SettingsError,
 )
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store import environment
-from budgetfrontier.testing import crash
-
-NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+from tests.support import START, crawl_state, memory, one, pages
 
 
 def test_a_clock_that_is_set_back_goes_on_from_where_it_was() -> None:
@@ -58,36 +51,6 @@ def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
         assert frontier.lease(1)[0].delivery == 2
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_leases_kept_and_retries_set_aside_by_a_clock_that_was_ahead_have_as_long_as_they_had(
-    tmp_path: Path, killed: bool
-) -> None:
-    now, year = 1_000_000.0, 365 * 86_400.0
-    clock = ManualClock(now + year)
-    settings = Settings.from_dict({"frontier": {"politeness": NO_WAIT, "retry": {"scope": "uri", "delay": 900}}})
-    frontier = Frontier.open(tmp_path / "f", settings, clock=clock, keep_leases=True)
-    frontier.schedule_many(["http://a.test/retry", "http://b.test/kept"])
-    frontier.schedule(CrawlUri("http://a.test/later", not_before=now + year + 5))
-    frontier.finish(frontier.lease(1)[0], Outcome.RETRY)
-    frontier.lease(1, ttl=2000.0)
-    clock.advance(100.0)
-    frontier.commit()
-    if killed:
-        crash(frontier)
-    else:
-        frontier.close()
-    clock = ManualClock(now)
-    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
-        assert frontier.next_ready_in() == pytest.approx(800.0)
-        clock.advance(801.0)
-        assert [lease.uri.url for lease in frontier.lease(9)] == ["http://a.test/retry"]
-        clock.advance(1100.0)
-        assert {lease.uri.url for lease in frontier.lease(9)} == {"http://a.test/retry", "http://b.test/kept"}
-        frontier.check()
-        clock.advance(year - 2000.0)
-        assert "http://a.test/later" not in {lease.uri.url for lease in frontier.lease(9)}
-
-
 def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "MOST_QUEUES", 500)
     settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
@@ -96,20 +59,6 @@ def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, mon
     frontier._guard.close("as a kill would")
     with Frontier.open(tmp_path / "f") as again:
         assert again.summary().queued == 3000
-
-
-def test_a_frontier_opens_where_address_space_is_limited(tmp_path: Path) -> None:
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)\n"
-        "from budgetfrontier import Frontier\n"
-        "with Frontier.open(sys.argv[1]) as f:\n"
-        "    print(f.schedule_many(f'http://a{i}.test/' for i in range(5000)).added)\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "f")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("5000\n", "")
-    with Frontier.open(tmp_path / "f") as frontier:
-        assert frontier.summary().queued == 5000
 
 
 def word(uri: object) -> str:
@@ -195,15 +144,6 @@ def test_a_lease_in_which_a_policy_fails_reads_the_mailbox(tmp_path: Path) -> No
         assert frontier.state == "PAUSED"
 
 
-def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None:
-    with Frontier.open(":memory:") as frontier:
-        frontier.schedule_many(["http://a.test/", "http://b.test/"])
-        assert frontier.adjust(match="domain:a.test", queue_total_budget=0, dry_run=True).matched == 1
-        frontier.retire("a.test")
-        assert frontier.adjust(match="*", queue_total_budget=5).id == 2
-        assert [entry.id for entry in frontier.audit()] == [1, 2]
-
-
 def test_an_adjustment_reads_all_overrides_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     init = Effective.__init__
@@ -218,19 +158,6 @@ def test_an_adjustment_reads_all_overrides_once(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(Effective, "__init__", counting)
         told = frontier.adjust(match="host:a.test", queue_total_budget=7)
         assert (read, told.before, told.after) == ([2], {"queue_total_budget": -1}, {"queue_total_budget": 7})
-
-
-def test_adjustments_that_are_set_again_do_not_pile_up(tmp_path: Path) -> None:
-    with Frontier.open(tmp_path / "f") as frontier:
-        for budget in range(50):
-            frontier.adjust(match="host:a.test", queue_total_budget=budget)
-            frontier.adjust(queue_total_budget=budget)
-        assert len(frontier.audit()) == 100
-    with Reader(tmp_path / "f") as reader:
-        assert [(one.match, one.set) for one in reader.adjustments] == [
-            ("host:a.test", {"queue_total_budget": 49}),
-            ("*", {"queue_total_budget": 49}),
-        ]
 
 
 def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
@@ -249,40 +176,36 @@ def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
         assert frontier.summary().queued == 1
 
 
-def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = ModuleType("my_hooks")
-    module.own = object()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "my_hooks", module)
-    frontier = Frontier.open(tmp_path / "f", Settings.from_dict({"hooks": ["my_hooks:own"]}))
-    frontier.schedule("http://a.test/1")
-    assert frontier.lease(1)
-    frontier.commit()
-    crash(frontier)
-    monkeypatch.delitem(sys.modules, "my_hooks")
-    with pytest.raises(SettingsError, match="my_hooks"):
-        Frontier.open(tmp_path / "f")
-    with Reader(tmp_path / "f") as reader:
-        assert reader.summary().in_process == 1
+def test_time_never_goes_backwards() -> None:
+    clock = ManualClock(START)
+    with memory(clock) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), Outcome.SUCCESS)
+        clock.set(START - 1000)
+        assert one(f).expires >= START + 300
 
 
-@pytest.mark.parametrize("how", ["arrival", "expiry"])
-def test_no_queue_sleeps_beyond_its_delays_after_a_clock_that_was_ahead(tmp_path: Path, how: str) -> None:
-    clock = ManualClock(1_000_000.0 + 86_400)
-    frontier = Frontier.open(tmp_path / "f", Settings(), clock=clock, keep_leases=True)
-    frontier.schedule("http://a.test/1")
-    (lease,) = frontier.lease(1)
-    frontier.landed(lease)  # the wake time is set, and nothing more may go out
-    frontier.close()
-    clock = ManualClock(1_000_000.0)
-    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
-        if how == "arrival":
-            frontier.schedule("http://a.test/2")
-        else:
-            frontier.renew(lease, 1.0)
-            clock.advance(1.0)
-            frontier.lease(1)
-        queue = frontier.queue("a.test")
-        assert queue is not None and queue.state is QueueState.SNOOZED
-        assert queue.wake_time <= clock.time() + 900.0
+def test_a_frontier_belongs_to_its_thread() -> None:
+    with memory() as f:
+        errors: list[BaseException] = []
+
+        def elsewhere() -> None:
+            try:
+                f.schedule("https://a.test/")
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert [type(error) for error in errors] == [WrongThread]
+        assert crawl_state(f) == "NEW"
+
+
+def test_a_closed_frontier_says_so() -> None:
+    f = memory()
+    f.close()
+    for call in f.lease, f.commit, f.summary:
+        with pytest.raises(FrontierClosed):
+            call(*([1] if call == f.lease else []))
+    f.close()

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Reader
+from budgetfrontier import (
+    CrawlUri,
+    Frontier,
+    Reader,
+)
 from budgetfrontier.engine.commands.dry_run import preview
 from budgetfrontier.settings.overrides import validate_override
 from tests.support import START, crawl, memory, on_disk, pages, state
@@ -97,3 +101,21 @@ def test_an_adjustment_shows_the_values_of_a_queue_that_no_commit_has_seen() -> 
         f.schedule("https://b.test/x")
         told = f.adjust(match="host:b.test", queue_total_budget=5, dry_run=True)
         assert (told.before, told.after) == ({"queue_total_budget": 3}, {"queue_total_budget": 5})
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    with memory(queue_total_budget=1) as f:
+        f.schedule_many(pages("AB", 4))
+        assert crawl(f) == "AABB"
+        told = f.adjust(match="queue:a.test", queue_total_budget=5, dry_run=True)
+        assert "a.test" in told.revived
+        assert [state(f, host) for host in "AB"] == ["RETIRED", "RETIRED"]
+
+
+def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None:
+    with Frontier.open(":memory:") as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        assert frontier.adjust(match="domain:a.test", queue_total_budget=0, dry_run=True).matched == 1
+        frontier.retire("a.test")
+        assert frontier.adjust(match="*", queue_total_budget=5).id == 2
+        assert [entry.id for entry in frontier.audit()] == [1, 2]

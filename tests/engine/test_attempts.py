@@ -1,0 +1,109 @@
+"""Attempts: what each outcome charges and does to a URI, retries, and what comes after the last one."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier import CrawlState, CrawlUri, Outcome
+from budgetfrontier.clock import ManualClock
+from tests.support import START, crawl, memory, one, pages, record, state
+
+
+def test_discovered_uris_are_scheduled_first() -> None:
+    with memory() as f:
+        f.schedule("https://a.test/0")
+        lease = one(f)
+        f.finish(lease, Outcome.SUCCESS, discovered=["https://a.test/1", "https://b.test/", "not a url"])
+        assert (state(f, "A"), state(f, "B")) == ("READY", "INACTIVE")
+        child = one(f)
+        assert (child.uri.url, child.uri.via, child.uri.hops) == ("https://a.test/1", "https://a.test/0", "L")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "charge", "queued", "counter", "errors"),
+    [
+        (Outcome.SUCCESS, 7, 1, "succeeded", 0),
+        (Outcome.FAILURE, 107, 1, "failed", 1),
+        (Outcome.RETRY, 7, 2, "retried", 0),
+        (Outcome.DEFERRED, 0, 2, "deferred", 0),
+        (Outcome.DISREGARDED, 0, 1, "disregarded", 0),
+        (Outcome.DEAD, 7, 1, "dead", 1),
+    ],
+)
+def test_charges(outcome: Outcome, charge: int, queued: int, counter: str, errors: int) -> None:
+    with memory(error_penalty_amount=100, balance_replenish_amount=500, retry={"delay": 0.0}) as f:
+        f.schedule_many(CrawlUri(url, cost=7) for url in pages("A", 2))
+        f.finish(one(f), outcome, reason="because")
+        queue = record(f, "A")
+        assert (queue.expenditure, queue.balance, queue.queued) == (charge, 500 - charge, queued)
+        assert queue.errors == errors
+        assert queue.average_cost == (7.0 if charge else 0.0)
+        assert (f.summary()[counter], f.summary().expenditure) == (1, charge)
+        f.check()
+
+
+def test_every_retry_is_charged_until_the_uri_is_dead() -> None:
+    with memory(error_penalty_amount=100, retry={"max_retries": 2, "delay": 0.0}) as f:
+        f.schedule_many(pages("A", 1))
+        attempts = []
+        while leases := f.lease(1):
+            attempts.append(leases[0].attempt)
+            f.finish(leases[0], Outcome.RETRY, reason="timeout")
+        assert attempts == [1, 2, 3]
+        assert record(f, "A").expenditure == 3
+        (letter,) = f.dead_letters()
+        assert (letter.uri.url, letter.reason, letter.queue) == ("https://a.test/0", "timeout", "a.test")
+
+
+def test_a_retried_uri_keeps_its_place() -> None:
+    with memory(retry={"delay": 0.0}) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), Outcome.RETRY)
+        assert one(f).uri.url == "https://a.test/0"
+
+
+def test_the_zero_policy_spends_only_penalties() -> None:
+    with memory(cost_policy="zero", error_penalty_amount=5) as f:
+        f.schedule_many(pages("A", 3))
+        f.finish(one(f), Outcome.FAILURE)
+        assert crawl(f) == "AA"
+        assert record(f, "A").expenditure == 5
+
+
+def test_too_many_deliveries_end_in_a_dead_letter() -> None:
+    clock = ManualClock(START)
+    with memory(clock, max_deliveries=3) as f:
+        f.schedule_many(pages("A", 1))
+        deliveries = []
+        while leases := f.lease(1):
+            deliveries.append(leases[0].delivery)
+            clock.advance(301)
+        assert deliveries == [1, 2, 3]
+        (letter,) = f.dead_letters()
+        assert letter.uri.url == "https://a.test/0"
+        assert letter.deliveries == 3
+        assert (state(f, "A"), record(f, "A").expenditure, f.state) == ("EXHAUSTED", 0, CrawlState.FINISHED)
+        f.check()
+
+
+def test_a_retry_snoozes_its_queue() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True, retry={"delay": 900.0}) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f), Outcome.RETRY, reason="connect")
+        assert (state(f, "A"), record(f, "A").wake_time) == ("SNOOZED", START + 900)
+        clock.advance(899)
+        assert f.lease(1) == []
+        clock.advance(1)
+        lease = one(f)
+        assert (lease.uri.url, lease.attempt, lease.delivery) == ("https://a.test/0", 2, 1)
+
+
+def test_a_retry_waits_for_the_longer_of_its_delay_and_politeness() -> None:
+    with memory(polite=True, retry={"delay": 900.0}) as f:
+        f.schedule_many(pages("AB", 1))
+        first, second = f.lease(2)
+        f.finish(first, Outcome.RETRY, delay=10.0, fetch_seconds=5.0)
+        assert record(f, "A").wake_time == START + 25
+        f.finish(second, Outcome.RETRY, delay=10.0, fetch_seconds=0.1)
+        assert record(f, "B").wake_time == START + 10

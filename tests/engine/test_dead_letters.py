@@ -1,0 +1,54 @@
+"""Dead letters: kept whole, replayed, dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlState, CrawlUri, Outcome
+from tests.support import START, crawl, crawl_state, memory, one, pages, record
+
+
+def test_dead_letters_are_kept_whole_and_can_be_replayed_or_dropped() -> None:
+    with memory() as f:
+        f.schedule_many(CrawlUri(url, meta={"k": [1]}, payload=b"\0", cost=4) for url in pages("AB", 1))
+        for lease in f.lease(2):
+            f.finish(lease, Outcome.DEAD, reason="gone")
+        assert crawl_state(f) == "FINISHED"
+        letters = f.dead_letters()
+        assert [(letter.queue, letter.reason, letter.time, letter.cost) for letter in letters] == [
+            ("a.test", "gone", START, 4),
+            ("b.test", "gone", START, 4),
+        ]
+        assert (letters[0].uri.meta, letters[0].uri.payload) == ({"k": [1]}, b"\0")
+        assert len(f.dead_letters(limit=1)) == 1
+        assert f.replay([letters[0].id]) == 1
+        assert (f.summary().dead, f.state, record(f, "A").queued) == (1, CrawlState.RUNNING, 1)
+        assert f.drop_dead_letters() == 1
+        assert f.dead_letters() == []
+        assert one(f).uri.payload == b"\0"
+        f.check()
+
+
+@pytest.mark.parametrize("text", ["12", b"\1\2"])
+def test_text_is_not_taken_for_the_ids_of_dead_letters(text: Any) -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.DEAD)
+        for of_letters in f.replay, f.drop_dead_letters:
+            with pytest.raises(TypeError, match="whole numbers, not"):
+                of_letters(text)
+        assert f.summary().dead == 2
+
+
+def test_replay_by_queue() -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 2))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.DEAD, reason="gone")
+        assert f.replay(queue="b.test") == 2
+        assert crawl(f) == "BB"
+        assert f.replay() == 2
+        assert crawl(f) == "AA"

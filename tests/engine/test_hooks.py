@@ -1,0 +1,156 @@
+"""Hooks: when they are called, what they may do, and what their errors do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import FrontierClosed, SettingsError
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, memory, on_disk, one, pages, whole
+
+
+class Calls:
+    """Hooks that do what they are made with; `told` is what they were called for."""
+
+    def __init__(self, act: Callable[[Frontier], object] = lambda f: None) -> None:
+        self.told: list[str] = []
+        self._act = act
+
+    def _call(self, name: str, frontier: Frontier) -> None:
+        self.told.append(name)
+        self._act(frontier)
+
+    def on_retire(self, frontier: Frontier, queue: object) -> None:
+        self._call("retire", frontier)
+
+    def on_finish(self, frontier: Frontier, lease: object, outcome: object) -> None:
+        self._call("finish", frontier)
+
+    def on_pause_at_finish(self, frontier: Frontier, report: object) -> None:
+        self._call("pause", frontier)
+
+    def on_dead_letter(self, frontier: Frontier, letter: object) -> None:
+        self._call("dead", frontier)
+
+
+def test_a_hook_may_close_the_frontier() -> None:
+    calls = Calls(Frontier.close)
+    f = memory(hooks=[calls], pause_at_finish=True)
+    f.schedule_many(pages("A", 1))
+    f.finish(one(f), Outcome.DEAD)
+    assert len(calls.told) == 1
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+
+
+def test_a_hook_may_call_the_frontier_back() -> None:
+    rounds: list[int] = []
+
+    def act(f: Frontier) -> None:
+        rounds.append(1)
+        if len(rounds) < 20:
+            f.schedule(f"https://d.test/{len(rounds)}")
+            f.adjust(queue_total_budget=len(rounds))
+            f.check()
+            for lease in f.lease(1):
+                f.finish(lease)
+
+    with memory(hooks=[Calls(act)], hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f))
+        assert f.summary().succeeded == 20
+        whole(f)
+
+
+def test_an_interrupt_in_a_hook_closes_as_of_the_last_commit(tmp_path: Path) -> None:
+    def interrupt(f: Frontier) -> None:
+        raise KeyboardInterrupt
+
+    with on_disk(tmp_path, hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+    f = Frontier.open(tmp_path / "frontier", clock=ManualClock(START), hooks=[Calls(interrupt)])
+    with pytest.raises(KeyboardInterrupt):
+        f.finish(one(f))
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert crawl(f) == "AA"
+
+
+def test_hooks_are_told_what_opening_did(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, pause_at_finish=True, max_deliveries=1)
+    f.schedule_many(pages("A", 1))
+    f.lease(1)
+    f.commit()
+    crash(f)
+    for expected in ["dead", "pause"], []:
+        calls = Calls()
+        with Frontier.open(tmp_path / "frontier", clock=ManualClock(START), hooks=[calls]) as f:
+            assert (str(f.state), calls.told) == ("PAUSED", expected)
+
+
+def test_hooks_that_cannot_be_loaded_are_not_stored(tmp_path: Path) -> None:
+    on_disk(tmp_path, hold_queues=False).close()
+    with pytest.raises(SettingsError, match="no_such_module"):
+        Frontier.open(tmp_path / "frontier", Settings.from_dict({"crawl": "test", "hooks": ["no_such_module:hook"]}))
+    on_disk(tmp_path).close()
+
+
+class Faulty:
+    """A hook with an error."""
+
+    def on_finish(self, frontier: Frontier, lease: object, outcome: Outcome) -> None:
+        raise RuntimeError("a hook's own trouble")
+
+
+def test_the_errors_of_hooks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with memory(hooks=[Faulty()]) as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f) == "AA"
+    assert "a hook's own trouble" in caplog.text
+
+
+class Syncs:
+    """A hook that counts commits, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.error: Exception | None = None
+
+    def on_commit(self, frontier: Frontier) -> None:
+        self.commits += 1
+        if self.error:
+            raise self.error
+
+
+def test_a_hook_comes_before_each_commit_that_changes_something(tmp_path: Path) -> None:
+    hook = Syncs()
+    with on_disk(tmp_path, hooks=[hook]) as f:
+        f.commit()
+        before = hook.commits
+        f.commit()
+        f.schedule_many(pages("A", 2))
+        assert hook.commits == before
+        f.commit()
+        assert hook.commits == before + 1
+    assert hook.commits == before + 2
+
+
+def test_nothing_is_committed_that_a_hook_could_not_sync(tmp_path: Path) -> None:
+    hook = Syncs()
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 2))
+    f = on_disk(tmp_path, hooks=[hook])
+    f.finish(one(f))
+    hook.error = OSError("no space left")
+    with pytest.raises(OSError, match="no space left"):
+        f.commit()
+    with pytest.raises(FrontierClosed):
+        f.lease(1)
+    with on_disk(tmp_path) as f:
+        assert f.summary().queued == 2

@@ -1,0 +1,206 @@
+"""Opening a frontier: clocks that were ahead, settings and hooks that are stored, leases that are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from budgetfrontier import (
+    CrawlUri,
+    Frontier,
+    LeaseExpired,
+    Outcome,
+    QueueState,
+    Reader,
+    Settings,
+    SettingsError,
+)
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.policies import assignment
+from budgetfrontier.testing import crash
+from tests.support import START, crawl, make_settings, memory, on_disk, one, pages, state, whole
+
+
+@pytest.mark.parametrize("ahead", [3600.0, 365 * 86_400.0])
+def test_a_clock_that_was_ahead_holds_nobody_up_after_a_restart(tmp_path: Path, ahead: float) -> None:
+    clock = ManualClock(START + ahead)
+    f = on_disk(tmp_path, clock, polite=True, hold_queues=False)
+    f.schedule_many(pages("AB", 2))
+    f.finish(one(f))
+    f.lease(1)
+    f.commit()
+    crash(f)
+    clock.set(START)
+    with on_disk(tmp_path, clock) as f:
+        assert [lease.queue for lease in f.lease(5)] == ["b.test"]
+        clock.advance(901)
+        assert len(f.lease(5)) == 2
+        whole(f)
+
+
+def test_a_clock_that_jumps_ahead_lets_leases_expire_and_loses_nothing() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True) as f:
+        f.schedule_many(pages("AB", 2))
+        lease = one(f)
+        clock.advance(365 * 86_400)
+        with pytest.raises(LeaseExpired):
+            f.finish(lease)
+        assert [lease.delivery for lease in f.lease(5)] == [2, 1]
+        whole(f)
+
+
+def test_a_frontier_from_before_the_default_rule_keeps_its_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = ["https://a.b.test/", "https://c.b.test/"]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(assignment, "with_default_rule", str)
+        with on_disk(tmp_path / "old", queue_assignment_policy="registered-domain") as f:
+            f.schedule(urls[0])
+    with on_disk(tmp_path / "old") as f:
+        f.schedule(urls[1])
+        assert f.queue("a.b.test") is not None and f.queue("c.b.test") is not None and f.queue("b.test") is None
+    with on_disk(tmp_path / "new", queue_assignment_policy="registered-domain") as f:
+        f.schedule_many(urls)
+        queue = f.queue("b.test")
+        assert queue is not None and queue.queued == 2
+
+
+def test_the_suffix_list_is_that_of_the_first_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_disk(tmp_path, queue_assignment_policy="registered-domain") as f:
+        f.schedule("https://www.a.co.uk/")
+        assert f.queue("a.co.uk") is not None
+    monkeypatch.setattr(assignment, "bundled_suffix_list", lambda: "uk\n")
+    with on_disk(tmp_path) as f:
+        f.schedule_many(["https://www.a.co.uk/2", "https://www.b.co.uk/"])
+        assert f.queue("b.co.uk") is not None
+        assert f.queue("co.uk") is None
+
+
+def test_only_a_difference_of_settings_counts_as_a_change(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        f.schedule_many(pages("A", 3))
+        assert crawl(f) == "A"
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        assert state(f, "A") == "RETIRED"
+    with on_disk(tmp_path) as f:
+        assert state(f, "A") == "RETIRED"
+    with on_disk(tmp_path, queue_total_budget=5) as f:
+        assert state(f, "A") == "INACTIVE"
+        assert crawl(f) == "AA"
+
+
+def test_adjustments_stay_on_top_of_new_settings(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.adjust(match="queue:a.test", queue_total_budget=1)
+    with on_disk(tmp_path, queue_total_budget=0) as f:
+        f.schedule_many(pages("AB", 5))
+        assert crawl(f) == "AAB"
+
+
+def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START + 10_000_000), polite=True) as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f, 1) == "A"
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        assert f.lease(1) == []
+        wait = f.next_ready_in()
+        assert wait is not None and wait <= 900.0
+
+
+def test_settings_given_to_open_are_stored(tmp_path: Path) -> None:
+    Frontier.open(tmp_path / "frontier", make_settings(hold_queues=False), clock=ManualClock(START)).close()
+    with on_disk(tmp_path) as f:
+        f.schedule_many(pages("A", 1))
+        assert state(f, "A") == "READY"
+
+
+NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_leases_kept_and_retries_set_aside_by_a_clock_that_was_ahead_have_as_long_as_they_had(
+    tmp_path: Path, killed: bool
+) -> None:
+    now, year = 1_000_000.0, 365 * 86_400.0
+    clock = ManualClock(now + year)
+    settings = Settings.from_dict({"frontier": {"politeness": NO_WAIT, "retry": {"scope": "uri", "delay": 900}}})
+    frontier = Frontier.open(tmp_path / "f", settings, clock=clock, keep_leases=True)
+    frontier.schedule_many(["http://a.test/retry", "http://b.test/kept"])
+    frontier.schedule(CrawlUri("http://a.test/later", not_before=now + year + 5))
+    frontier.finish(frontier.lease(1)[0], Outcome.RETRY)
+    frontier.lease(1, ttl=2000.0)
+    clock.advance(100.0)
+    frontier.commit()
+    if killed:
+        crash(frontier)
+    else:
+        frontier.close()
+    clock = ManualClock(now)
+    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
+        assert frontier.next_ready_in() == pytest.approx(800.0)
+        clock.advance(801.0)
+        assert [lease.uri.url for lease in frontier.lease(9)] == ["http://a.test/retry"]
+        clock.advance(1100.0)
+        assert {lease.uri.url for lease in frontier.lease(9)} == {"http://a.test/retry", "http://b.test/kept"}
+        frontier.check()
+        clock.advance(year - 2000.0)
+        assert "http://a.test/later" not in {lease.uri.url for lease in frontier.lease(9)}
+
+
+def test_a_frontier_opens_where_address_space_is_limited(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)\n"
+        "from budgetfrontier import Frontier\n"
+        "with Frontier.open(sys.argv[1]) as f:\n"
+        "    print(f.schedule_many(f'http://a{i}.test/' for i in range(5000)).added)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "f")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("5000\n", "")
+    with Frontier.open(tmp_path / "f") as frontier:
+        assert frontier.summary().queued == 5000
+
+
+def test_opening_that_fails_for_a_stored_hook_gives_no_lease_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("my_hooks")
+    module.own = object()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_hooks", module)
+    frontier = Frontier.open(tmp_path / "f", Settings.from_dict({"hooks": ["my_hooks:own"]}))
+    frontier.schedule("http://a.test/1")
+    assert frontier.lease(1)
+    frontier.commit()
+    crash(frontier)
+    monkeypatch.delitem(sys.modules, "my_hooks")
+    with pytest.raises(SettingsError, match="my_hooks"):
+        Frontier.open(tmp_path / "f")
+    with Reader(tmp_path / "f") as reader:
+        assert reader.summary().in_process == 1
+
+
+@pytest.mark.parametrize("how", ["arrival", "expiry"])
+def test_no_queue_sleeps_beyond_its_delays_after_a_clock_that_was_ahead(tmp_path: Path, how: str) -> None:
+    clock = ManualClock(1_000_000.0 + 86_400)
+    frontier = Frontier.open(tmp_path / "f", Settings(), clock=clock, keep_leases=True)
+    frontier.schedule("http://a.test/1")
+    (lease,) = frontier.lease(1)
+    frontier.landed(lease)  # the wake time is set, and nothing more may go out
+    frontier.close()
+    clock = ManualClock(1_000_000.0)
+    with Frontier.open(tmp_path / "f", clock=clock, keep_leases=True) as frontier:
+        if how == "arrival":
+            frontier.schedule("http://a.test/2")
+        else:
+            frontier.renew(lease, 1.0)
+            clock.advance(1.0)
+            frontier.lease(1)
+        queue = frontier.queue("a.test")
+        assert queue is not None and queue.state is QueueState.SNOOZED
+        assert queue.wake_time <= clock.time() + 900.0

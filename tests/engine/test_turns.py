@@ -1,0 +1,176 @@
+"""Turns of queues: activation, what may go out of them, and what takes them out of rotation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Outcome
+from budgetfrontier.clock import ManualClock
+from tests.support import START, crawl, crawl_state, memory, one, pages, record, state
+
+
+def test_a_held_queue_starts_inactive() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        assert state(f, "A") == "INACTIVE"
+
+
+def test_a_queue_not_held_is_active_at_once() -> None:
+    with memory(hold_queues=False, balance_replenish_amount=7) as f:
+        f.schedule_many(pages("A", 1))
+        assert (state(f, "A"), record(f, "A").balance) == ("READY", 7)
+
+
+@pytest.mark.parametrize(
+    "budget", [{"balance_replenish_amount": 0}, {"queue_total_budget": 0, "retire_when": "reached"}]
+)
+def test_a_queue_not_held_and_without_means_is_retired_at_once(budget: dict[str, Any]) -> None:
+    with memory(hold_queues=False, **budget) as f:
+        f.schedule_many(pages("A", 1))
+        assert state(f, "A") == "RETIRED"
+
+
+def test_an_exhausted_queue_comes_back_with_its_history() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f) == "AA"
+        assert state(f, "A") == "EXHAUSTED"
+        f.schedule("https://a.test/new")
+        assert (state(f, "A"), record(f, "A").expenditure) == ("INACTIVE", 2)
+
+
+def test_a_queue_may_hand_out_more_when_a_uri_arrives() -> None:
+    with memory(concurrency=2) as f:
+        f.schedule_many(pages("A", 1))
+        assert len(f.lease(5)) == 1
+        assert state(f, "A") == "IN_PROCESS"
+        f.schedule("https://a.test/new")
+        assert state(f, "A") == "READY"
+        assert len(f.lease(5)) == 1
+
+
+def test_more_workers_activate_more_queues() -> None:
+    with memory() as f:
+        f.schedule_many(pages("ABC", 2))
+        assert [lease.queue[0] for lease in f.lease(2)] == ["a", "b"]
+        assert [state(f, host) for host in "ABC"] == ["IN_PROCESS", "IN_PROCESS", "INACTIVE"]
+
+
+def test_a_call_activates_a_thousand_queues_at_most() -> None:
+    with memory() as f:
+        f.schedule_many(f"https://h{number}.test/" for number in range(1500))
+        f.adjust(balance_replenish_amount=0)
+        f.adjust(match="queue:h1499.test", balance_replenish_amount=5)
+        assert f.lease(1) == []
+        assert f.summary().queues["RETIRED"] == 1000
+        assert f.next_ready_in() == 0.0
+        assert one(f).queue == "h1499.test"
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3])
+def test_concurrency_in_one_queue(concurrency: int) -> None:
+    with memory(concurrency=concurrency) as f:
+        f.schedule_many(pages("A", 5))
+        assert len(f.lease(9)) == concurrency
+        assert state(f, "A") == "IN_PROCESS"
+
+
+def test_what_is_out_reserves_the_balance() -> None:
+    with memory(concurrency=3, balance_replenish_amount=4) as f:
+        f.schedule_many(CrawlUri(url, cost=2) for url in pages("A", 5))
+        leases = f.lease(9)
+        assert len(leases) == 2
+        f.finish(leases[0], Outcome.SUCCESS)
+        assert (state(f, "A"), f.lease(1)) == ("IN_PROCESS", [])
+        f.finish(leases[1], Outcome.SUCCESS)
+        assert state(f, "A") == "INACTIVE"
+
+
+@pytest.mark.parametrize(("retire_when", "number"), [("exceeded", 3), ("reached", 2)])
+def test_what_is_out_reserves_the_total_budget(retire_when: str, number: int) -> None:
+    with memory(concurrency=5, queue_total_budget=2, retire_when=retire_when) as f:
+        f.schedule_many(pages("A", 9))
+        leases = f.lease(9)
+        assert len(leases) == number
+        for lease in leases:
+            f.finish(lease, Outcome.SUCCESS)
+        assert (state(f, "A"), record(f, "A").expenditure) == ("RETIRED", number)
+
+
+def test_a_retired_queue_stays_retired_even_when_empty() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        lease = one(f)
+        f.retire("a.test")
+        f.finish(lease, Outcome.SUCCESS)
+        assert (state(f, "A"), record(f, "A").queued, record(f, "A").expenditure) == ("RETIRED", 0, 1)
+
+
+def test_over_the_total_budget_comes_before_empty() -> None:
+    with memory(queue_total_budget=1, retire_when="reached") as f:
+        f.schedule_many(pages("A", 1))
+        assert crawl(f) == "A"
+        assert state(f, "A") == "RETIRED"
+
+
+def test_empty_comes_before_depleted() -> None:
+    with memory(balance_replenish_amount=1) as f:
+        f.schedule_many(pages("A", 1))
+        assert crawl(f) == "A"
+        assert state(f, "A") == "EXHAUSTED"
+
+
+def test_depleted_comes_before_snoozed_and_politeness_holds() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True, balance_replenish_amount=1) as f:
+        f.schedule_many(pages("A", 2))
+        assert crawl(f) == "A"
+        assert state(f, "A") == "SNOOZED", "activated by the next lease, but too early to be fetched"
+        assert record(f, "A").balance == 1
+        clock.advance(3.0)
+        assert crawl(f) == "A"
+
+
+def test_no_debt_is_carried_over() -> None:
+    with memory(balance_replenish_amount=3) as f:
+        f.schedule_many(CrawlUri(url, cost=5) for url in pages("A", 3))
+        assert crawl(f, 1) == "A"
+        assert (state(f, "A"), record(f, "A").balance <= 0) == ("INACTIVE", True)
+        lease = one(f)
+        assert record(f, "A").balance == 3
+        f.finish(lease, Outcome.DEFERRED)
+        assert state(f, "A") == "READY"
+
+
+def test_the_wake_time_is_never_set_back() -> None:
+    clock = ManualClock(START)
+    with memory(clock, polite=True, concurrency=2) as f:
+        f.schedule_many(pages("A", 3))
+        first, second = f.lease(2)
+        f.finish(first, Outcome.SUCCESS, fetch_seconds=5.0)
+        assert record(f, "A").wake_time == START + 25.0
+        f.finish(second, Outcome.SUCCESS, fetch_seconds=0.1)
+        assert record(f, "A").wake_time == START + 25.0
+        assert state(f, "A") == "SNOOZED"
+
+
+def test_a_finish_can_retire_its_queue_until_settings_change() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 3))
+        f.finish(one(f), Outcome.DISREGARDED, retire_queue=True)
+        assert (state(f, "A"), record(f, "A").queued, f.summary().queued) == ("RETIRED", 2, 0)
+        f.adjust(match="queue:other.test", precedence=1)
+        assert state(f, "A") == "INACTIVE"
+
+
+def test_leases_of_a_retired_queue_stay_valid() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        lease = one(f)
+        f.retire("a.test")
+        assert crawl_state(f) == "RUNNING"
+        f.finish(lease, Outcome.SUCCESS)
+        assert record(f, "A").expenditure == 1
+        assert crawl_state(f) == "FINISHED"
