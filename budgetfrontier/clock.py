@@ -1,4 +1,4 @@
-"""The two clocks that a frontier can run on. Times are epoch seconds."""
+"""Clocks that a frontier can run on: the system's, and one set by hand. Times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the engine asks of a clock: the time now, in epoch seconds, as a float."""
+    """The interface that the engine needs of a clock: `time()` returns the current epoch seconds as a float."""
 
     def time(self) -> float: ...
 
 
 class WallClock:
-    """The system's time. The engine itself keeps it from going backwards within a run."""
+    """The system's time. It may go backwards; the engine itself prevents that within a run."""
 
     time = staticmethod(time.time)
 
 
 class ManualClock:
-    """A clock that moves only when told to, for tests and simulations.
+    """A clock that moves only when `advance` or `set` is called, for tests and simulations.
 
     >>> clock = ManualClock(100.0)
     >>> clock.advance(2.5)
@@ -33,10 +33,10 @@ class ManualClock:
         return self._now
 
     def advance(self, seconds: float) -> float:
-        """Move on by `seconds` and return the new time."""
+        """Advance the clock by `seconds` and return the new time."""
         self._now += seconds
         return self._now
 
     def set(self, now: float) -> None:
-        """Jump to `now`, backwards too: an engine must live with that."""
+        """Set the clock to `now`. Going backwards is allowed: an engine has to cope with it."""
         self._now = float(now)

@@ -1,8 +1,9 @@
-"""Regular expressions that operators write, searched for in bounded time.
+"""Regular expressions from settings, searched for in bounded time.
 
-Python's `re` goes back and tries again: `(a+)+$` takes years for forty characters. It is asked where its steps surely
-are few, as they nearly always are. The rest is left to `regex`, which reads the same patterns and gives up after some
-processor time: what it has not found until then counts as not found, and is logged.
+Python's `re` backtracks: `(a+)+$` takes years on forty characters. A search runs in `re` where an upper bound of its
+steps is known to be small, which is nearly always so. All others run in the package `regex`, which accepts the same
+patterns and has a time limit: a search that exceeds it counts as no match, and the first one of each
+pattern is logged.
 """
 
 from __future__ import annotations
@@ -15,53 +16,53 @@ from typing import Any
 from budgetfrontier.uris import MAX_LENGTH
 
 SECONDS = 0.02
-"""Of processor time that one search takes at the most."""
+"""The most processor time that one search may take."""
 
-_STEPS = 1_000_000  # of `re`, some 10 ms
+_STEPS = 1_000_000  # steps of `re`, which take about 10 ms
 
 _ESCAPE_OR_SET = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _COMMENTS = re.compile(r"\(\?(?:#|[a-zA-Z]*x)")
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
 _BACK_REFERENCE = re.compile(r"\\[1-9]|\(\?P=")
-_MANNER = re.compile(r"(?<=[*+?}])[?+]")  # lazy or possessive: the same steps, or fewer
+_QUANTIFIER_SUFFIX = re.compile(r"(?<=[*+?}])[?+]")  # suffixes of a quantifier, which never add steps
 _COUNT = re.compile(r"\{(\d+)\}")
 
-# What `regex` reads in another way: a brace that is no count, and "[:" in a set.
-_READ_OTHERWISE = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?!(?:\d+|\d*,\d*)\})", re.DOTALL)
-_CLASS = re.compile(r"\\.|\[:", re.DOTALL)
+# What `regex` parses differently: a brace that is not a quantifier, and "[:" in a set.
+_PARSED_DIFFERENTLY = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?!(?:\d+|\d*,\d*)\})", re.DOTALL)
+_POSIX_CLASS = re.compile(r"\\.|\[:", re.DOTALL)
 
 log = logging.getLogger("budgetfrontier.patterns")
 
 
 class Pattern:
-    """A regular expression as Python's `re` reads it. Raises ValueError for what is none.
+    """A regular expression in the syntax of Python's `re`. Raises ValueError if it is not valid.
 
-    `search(text)` is true if it is found, and takes some hundredths of a second at the most. `given_up` counts the
-    texts that would have taken longer.
+    `search(text)` is true if the pattern matches anywhere, and takes a few hundredths of a second at most. `given_up`
+    counts the searches that ran out of time, and so counted as no match.
     """
 
-    __slots__ = ("_bounded", "_longest", "_quick", "given_up", "search", "text")
+    __slots__ = ("_bounded", "_longest_bounded", "_unbounded", "given_up", "search", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.given_up = 0
         try:
-            self._quick = re.compile(text).search
-            self._longest = longest(text)
-            self.search: Callable[[str], Any] = self._quick
-            if self._longest < MAX_LENGTH:
-                import regex  # only now: most patterns do without it
+            self._unbounded = re.compile(text).search
+            self._longest_bounded = longest_bounded(text)
+            self.search: Callable[[str], Any] = self._unbounded
+            if self._longest_bounded < MAX_LENGTH:
+                import regex  # imported here because most patterns do not need it
 
-                self._bounded = regex.compile(_as_read(text), regex.VERSION0).search
+                self._bounded = regex.compile(_for_regex(text), regex.VERSION0).search
                 self.search = self._search
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(str(error)) from None
-        except ValueError as error:  # an error of `regex` is one, too
+        except ValueError as error:  # regex.error is a ValueError too
             raise ValueError(f"it cannot be searched for in bounded time ({error}); write it more simply") from None
 
     def _search(self, text: str) -> bool:
-        if len(text) <= self._longest:
-            return self._quick(text) is not None
+        if len(text) <= self._longest_bounded:
+            return self._unbounded(text) is not None
         try:
             return self._bounded(text, timeout=SECONDS) is not None
         except TimeoutError:
@@ -76,12 +77,13 @@ class Pattern:
             return False
 
 
-def longest(pattern: str) -> int:
-    """Characters of a text in which `re` finds a pattern in bounded time, whatever the text says; 0: nobody knows.
+def longest_bounded(pattern: str) -> int:
+    """Return the longest text, in characters, that `re` surely searches in bounded time; 0 if there is no such bound.
 
-    Each repetition may end at any character, and each "?" and "|" is a choice: `re` tries no more than their product.
+    Each repetition may end at any character, and each "?" and "|" is a choice: `re` tries at most the product of all
+    these alternatives.
     """
-    bare = _MANNER.sub("", _ESCAPE_OR_SET.sub("x", pattern))
+    bare = _QUANTIFIER_SUFFIX.sub("", _ESCAPE_OR_SET.sub("x", pattern))
     if _COMMENTS.search(pattern) or _REPEATED_GROUP.search(bare):
         return 0
     counts, bare = _COUNT.findall(bare), _COUNT.sub("", bare)
@@ -100,13 +102,13 @@ def longest(pattern: str) -> int:
     return MAX_LENGTH if most >= MAX_LENGTH else int(most)
 
 
-def _as_read(pattern: str) -> str:
-    """The pattern, written so that `regex` reads it as `re` does."""
+def _for_regex(pattern: str) -> str:
+    """Return the pattern, escaped so that `regex` parses it as `re` does."""
 
-    def same(found: re.Match[str]) -> str:
+    def escaped(found: re.Match[str]) -> str:
         text = found[0]
         if text[0] == "[":
-            return "[" + _CLASS.sub(lambda inner: r"\[:" if inner[0] == "[:" else inner[0], text[1:])
+            return "[" + _POSIX_CLASS.sub(lambda inner: r"\[:" if inner[0] == "[:" else inner[0], text[1:])
         return r"\{" if text == "{" else text
 
-    return _READ_OTHERWISE.sub(same, pattern)
+    return _PARSED_DIFFERENTLY.sub(escaped, pattern)

@@ -1,4 +1,4 @@
-"""From a policy's name in the settings to the policy: ours, Heritrix's names for ours, and anybody's."""
+"""Loading of policies by the names in the settings: built-in ones, their Heritrix names, installed ones, own ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from budgetfrontier.errors import PolicyError, SettingsError
 
 ENTRY_POINTS = "budgetfrontier.policies"
-"""Group under which installed packages offer policies, each as "kind.name": "cost.mine" is the cost policy "mine"."""
+"""Entry point group under which packages register policies as "kind.name": "cost.mine" is the cost policy "mine"."""
 
 _CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
     "cost": (("uri",), {}),
@@ -20,35 +20,35 @@ _CALLS: dict[str, tuple[tuple[str, ...], dict[str, None]]] = {
     "politeness": (("settings",), {"fetch_seconds": None, "crawl_delay": None, "random": None}),
     "canonicalization": (("href",), {}),
 }
-"""What the policies of each kind are called with: positional and keyword arguments."""
+"""The arguments that the policies of each kind are called with: positional ones and keywords."""
 
 KINDS = tuple(_CALLS)
 
 
 def resolve(kind: str, spec: str | Mapping[str, Any]) -> Callable[..., Any]:
-    """Make the policy of a kind (one of KINDS) that a spec asks for; each call makes a new one.
+    """Return a new instance of the policy of a kind (one of KINDS) that `spec` names.
 
     A spec is a name, or a name with options: `{"additive": {"rules": [...]}}`, or `{"policy": "additive", "rules":
     [...]}`. A name is one of `known(kind)`, the name of a Heritrix class with or without its package, or
-    "module:name". What stands there may be a class (made with the options), or a function or other callable (to which
-    the options are given as keyword arguments at every call). Kebab-case names of options mean the same.
+    "module:name". The name may refer to a class, which is called once with the options, or to a function or other
+    callable, to which the options are passed as keyword arguments at every call. Option names may be in kebab-case.
 
-    Raises PolicyError: nothing of that name (the message lists what there is), it cannot be imported, it does not take
-    these options, or it cannot be called as policies of this kind are.
+    Raises PolicyError if there is no policy of that name (the message lists those there are), or if it cannot be
+    imported, does not take these options, or cannot be called as policies of this kind are.
     """
     if kind not in KINDS:
         raise PolicyError(f"there is no kind of policy {kind!r}; there are {', '.join(KINDS)}")
-    name, options = _read(kind, spec)
+    name, options = _parse(kind, spec)
     policy: Callable[..., Any] = _make(kind, name, _find(kind, name), options)
     return policy
 
 
 def known(kind: str) -> list[str]:
-    """The names of all policies of a kind, built in or installed, ours first."""
+    """Return the names of all policies of a kind: the built-in ones, then the installed ones in alphabetical order."""
     return [*_module(kind).BUILTIN, *sorted(_installed(kind))]
 
 
-def _read(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
+def _parse(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
     name: object = spec
     options: object = {}
     if isinstance(spec, Mapping):
@@ -65,16 +65,16 @@ def _find(kind: str, name: str) -> Any:
     module = _module(kind)
     if ":" in name:
         return _load(kind, name)
-    ours = module.HERITRIX.get(name.rpartition(".")[2], name.replace("_", "-"))
-    if ours in module.BUILTIN:
-        return module.BUILTIN[ours]
+    builtin = module.HERITRIX.get(name.rpartition(".")[2], name.replace("_", "-"))
+    if builtin in module.BUILTIN:
+        return module.BUILTIN[builtin]
     installed = _installed(kind)
     if name in installed:
         return _load(kind, installed[name])
     names = known(kind)
-    import difflib  # here, as only mistakes need it
+    import difflib  # imported here because only this error needs it
 
-    near = difflib.get_close_matches(ours, names, n=1)
+    near = difflib.get_close_matches(builtin, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise PolicyError(
         f"there is no {kind} policy {name!r}{hint}; there are {', '.join([*names, *module.HERITRIX])}, and your own as "
@@ -103,8 +103,11 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
 
 
 def _objection(target: Any, options: Mapping[str, Any], *arguments: object, complete: bool = True) -> str | None:
-    """Why something cannot be called like this; None if it can, or if that cannot be told (some of what C defines)."""
-    from inspect import signature  # 5 ms, and the import of the package has to be quick
+    """Return why `target` cannot be called with these arguments; None if it can, or if that is unknown (C code).
+
+    With `complete=False`, further arguments may still be missing.
+    """
+    from inspect import signature  # takes 5 ms, and importing budgetfrontier has to be quick
 
     try:
         shape = signature(target)
@@ -123,29 +126,32 @@ def _options(target: Any) -> list[str]:
     return [one.name for one in signature(target).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
 
 
-def load(place: str) -> Any:
-    """Import "module:name"; the name may have dots. Raises SettingsError, whatever the import raises."""
-    module, _, name = place.partition(":")
+def load(reference: str) -> Any:
+    """Import and return the object "module:name"; the name may have dots. Raises SettingsError for any failure."""
+    module, _, name = reference.partition(":")
     try:
         return operator.attrgetter(name.strip())(importlib.import_module(module.strip()))
-    except (Exception, SystemExit) as error:  # importing runs somebody's code, which may do anything
-        raise SettingsError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # importing runs the user's code, which may raise anything
+        raise SettingsError(f"{reference} cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def make(place: str) -> Any:
-    """Import "module:name"; a class is called without arguments. Raises SettingsError, whatever either raises."""
-    found = load(place)
+def make(reference: str) -> Any:
+    """Return the object "module:name", or an instance if it is a class (called without arguments).
+
+    Raises SettingsError, whatever the import or the call raises.
+    """
+    found = load(reference)
     if not isinstance(found, type):
         return found
     try:
         return found()
     except Exception as error:
-        raise SettingsError(f"{place} cannot be made: {type(error).__name__}: {error}") from error
+        raise SettingsError(f"{reference} cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _load(kind: str, place: str) -> Any:
+def _load(kind: str, reference: str) -> Any:
     try:
-        return load(place)
+        return load(reference)
     except SettingsError as error:
         raise PolicyError(f"{kind} policy {error}") from error.__cause__
 
@@ -155,12 +161,12 @@ def _module(kind: str) -> Any:
 
 
 def _installed(kind: str) -> dict[str, str]:
-    """Names and places ("module:name") of the policies that other packages offer."""
+    """Return the policies that installed packages register: "module:name" by the policy's name."""
     from importlib.metadata import entry_points
 
-    start = f"{kind}."
+    prefix = f"{kind}."
     return {
-        point.name.removeprefix(start): point.value
+        point.name.removeprefix(prefix): point.value
         for point in entry_points(group=ENTRY_POINTS)
-        if point.name.startswith(start)
+        if point.name.startswith(prefix)
     }

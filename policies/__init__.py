@@ -1,4 +1,4 @@
-"""The decisions of a frontier that people change: each policy is one plain callable.
+"""Policies: the decisions of a frontier that can be replaced, each a plain callable.
 
 | module | called with | returns |
 | --- | --- | --- |
@@ -6,15 +6,15 @@
 | `assignment` | `(uri)` | the queue key, 1 to 255 bytes |
 | `precedence` | `(uri, *, precedence)` | the queue's precedence, lower first |
 | `politeness` | `(settings, *, fetch_seconds, crawl_delay, random)` | seconds until the queue's next fetch |
-| `canonicalization` | `(href)` | the form that stands for it in deduplication |
+| `canonicalization` | `(href)` | the canonical form that deduplication compares |
 
-`uri` is a `CrawlUri` whose `url` is already normalized. A policy of one's own is any function of that shape, named
+`uri` is a `CrawlUri` whose `url` is already normalized. A custom policy is any function with that signature, named
 `module:name` in the settings; one with options is a class that takes them as keywords, or a function with keyword
-arguments. There is nothing to inherit from:
+arguments. There is no base class:
 
     # mypolicies.py, in the settings: `cost_policy: mypolicies:cost`
     def cost(uri):
         return 5 if "/archive/" in uri.url else 1
 
-In each module `BUILTIN` maps our names to policies, and `HERITRIX` the class names of Heritrix 1 and 3 to ours.
+In each module, `BUILTIN` maps names to policies, and `HERITRIX` maps class names of Heritrix 1 and 3 to them.
 """

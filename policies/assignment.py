@@ -1,7 +1,8 @@
-"""Which queue a URI belongs to. A queue's key is all there is to a queue: URIs with one key wait for one another.
+"""Queue assignment policies: which queue a URI belongs to.
 
-`by_authority` says that a key depends on scheme, host and port alone, so that it need be computed once for each. A
-policy of one's own that says nothing is asked for every URI.
+A queue is identified by its key alone: URIs with the same key are fetched one at a time. `by_authority` declares that
+the key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
+without this attribute is called for every URI.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _DEFAULT = "*"  # https://github.com/publicsuffix/list/wiki/Format#formal-algori
 
 
 class Hostname:
-    """One queue a host and port: "example.org", "example.org:8080" (Heritrix: HostnameQueueAssignmentPolicy).
+    """One queue per host and port: "example.org", "example.org:8080" (Heritrix: HostnameQueueAssignmentPolicy).
 
-    Other than in Heritrix, http and https share a queue: it is one host that must not be hurried.
+    Unlike in Heritrix, http and https share a queue: politeness is owed to the host, not to the scheme.
     """
 
     by_authority: Final = True
@@ -33,7 +34,7 @@ class Hostname:
 
 
 class SurtAuthority:
-    """The same queues as `hostname`, in an order that keeps domains together: "org,example,www,".
+    """The same queues as `hostname`, with keys that sort by domain: "org,example,www,".
 
     Heritrix: SurtAuthorityQueueAssignmentPolicy.
     """
@@ -45,17 +46,17 @@ class SurtAuthority:
 
 
 class RegisteredDomain:
-    """One queue a domain that somebody could register: "example.co.uk" for "www.example.co.uk:8080".
+    """One queue per registered domain: "example.co.uk" for "www.example.co.uk:8080".
 
-    What is registered is read from a public suffix list, its private part included: "blog.github.io" is a domain of its
-    own. Where no rule of the list fits, its default rule does: "intra.corp" for "www.intra.corp". Addresses,
-    "localhost", and hosts that are a public suffix themselves are their own key.
+    Registered domains follow a public suffix list, its private section included: "blog.github.io" is a domain. Where no
+    rule of the list matches, its default rule does: "intra.corp" for "www.intra.corp". IP addresses, "localhost", and
+    hosts that are public suffixes themselves are their own key.
 
-    `suffix_list` is the text of a public suffix list; without it, the one that tldextract brings along. A frontier
-    stores the text and passes it back, because another list would move queues in mid-crawl. So the default rule counts
-    only if the text has it, as a line "*" that `with_default_rule` adds: frontiers that were begun without it keep such
-    hosts whole. The list is read at the
-    first URI (6 ms, 1 MB); then about 1 us for a new host. Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
+    `suffix_list` is the text of a public suffix list (default: the one bundled with tldextract). A frontier stores the
+    text and passes it back, because a different list would move queues in mid-crawl. For the same reason, the default
+    rule applies only if the text has it, as a line "*" that `with_default_rule` adds: frontiers created before that
+    line existed keep the whole host as the key there. The list is parsed at the first URI (6 ms, 1 MB); after that, a
+    new host takes about 1 us. Heritrix: TopmostAssignedSurtQueueAssignmentPolicy (1),
     AssignmentLevelSurtQueueAssignmentPolicy (3).
     """
 
@@ -73,7 +74,7 @@ class RegisteredDomain:
         return self._domain(uris.host(uri.url))
 
     def _look_up(self, host: str) -> str:
-        # Not by tldextract: its import takes 0.1 s, it reads lists from URLs only, and its next version may differ.
+        # Not by tldextract: its import takes 0.1 s, it reads lists from URLs only, and its results may change.
         rules = self._rules = self._rules or _rules(self._suffix_list or with_default_rule(bundled_suffix_list()))
         labels = host.removesuffix(".").split(".")
         for start in range(len(labels)):  # the longest suffix first
@@ -88,18 +89,21 @@ class RegisteredDomain:
 
 
 def with_default_rule(suffix_list: str) -> str:
-    """Return a public suffix list with its default rule written down: what no rule fits is below its last label."""
+    """Return a public suffix list with the default rule added: where none matches, the last label is the suffix."""
     return f"{suffix_list}\n{_DEFAULT}\n"
 
 
 def _rules(suffix_list: str) -> frozenset[str]:
-    """The rules of a public suffix list (https://publicsuffix.org/list/), its names as they are in a href."""
+    """Return the rules of a public suffix list (https://publicsuffix.org/list/), names encoded as in a href (IDNA)."""
     lines = (line.split()[0] for line in suffix_list.splitlines() if line.strip() and not line.startswith("//"))
     return frozenset(rule if rule.isascii() else can_ada.idna_encode(rule).decode() for rule in lines)
 
 
 def bundled_suffix_list() -> str:
-    """The text of the public suffix list that the installed tldextract brings along, without importing it."""
+    """Return the text of the public suffix list bundled with the installed tldextract, without importing it.
+
+    Raises PolicyError if tldextract is not installed.
+    """
     package = find_spec("tldextract")
     if package is None or package.origin is None:
         raise PolicyError("tldextract is not installed, and with it no public suffix list; set frontier.suffix_list")
@@ -107,7 +111,7 @@ def bundled_suffix_list() -> str:
 
 
 class Single:
-    """One queue for everything, "all": a plain ordered queue, for a single site or for tests."""
+    """One queue for all URIs, with the key "all": a plain ordered queue, for a single site or for tests."""
 
     by_authority: Final = True
 

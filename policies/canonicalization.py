@@ -1,4 +1,4 @@
-"""Which URLs are one and the same page to deduplication. What is fetched is never changed.
+"""Canonicalization policies: which URLs deduplication takes for the same page. The URL that is fetched never changes.
 
 Parsing has already lower-cased scheme and host and dropped default port and fragment. http and https stay different.
 """
@@ -22,14 +22,14 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9_~./-]*")
 _PATH_SESSION = re.compile(
     r";(?:jsessionid|phpsessid)=[^/;]*|(?<=/)\((?:[A-Za-z]\([0-9a-z]{24}\))+\)/|(?<=/)\([0-9a-z]{24}\)/", re.IGNORECASE
 )
-# After Heritrix's StripSessionIDs and StripSessionCFIDs, but wherever they stand in the query.
+# After Heritrix's StripSessionIDs and StripSessionCFIDs, but anywhere in the query.
 _SESSION = frozenset(("jsessionid", "phpsessid", "cfid", "cftoken"))
 _TRACKING = frozenset(("_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbraid", "gclid", "gclsrc", "igshid"))
 _TRACKING |= {"li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "msclkid", "oly_anon_id", "oly_enc_id", "rb_clickid"}
 _TRACKING |= {"s_cid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid"}
 
-_NAMES = 4096  # of arguments, remembered at the most
-_LONGEST_NAME = 64  # characters, of those remembered
+_NAMES = 4096  # argument names whose decision is cached, at most
+_LONGEST_NAME = 64  # characters of a cached name
 
 
 class Canonicalization:
@@ -40,23 +40,23 @@ class Canonicalization:
     - `strip_session_ids`: jsessionid, phpsessid, ASP and ColdFusion session ids, "sid=" and 32 characters.
     - `strip_tracking`: utm_*, gclid, fbclid and their like.
     - `sort_query`: arguments in alphabetical order.
-    - `ignore_params`: names of further arguments that do not matter; or `keep_params`: the only names that do. As they
-      are written in the normalized URL; both together are a PolicyError.
+    - `ignore_params`: names of further arguments to drop; or `keep_params`: the only names to keep. Names are compared
+      as written in the normalized URL. PolicyError if both are given.
 
-    Always: empty arguments and an empty query are dropped, and percent escapes get their one form ("%7e" is "~", "%2f"
-    is "%2F"). Upper and lower case are the same only in the names of session ids and tracking arguments.
+    Always: empty arguments and an empty query are dropped, and percent escapes are normalized ("%7e" to "~", "%2f" to
+    "%2F"). Names of session ids and tracking arguments are compared without regard to case, everything else with it.
 
-    Calling it with a href costs about 1 us, 3 us with a query. A frontier stores `id`, and is not opened with another.
+    A call costs about 1 us, 3 us with a query. A frontier stores `id` and refuses to open with a different one.
     """
 
     takes_options: Final = True
-    """Made with what `canonicalization` in the settings says."""
+    """Whether the setting `canonicalization` is passed as keyword arguments."""
 
     PLAIN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@"
-    """A path of these characters stays as it is, and a query of these needs no decoding."""
+    """A path of these characters alone is canonical already, and a query of these needs no decoding."""
 
     VERSION: Final = 1
-    """Goes up whenever the rules change, because the fingerprints that frontiers hold are then others."""
+    """Version of the rules, increased with every change: stored fingerprints do not match those of another version."""
 
     def __init__(
         self,
@@ -88,17 +88,17 @@ class Canonicalization:
             raise PolicyError("canonicalization: give ignore_params or keep_params, not both")
         self._drop_names = (_SESSION if strip_session_ids else frozenset()) | (_TRACKING if strip_tracking else set())
         self._drop_prefixes = ("aspsessionid",) * strip_session_ids + ("utm_",) * strip_tracking
-        self._verdicts: dict[str, bool | str] = {}
+        self._decisions: dict[str, bool | str] = {}
         stamp = json.dumps([flags, sorted(self._ignore), sorted(self._keep)], sort_keys=True)
         self.id: Final = f"{self.VERSION}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}"
 
     def __call__(self, href: str) -> str:
-        """The canonical form of a normalized URL."""
+        """Return the canonical form of a normalized URL."""
         prefix, path, query = uris.split(href)
         return self.authority(prefix) + self.path(path) + self.query(query)
 
     def authority(self, prefix: str) -> str:
-        """The canonical form of "scheme://userinfo@host:port"."""
+        """Return the canonical form of "scheme://userinfo@host:port"."""
         if self._strip_userinfo and "@" in prefix:
             scheme, _, rest = prefix.partition("://")
             prefix = f"{scheme}://{rest.rpartition('@')[2]}"
@@ -107,43 +107,43 @@ class Canonicalization:
         return prefix
 
     def path(self, path: str) -> str:
-        """The canonical form of a path. One of only letters, digits and "_~./-" stays as it is."""
+        """Return the canonical form of a path. A path of letters, digits and "_~./-" alone is returned unchanged."""
         if _PLAIN_PATH.fullmatch(path):
             return path
         path = _ESCAPE.sub(_escape, path)
         return _PATH_SESSION.sub("", path) if self._strip_session_ids else path
 
     def query(self, query: str | None) -> str:
-        """The canonical form of a query, with its "?"; "" if nothing is left of it."""
+        """Return the canonical form of a query, with its "?"; "" if no argument is left."""
         if not query:
             return ""
         if "%" in query:
             query = _ESCAPE.sub(_escape, query)
-        verdicts, judge = self._verdicts.get, self._judge
+        decisions, decide = self._decisions.get, self._decide
         arguments = []
         for argument in query.split("&"):
             name = argument.partition("=")[0]
-            verdict = verdicts(name)
-            if verdict is None:
-                verdict = judge(name)
-            if argument and (verdict is True or (verdict == "session" and not _is_session(argument))):
+            keep = decisions(name)
+            if keep is None:
+                keep = decide(name)
+            if argument and (keep is True or (keep == "session" and not _is_session(argument))):
                 arguments.append(argument)
         if self._sort_query and len(arguments) > 1:
             arguments.sort()
         return "?" + "&".join(arguments) if arguments else ""
 
-    def _judge(self, name: str) -> bool | str:
-        """Whether arguments of this name tell pages apart; "session": unless the value is a session id."""
+    def _decide(self, name: str) -> bool | str:
+        """Tell whether to keep arguments of this name; "session": keep them unless the value is a session id."""
         lower = name.lower()
-        verdict: bool | str = "session" if lower == "sid" and self._strip_session_ids else True
+        keep: bool | str = "session" if lower == "sid" and self._strip_session_ids else True
         dropped = lower in self._drop_names or lower.startswith(self._drop_prefixes)
         if dropped or name in self._ignore or (self._keep and name not in self._keep):
-            verdict = False
+            keep = False
         if len(name) <= _LONGEST_NAME:
-            if len(self._verdicts) >= _NAMES:
-                self._verdicts.clear()
-            self._verdicts[name] = verdict
-        return verdict
+            if len(self._decisions) >= _NAMES:
+                self._decisions.clear()
+            self._decisions[name] = keep
+        return keep
 
 
 def _is_session(argument: str) -> bool:
@@ -152,7 +152,7 @@ def _is_session(argument: str) -> bool:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """One percent escape in the form of RFC 3986, 6.2.2: what needs none is decoded, the others are upper-case."""
+    """Normalize one percent escape (RFC 3986, 6.2.2): decode unreserved characters, write the others in upper case."""
     character = chr(int(found[1], 16))
     return character if character in _UNRESERVED else found[0].upper()
 

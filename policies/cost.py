@@ -1,4 +1,7 @@
-"""What an attempt at a URI costs its queue: fixed when it is scheduled, and costlier URIs wait behind cheaper ones."""
+"""Cost policies: what an attempt at a URI charges to its queue's budget.
+
+The cost is fixed when the URI is scheduled. Within a queue, cheaper URIs come before more expensive ones.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ class UnitCost:
 
 
 class WagCost:
-    """A wild guess at how likely a trap is (Heritrix: WagCostAssignmentPolicy).
+    """A rough guess at how likely the URI is a crawler trap (Heritrix: WagCostAssignmentPolicy).
 
-    1, one more if the URI has a query string, and one more again if it then was found on a page whose URI is the same
-    up to the "?": pages that link to themselves with other arguments.
+    1; 2 if the URI has a query string; 3 if, in addition, the page that links to it begins with the same URL up to the
+    "?", so that the page seems to link to itself with other arguments.
     """
 
     constant: Final = None
@@ -48,14 +51,15 @@ class WagCost:
 
 
 class AntiCalendarCost:
-    """1, and one more if the URI looks like a calendar's (Heritrix: AntiCalendarCostAssignmentPolicy).
+    """1, or 2 if the URI looks like a page of a calendar (Heritrix: AntiCalendarCostAssignmentPolicy).
 
-    It does if it holds one of Heritrix's words, upper and lower case alike, or a year from 1900 to 2099 by itself.
+    It does if it contains one of Heritrix's words, in any case, or a year from 1900 to 2099 between two
+    non-digit characters.
     """
 
     constant: Final = None
     _words = ("calendar", "year", "month", "day", "date", "viewcal", "event", "yr=", "calendrier", "jour")
-    _year = re.compile(r"(?:19|20)\d\d(?<=\D\d{4})\D", re.ASCII)  # a leading \D would take thrice as long
+    _year = re.compile(r"(?:19|20)\d\d(?<=\D\d{4})\D", re.ASCII)  # a leading \D would take three times as long
 
     def __call__(self, uri: CrawlUri) -> int:
         url = uri.url.lower()
@@ -78,17 +82,18 @@ class AdditiveCost:
               - {when: regex, pattern: '/calendar/\\d{4}', add: 3}
               - {when: extension, in: [pdf, zip], add: 2}
 
-    `when` names what is looked at:
+    `when` names the property that the rule tests:
 
     - `depth`: path segments that are not empty; "/a/b.html" has 2.
     - `query-args`: arguments of the query string that are not empty; "?a=1&b" has 2.
-    - `repeated-segments`: how often the commonest path segment occurs; "/a/b/a/b/a" has 3, a page without any has 0.
+    - `repeated-segments`: occurrences of the most frequent path segment; "/a/b/a/b/a" has 3, "/" has 0.
     - `hops`: links followed from the seed.
-    - `regex`: `pattern` is found anywhere in the normalized URI, upper and lower case apart ("(?i)" makes them equal).
-    - `extension`: the last path segment ends in one of `in`, upper and lower case alike.
+    - `regex`: `pattern` matches anywhere in the normalized URI; case-sensitive unless it begins with "(?i)".
+    - `extension`: the last path segment ends in one of `in`, in any case.
 
-    The four that count match if there are more than `over` (default 0). `add` counts once; `add-each` counts once for
-    each that is over, so that a URI gets dearer the deeper a trap goes. Weights are whole numbers above 0.
+    The four that are counts match if the count is greater than `over` (default 0). `add` is added once; `add-each` is
+    added once for each unit above `over`, so that the cost grows with the depth of a trap. Weights are whole numbers
+    above 0.
 
     Raises PolicyError with one problem for each rule that is not valid.
     """
@@ -144,7 +149,7 @@ _OPTIONS = {
 
 
 def _compile(rule: object) -> _Weight:
-    """Turn a rule into a function of the URI; raise ValueError if it is no rule."""
+    """Return a rule as a function of the URI. Raises ValueError if the rule is not valid."""
     if not isinstance(rule, Mapping):
         raise ValueError(f"{rule!r} is not a mapping such as {{when: depth, over: 3, add: 1}}")
     options = {str(name).replace("_", "-"): value for name, value in rule.items()}

@@ -1,4 +1,4 @@
-"""How long a queue rests after a fetch."""
+"""Politeness policies: how long a queue rests after a fetch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class PolitenessSettings(Protocol):
-    """What politeness looks at; all but `delay_factor` in seconds."""
+    """The settings that politeness uses, all but `delay_factor` in seconds."""
 
     @property
     def delay_factor(self) -> float: ...
@@ -22,11 +22,11 @@ class PolitenessSettings(Protocol):
 
 
 class Politeness:
-    """Seconds from the end of a fetch to the queue's next (the rule of Heritrix's DispositionProcessor).
+    """The seconds from the end of a fetch to the queue's next one (the rule of Heritrix's DispositionProcessor).
 
-    `delay_factor` times as long as the fetch took, but at least `min_delay` and at most `max_delay`; `min_delay` if it
-    is not known how long it took. A robots crawl-delay, cut to `respect_crawl_delay_up_to`, lengthens that beyond
-    `max_delay`. Then up to `jitter` more, uniformly.
+    `delay_factor` times the duration of the fetch, but at least `min_delay` and at most `max_delay`; `min_delay` if the
+    duration is not known. A longer robots.txt crawl-delay, capped at `respect_crawl_delay_up_to`, takes its place even
+    beyond `max_delay`. A random share of `jitter`, uniformly distributed, is added.
     """
 
     def __call__(

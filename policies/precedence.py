@@ -1,4 +1,7 @@
-"""Which queues go first: those of lower precedence. It is a setting, so that overrides lift or lower hosts."""
+"""Precedence policies: queues with a lower precedence are served first.
+
+The precedence is a setting, so that overrides can raise or lower single hosts.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from budgetfrontier.model import CrawlUri
 
 
 class Base:
-    """The setting `precedence` as it applies to the URI (Heritrix: BaseQueuePrecedencePolicy)."""
+    """The setting `precedence` in force for the URI (Heritrix: BaseQueuePrecedencePolicy)."""
 
     def __call__(self, uri: CrawlUri, *, precedence: int) -> int:
         return precedence

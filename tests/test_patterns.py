@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, plugins, uris
 from budgetfrontier import patterns as module
-from budgetfrontier.patterns import Pattern, longest
+from budgetfrontier.patterns import Pattern, longest_bounded
 from budgetfrontier.settings.matching import glob, parse_match
 from budgetfrontier.settings.scope_rules import parse_rule
 from tests.support import make_settings
@@ -46,7 +46,7 @@ def never(*_: object) -> None:
     ],
 )
 def test_how_long_a_text_may_be_for_re(pattern: str, most: int) -> None:
-    assert longest(pattern) == most
+    assert longest_bounded(pattern) == most
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_both_ways_find_the_same(pattern: str, text: str) -> None:
     assert bool(found.search(text)) is bool(expected)
     import regex
 
-    slow = regex.compile(module._as_read(pattern), regex.VERSION0)
+    slow = regex.compile(module._for_regex(pattern), regex.VERSION0)
     assert bool(slow.search(text)) is bool(expected)
