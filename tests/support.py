@@ -10,6 +10,7 @@ from typing import Any
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import Lease, QueueRecord
 
 START = 1_000_000.0
@@ -106,3 +107,12 @@ def whole(frontier: Frontier) -> None:
     frontier.dead_letters()
     frontier.report()
     frontier.commit()
+
+
+def post(path: Path, op: str, **args: Any) -> int:
+    """Leave a command in the mailbox of the frontier at `path`, as another process would; its number."""
+    mailbox = Mailbox(path)
+    try:
+        return mailbox.post(Command(op, args, "somebody", ""))
+    finally:
+        mailbox.close()

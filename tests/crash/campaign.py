@@ -31,7 +31,7 @@ SEED = 20261121
 
 
 class Fault(NamedTuple):
-    """How to do it, how often in the campaign, and how often in the tests of every day."""
+    """How to do it, how often in the campaign, and how often in everyday tests: enough to come to each place."""
 
     run: Callable[[Path, Random, int], Figures]
     often: int
@@ -43,37 +43,37 @@ def _slug(name: str) -> str:
 
 
 FAULTS: dict[str, Fault] = {
-    "kill-commits": Fault(kills.at_commits, 200, 30),
-    "kill-operations": Fault(kills.before_operations, 120, 15),
-    "kill-calls": Fault(kills.in_calls, 120, 12),
-    "kill-lines": Fault(kills.at_any_line, 120, 12),
-    "kill-moments": Fault(kills.at_moments, 120, 12),
-    "kill-making": Fault(kills.at_making, 80, 8),
-    "kill-opening": Fault(kills.at_opening, 80, 10),
-    "kill-adjusting": Fault(kills.at_adjusting, 80, 6),
-    "kill-posting": Fault(beside.at_posting, 60, 8),
-    "kill-compacting": Fault(beside.at_compacting, 60, 8),
-    "kill-backing-up": Fault(beside.at_backing_up, 60, 8),
-    "kill-repairing": Fault(beside.at_repairing, 60, 8),
-    "power": Fault(disks.power_cuts, 60, 6),
-    "power-compacting": Fault(beside.power_while_compacting, 60, 6),
-    "power-in-commits": Fault(disks.torn, 120, 10),
-    "full": Fault(disks.full, 80, 10),
-    "full-adjusting": Fault(disks.full_while_adjusting, 40, 6),
-    "full-posting": Fault(beside.full_while_posting, 40, 10),
-    "full-compacting": Fault(beside.full_while_compacting, 60, 8),
-    "errors": Fault(disks.errors, 80, 8),
-    "limited": Fault(disks.limited, 40, 8),
-    "read-only": Fault(disks.only_read, 40, 6),
+    "kill-commits": Fault(kills.at_commits, 200, 16),
+    "kill-operations": Fault(kills.before_operations, 120, 8),
+    "kill-calls": Fault(kills.in_calls, 120, 6),
+    "kill-lines": Fault(kills.at_any_line, 120, 6),
+    "kill-moments": Fault(kills.at_moments, 120, 6),
+    "kill-making": Fault(kills.at_making, 80, 4),
+    "kill-opening": Fault(kills.at_opening, 80, 6),
+    "kill-adjusting": Fault(kills.at_adjusting, 80, 3),
+    "kill-posting": Fault(beside.at_posting, 60, 5),
+    "kill-compacting": Fault(beside.at_compacting, 60, 5),
+    "kill-backing-up": Fault(beside.at_backing_up, 60, 5),
+    "kill-repairing": Fault(beside.at_repairing, 60, 5),
+    "power": Fault(disks.power_cuts, 60, 4),
+    "power-compacting": Fault(beside.power_while_compacting, 60, 3),
+    "power-in-commits": Fault(disks.torn, 120, 6),
+    "full": Fault(disks.full, 80, 6),
+    "full-adjusting": Fault(disks.full_while_adjusting, 40, 4),
+    "full-posting": Fault(beside.full_while_posting, 40, 6),
+    "full-compacting": Fault(beside.full_while_compacting, 60, 4),
+    "errors": Fault(disks.errors, 80, 5),
+    "limited": Fault(disks.limited, 40, 4),
+    "read-only": Fault(disks.only_read, 40, 3),
     **{
-        f"clock-{_slug(name)}{'-between' * between}": Fault(clocks.jumping(name, between=between), 40, 15)
+        f"clock-{_slug(name)}{'-between' * between}": Fault(clocks.jumping(name, between=between), 40, 5)
         for name in clocks.JUMPS
         for between in (False, True)
     },
     "reader-endless": Fault(readers.never_ending, 5, 1),
     "readers-killed": Fault(readers.killed_readers, 300, 30),
     "writers": Fault(readers.racing, 100, 9),
-    **{f"damage-{_slug(name)}": Fault(damage.damaged(name), 100, 8) for name in damage.DAMAGES},
+    **{f"damage-{_slug(name)}": Fault(damage.damaged(name), 100, 3) for name in damage.DAMAGES},
 }
 
 

@@ -120,7 +120,7 @@ def at_commits(folder: Path, chance: Random, tries: int) -> Figures:
     while figures.tried < tries:
         life = begun(folder, chance, commit_operations=chance.choice((1, 3)))
         steps = plan(life.after(), chance, 40)
-        sweep(figures, life, steps, lambda number: AtEvent(BEGUN, number), tries - figures.tried)
+        sweep(figures, life, steps, lambda number: AtEvent(BEGUN, number), (tries - figures.tried + 1) // 2)
         sweep(figures, life, steps, lambda number: AtEvent(COMMITTED, number), tries - figures.tried)
     return figures
 
@@ -191,10 +191,10 @@ def at_adjusting(folder: Path, chance: Random, tries: int) -> Figures:
     life = many_retired(folder, chance, 500)
     steps = adjusting(life)
     for kind in BEGUN, COMMITTED:
-        sweep(figures, life, steps, lambda number, kind=kind: AtEvent(kind, number), 5)  # type: ignore[misc]
+        sweep(figures, life, steps, lambda number, kind=kind: AtEvent(kind, number), min(5, tries))  # type: ignore[misc]
     if STRACE is not None:
         for call in WRITING:
-            sweep(figures, life, steps, lambda number, call=call: AtCall(call, number), 8)  # type: ignore[misc]
+            sweep(figures, life, steps, lambda number, call=call: AtCall(call, number), min(8, tries))  # type: ignore[misc]
     to_the_end(figures, at_lines(figures, life, steps, chance, max(tries - figures.tried, tries // 2)))
     return figures
 

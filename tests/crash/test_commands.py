@@ -14,13 +14,12 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine import guard
 from budgetfrontier.engine.commands import deletion, runner
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.commands.stepwise import STEPWISE, Stepwise
 from budgetfrontier.store.reader import Reader
 from tests.crash import processes
 from tests.crash.harms import die
 from tests.crash.killing import killed_after
-from tests.support import START, on_disk, pages
+from tests.support import START, on_disk, pages, post
 
 KEPT = 4  # pages of b.test, beside 12 of a.test
 DEAD = 5
@@ -42,14 +41,6 @@ def path(tmp_path: Path) -> Path:
         f.schedule_many(pages("a", 5, first=KEPT))
         f.schedule_many(CrawlUri(url, not_before=START + 1e6) for url in pages("a", 3, first=KEPT + 5))
     return tmp_path / "frontier"
-
-
-def post(path: Path, op: str, **args: Any) -> int:
-    mailbox = Mailbox(path)
-    try:
-        return mailbox.post(Command(op, args, "somebody", ""))
-    finally:
-        mailbox.close()
 
 
 def told(path: Path) -> list[tuple[int, str, dict[str, Any], bool]]:

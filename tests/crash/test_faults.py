@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
@@ -34,7 +33,7 @@ from budgetfrontier.store.lmdb_env import READERS, open_lmdb
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
 from tests.crash.harms import die
-from tests.support import PATIENCE, crawl, make_settings, memory, on_disk, pages
+from tests.support import PATIENCE, crawl, make_settings, memory, on_disk, pages, post
 
 PAGE = 4096
 WHOLE = "whole"
@@ -397,14 +396,6 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
 
 
 # -- the mailbox
-
-
-def post(path: Path, op: str, **args: Any) -> int:
-    mailbox = Mailbox(path)
-    try:
-        return mailbox.post(Command(op, args, "somebody", ""))
-    finally:
-        mailbox.close()
 
 
 WRONG_COMMANDS: list[tuple[str, dict[str, Any]]] = [

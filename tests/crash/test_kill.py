@@ -24,9 +24,9 @@ from budgetfrontier import CrawlState, Frontier, Reader
 from tests.crawl.site import Site, linking
 from tests.support import PATIENCE, until
 
-KILLS = 40
+KILLS = 25
 HOSTS = [f"h{number:02d}.test" for number in range(40)]
-PAGES = 110
+PAGES = 75
 """On each host: more than are answered in all lives that are killed."""
 
 MOST_ASKED = 80

@@ -8,17 +8,8 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.engine.commands import runner
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.testing import crash
-from tests.support import on_disk, pages, state
-
-
-def post(path: Path, *commands: tuple[str, dict[str, object]]) -> list[int]:
-    """Leave commands for an engine; their numbers."""
-    box = Mailbox(path / "frontier")
-    numbers = [box.post(Command(op, args, "me", f"the {op}")) for op, args in commands]
-    box.close()
-    return numbers
+from tests.support import on_disk, pages, post, state
 
 
 def told(f: Frontier) -> list[tuple[int, str, str | None]]:
@@ -29,7 +20,9 @@ def told(f: Frontier) -> list[tuple[int, str, str | None]]:
 def test_commands_are_applied_in_their_order_once_each(tmp_path: Path) -> None:
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("AB", 2))
-        post(tmp_path, ("retire", {"queue": "a.test"}), ("unretire", {"queue": "a.test"}), ("pause", {}))
+        post(tmp_path / "frontier", "retire", queue="a.test")
+        post(tmp_path / "frontier", "unretire", queue="a.test")
+        post(tmp_path / "frontier", "pause")
         for _ in range(3):
             f.commit()
         assert told(f) == [(1, "retire", None), (2, "unretire", None), (3, "pause", None)]
@@ -43,7 +36,7 @@ def test_a_command_whose_commit_was_lost_is_applied_again(tmp_path: Path) -> Non
     f.schedule_many(pages("A", 2))
     f.commit()
     crash(f)
-    post(tmp_path, ("retire", {"queue": "a.test"}))
+    post(tmp_path / "frontier", "retire", queue="a.test")
     with on_disk(tmp_path) as f:
         f.commit()
         assert told(f) == [(1, "retire", None)] and state(f, "A") == "RETIRED"
@@ -52,7 +45,9 @@ def test_a_command_whose_commit_was_lost_is_applied_again(tmp_path: Path) -> Non
 def test_what_is_refused_is_audited_and_changes_nothing(tmp_path: Path) -> None:
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("A", 2))
-        post(tmp_path, ("explode", {}), ("retire", {"queue": "nobody.test"}), ("retire", {"queue": "a.test"}))
+        post(tmp_path / "frontier", "explode")
+        post(tmp_path / "frontier", "retire", queue="nobody.test")
+        post(tmp_path / "frontier", "retire", queue="a.test")
         f.commit()
         (unknown, nobody, last) = told(f)
         assert unknown[2] is not None and "unknown command 'explode'" in unknown[2] and "retire" in unknown[2]
@@ -65,7 +60,9 @@ def test_a_pause_overtakes_a_long_command_and_others_wait(tmp_path: Path, monkey
     monkeypatch.setattr(runner, "STEP", 2)
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("ABCDEF", 3))
-        post(tmp_path, ("delete", {"pattern": "/0$"}), ("retire", {"queue": "a.test"}), ("pause", {}))
+        post(tmp_path / "frontier", "delete", pattern="/0$")
+        post(tmp_path / "frontier", "retire", queue="a.test")
+        post(tmp_path / "frontier", "pause")
         f.commit()
         assert [entry[1] for entry in told(f)] == ["pause"] and state(f, "A") != "RETIRED"
         while len(f.audit()) < 3:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> Non
 
 def test_random_damage_to_records_ends_in_a_sound_frontier(everything: Path, tmp_path: Path) -> None:
     chance = random.Random(5)
-    for turn in range(60):
+    for turn in range(25):
         path = tmp_path / str(turn) / "frontier"
         path.mkdir(parents=True)
         shutil.copy(everything / "data.mdb", path)
@@ -219,10 +220,24 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
         damage.put(keys.PENDING, damage.items(keys.PENDING)[0][0], b"\xc1")
     damaged = (path / "data.mdb").read_bytes()
     job = path.parent
-    outcomes = set()
+    outcomes, seen = set(), set()
+
+    def restore() -> None:
+        for folder in job.iterdir():
+            shutil.rmtree(folder)
+        path.mkdir()
+        (path / "data.mdb").write_bytes(damaged)
+
     for _ in killed_at_each_line(lambda: repair(path), repairing, backup):
         kept = [file for file in job.rglob("data.mdb") if file.read_bytes() == damaged]
         assert kept
+        left = frozenset(
+            (re.sub(r"\d+", "N", str(file)), file.read_bytes()) for file in job.rglob("*") if file.is_file()
+        )
+        if left in seen:  # most lines change nothing on disk
+            restore()
+            continue
+        seen.add(left)
         repaired = path / "data.mdb" not in kept
         outcomes.add(repaired)
         if repaired:
@@ -232,10 +247,7 @@ def test_killed_at_any_line_it_was_repaired_or_was_not(path: Path) -> None:
         assert not list(job.glob("*.partial")) and not (path / UNFINISHED).exists()
         if repaired:  # the folder of the one that was killed is there as well
             assert done.changes == 0 and len(list(job.glob("frontier-repair-*/set-aside.jsonl"))) == 1
-        for folder in job.glob("frontier-repair-*"):
-            shutil.rmtree(folder)
-        (path / "data.mdb").unlink()
-        (path / "data.mdb").write_bytes(damaged)
+        restore()
     assert outcomes == {True, False}
 
 
