@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
-import os
+import io
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
@@ -73,7 +73,9 @@ def register(commands: Commands) -> None:
         export,
         "write the pending URIs of all queues, and those scheduled for later, to a file",
         more="`import` reads it back. Queues come in the order of their turns. Their budgets and states, what was "
-        "seen, how often a URI was tried, and dead letters are not in it: `backup` copies a whole frontier.",
+        "seen, how often a URI was tried, and dead letters are not in it: `backup` copies a whole frontier. FILE "
+        "appears when it is whole; what an export that was killed has left beside it, FILE.*.partial, is removed by the "
+        "next one to FILE.",
     )
     add_job(parser)
     parser.add_argument("file", metavar="FILE", help="a new file, a gzip if its name ends in .gz; - for stdout")
@@ -183,23 +185,24 @@ def _format_of(name: str) -> str:
 @contextlib.contextmanager
 def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
     """A file that appears whole or not at all; what is no file, such as a pipe, is written to."""
+    from budgetfrontier.store.whole_files import appearing_file, named
+
     if name == "-":
-        yield sys.stdout
+        with named("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
         return
     path = Path(name)
     if path.is_file() and not replace:
         raise FrontierError(f"{name} is there already; --force replaces it")
-    own = f"{path.name}.{os.getpid()}.partial"  # another export to the same file may be at work
-    partial = path if path.exists() and not path.is_file() else path.with_name(own)
-    open_text = gzip.open if name.endswith(".gz") else open
-    try:
-        with open_text(partial, "wt", encoding="utf-8", newline="\n") as out:
-            yield cast(TextIO, out)
-        if partial != path:
-            partial.replace(path)
-    finally:
-        if partial != path:
-            partial.unlink(missing_ok=True)
+    exists_as_other = path.exists() and not path.is_file()
+    with named(path), path.open("wb") if exists_as_other else appearing_file(path) as file:
+        binary = gzip.GzipFile(name, "wb", fileobj=file) if name.endswith(".gz") else file
+        out = io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n")
+        yield out
+        out.detach()  # flushes, and does not close: the file is closed after it has its name
+        if binary is not file:
+            binary.close()
 
 
 # -- dead letters

@@ -5,8 +5,10 @@ A crawl runs this in a process of its own: a report of a million queues takes se
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +17,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.report import Report
+from budgetfrontier.store.whole_files import appearing_file
 
 
 def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
@@ -24,19 +27,21 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
     """
     make_folder(folder, like=folder.parent)
     overview = Overview(20)
-    with Reader(frontier) as reader, _written(folder / "frontier.json.partial") as out:
-        with reader.scan() as (head, rows):
-            out.writelines(tables.json_report(head, overview.through(rows)))
-        out.write("\n")
-    with _written(folder / "frontier.txt.partial") as out:
-        out.write(text.render(head, overview=overview))
-    for name in ("frontier.txt", "frontier.json"):
-        os.replace(folder / f"{name}.partial", folder / name)
+    with _written(folder / "frontier.json") as json, _written(folder / "frontier.txt") as plain:
+        with Reader(frontier) as reader, reader.scan() as (head, rows):
+            json.writelines(tables.json_report(head, overview.through(rows)))
+        json.write("\n")
+        plain.write(text.render(head, overview=overview))
     return head, overview
 
 
-def _written(path: Path) -> TextIO:
-    return open(path, "w", encoding="utf-8", opener=opener)
+@contextmanager
+def _written(path: Path) -> Iterator[TextIO]:
+    """A text file that appears whole: the report process of a crawl that was killed may be at work on another."""
+    with appearing_file(path, opener=opener) as file:
+        out = TextIOWrapper(file, encoding="utf-8")
+        yield out
+        out.detach()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import eq
 from pathlib import Path
 from struct import Struct
@@ -135,11 +135,9 @@ def appearing(path: Path) -> Iterator[Path]:
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise taken
     partial = path.with_name(path.name + PARTIAL)
-    make_folder(partial)
-    lock = WriterLock(partial / LOCK)
+    lock = _taken(partial)
     try:
-        (partial / "data.mdb").unlink(missing_ok=True)  # of one who was killed
-        shutil.rmtree(partial / MEMORY, ignore_errors=True)
+        _empty(partial)  # of what one who was killed has left
         yield partial
         sync_folder(partial)
         try:
@@ -150,10 +148,32 @@ def appearing(path: Path) -> Iterator[Path]:
             raise
         sync_folder(path.parent)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        # The lock goes last, and all that stands there afterwards is another's: rmdir leaves it alone.
+        with suppress(OSError):
+            _empty(partial)
+            (partial / LOCK).unlink()
+            partial.rmdir()
         raise
     finally:
         lock.release()
+
+
+def _taken(partial: Path) -> WriterLock:
+    """Make the folder of a copy unless it is there, and lock it. Raises FrontierLocked."""
+    while True:
+        make_folder(partial)
+        try:
+            return WriterLock(partial / LOCK)
+        except FileNotFoundError:
+            if partial.is_dir():
+                raise
+            # another attempt was aborted, and took the folder away between the two steps
+
+
+def _empty(partial: Path) -> None:
+    """Remove what a copy holds, but for its lock."""
+    (partial / "data.mdb").unlink(missing_ok=True)
+    shutil.rmtree(partial / MEMORY, ignore_errors=True)
 
 
 def compact(path: Path) -> tuple[int, int]:

@@ -34,19 +34,10 @@ class WriterLock:
         with _looking:
             if self._key in _mine:
                 raise FrontierLocked(f"{path.parent} is open already in this process ({os.getpid()})", pid=os.getpid())
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
-            try:
-                fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as e:
-                pid = _holder(self._fd)
+            self._fd = _lock(path)
+            while not _is_named(self._fd, path):  # who had it took the file away: a backup that was aborted does
                 os.close(self._fd)
-                if e.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
-                raise FrontierLocked(
-                    f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command "
-                    "line",
-                    pid=pid or None,
-                ) from None
+                self._fd = _lock(path)
             _mine.add(self._key)
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
@@ -87,6 +78,31 @@ def lock_holder(path: Path) -> int | None:
             return _holder(fd)
         finally:
             os.close(fd)
+
+
+def _lock(path: Path) -> int:
+    """Open and lock the file at `path`, new or old; return its descriptor. Raises FrontierLocked."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        pid = _holder(fd)
+        os.close(fd)
+        if e.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        raise FrontierLocked(
+            f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
+            pid=pid or None,
+        ) from None
+    return fd
+
+
+def _is_named(fd: int, path: Path) -> bool:
+    """Tell whether `path` names the open file: only then does a lock on it keep others out."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _holder(fd: int) -> int | None:

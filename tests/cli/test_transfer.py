@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -334,21 +335,32 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2
 
 
-def test_exports_to_one_file_at_the_same_time_do_not_mix(
-    stopped: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exports_to_one_file_at_the_same_time_do_not_mix(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "pending.txt"
-    with monkeypatch.context() as patch, contextlib.ExitStack() as other:
-        patch.setattr(os, "getpid", lambda: 1)
+    with contextlib.ExitStack() as other:
         out = other.enter_context(transfer._made(str(file), replace=True))
         out.write("half")
         out.flush()
-        patch.undo()
         assert cli("export", stopped, file).code == 0
         assert "half" not in file.read_text()
         out.write(" and half\n")
     assert file.read_text() == "half and half\n"  # the one that ended last, whole
     assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_an_export_removes_what_killed_ones_have_left(stopped: Path, tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "pending.txt"
+    begin = (
+        "import os, signal, sys\nfrom budgetfrontier.cli import transfer\n"
+        "with transfer._made(sys.argv[1], replace=True) as out:\n"
+        "    out.write('half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", begin, str(file)], check=False).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob("pending.txt.*.partial"))) == 1
+    mine = tmp_path / "pending.txt.old.partial"  # of this name no export makes a file
+    mine.touch()
+    assert cli("export", stopped, file).code == 0
+    assert list(tmp_path.glob("*.partial")) == [mine]
 
 
 def test_what_was_exported_can_be_imported(stopped: Path, tmp_path: Path, cli: Cli) -> None:
@@ -414,6 +426,14 @@ def test_an_export_goes_into_what_is_no_file(stopped: Path, tmp_path: Path, cli:
         assert cli("export", stopped, pipe, "--force").code == 0
         assert reading.stdout is not None and len(reading.stdout.read().splitlines()) == 8
     assert pipe.is_fifo() and list(tmp_path.glob("*.partial")) == []
+
+
+@pytest.mark.parametrize("name", ["full.txt", "full.txt.gz"])
+def test_an_export_to_a_full_disk_names_its_file(stopped: Path, tmp_path: Path, cli: Cli, name: str) -> None:
+    target = tmp_path / name
+    target.symlink_to("/dev/full")
+    answer = cli("export", stopped, target)
+    assert answer.code == 3 and answer.err.startswith(f"budgetfrontier: {target}: No space left on device; free")
 
 
 def test_an_export_says_what_its_format_leaves_out(stopped: Path, tmp_path: Path, cli: Cli) -> None:

@@ -58,6 +58,19 @@ def assert_whole(path: Path) -> None:
         reader.check()
 
 
+def in_child(work: Callable[[], None]) -> None:
+    """Let another process do this, to its end."""
+    if pid := os.fork():
+        assert os.waitpid(pid, 0) == (pid, 0)
+        return
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(item.name for item in folder.iterdir())
 
@@ -434,6 +447,53 @@ def test_two_backups_to_the_same_place(tmp_path: Path) -> None:
             path, copy,
         )  # fmt: skip
     assert said == f"held by {os.getpid()}\n"
+
+
+def test_a_backup_that_is_aborted_takes_nothing_from_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process makes a backup to the same place between any two steps of the one that cleans up after itself."""
+    path, copy = made(tmp_path / "f"), tmp_path / "copy"
+    memory = path / backup.MEMORY
+    memory.mkdir()
+    open_lmdb(memory, map_size=1 << 20).close()
+
+    def back_up() -> None:
+        with suppress(FrontierLocked), Reader(path) as reader:
+            reader.backup(copy)
+
+    def abort(step: int) -> int:
+        """Abort a backup, another comes before this step; return how many there were."""
+        taken = itertools.count(1)
+
+        def between(function: Callable[..., None]) -> Callable[..., None]:
+            def wrapped(*arguments: Any, **options: Any) -> None:
+                if next(taken) == step:
+                    in_child(back_up)
+                function(*arguments, **options)
+
+            return wrapped
+
+        with pytest.raises(KeyboardInterrupt), backup.appearing(copy) as partial:
+            (partial / backup.MEMORY).mkdir()
+            for folder in partial, partial / backup.MEMORY:
+                (folder / "data.mdb").write_bytes(b"half")
+            for name in "unlink", "rmdir":
+                monkeypatch.setattr(os, name, between(getattr(os, name)))
+            raise KeyboardInterrupt
+        monkeypatch.undo()
+        return next(taken) - 1
+
+    whole = 0
+    for step in itertools.count(1):
+        count = abort(step)
+        if copy.exists():
+            whole += 1
+            assert names(copy) == ["crawl", "data.mdb", "lock"] and names(copy / "crawl") == ["data.mdb"]
+            assert_whole(copy)
+            shutil.rmtree(copy)
+        assert names(tmp_path) == ["f"]
+        if step > count:
+            break
+    assert whole
 
 
 def test_killed_at_any_line_there_is_a_backup_or_none(tmp_path: Path) -> None:

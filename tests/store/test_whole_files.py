@@ -1,0 +1,89 @@
+"""Files that appear whole or not at all: several writers at once, those that were killed, a disk that is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.store import whole_files
+from budgetfrontier.store.whole_files import appearing_file, named
+
+
+def leftover(path: Path) -> Path:
+    """What a process that was killed has left."""
+    file = path.with_name(path.name + ".01234567.partial")
+    file.write_bytes(b"half")
+    return file
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with appearing_file(path) as file:
+        file.write(b"whole")
+        assert not path.exists()
+    assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["new"]
+
+
+def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt), appearing_file(path) as file:
+        file.write(b"new")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["old"]
+
+
+def test_several_at_once_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with appearing_file(path) as first:
+        first.write(b"fir")
+        with appearing_file(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        first.write(b"st")
+    assert path.read_bytes() == b"first" and os.listdir(tmp_path) == ["new"]
+
+
+def test_what_was_left_by_a_kill_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    path, others = tmp_path / "new", [tmp_path / "newer.01234567.partial", tmp_path / "new.partial"]
+    leftover(path)
+    for other in others:
+        other.touch()
+    with appearing_file(path):
+        pass
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_a_file_that_is_taken_for_a_leftover_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process finds it before it is locked."""
+    path, locked = tmp_path / "new", whole_files._lock
+    finders = iter([whole_files._remove_leftovers])
+
+    def late(fd: int) -> bool | None:
+        for find in finders:
+            find(path)
+        return locked(fd)
+
+    monkeypatch.setattr(whole_files, "_lock", late)
+    with appearing_file(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["new"]
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with pytest.raises(OSError) as caught, appearing_file(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.filename == str(path) and os.listdir(tmp_path) == []
+    with pytest.raises(OSError) as caught, named(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "elsewhere")
+    assert caught.value.filename == "elsewhere"
+
+
+def test_where_nothing_can_be_made_the_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, appearing_file(tmp_path / "no" / "new"):
+        pass
+    assert "no" in str(caught.value)
