@@ -74,8 +74,8 @@ def register(commands: Commands) -> None:
         "write the pending URIs of all queues, and those scheduled for later, to a file",
         more="`import` reads it back. Queues come in the order of their turns. Their budgets and states, what was "
         "seen, how often a URI was tried, and dead letters are not in it: `backup` copies a whole frontier. FILE "
-        "appears when it is whole; what an export that was killed has left beside it, FILE.*.partial, is removed by the "
-        "next one to FILE.",
+        "appears when it is whole; what an export that was killed has left beside it, FILE.*.partial, is removed "
+        "by the next one to FILE.",
     )
     add_job(parser)
     parser.add_argument("file", metavar="FILE", help="a new file, a gzip if its name ends in .gz; - for stdout")
