@@ -116,3 +116,8 @@ def post(path: Path, op: str, **args: Any) -> int:
         return mailbox.post(Command(op, args, "somebody", ""))
     finally:
         mailbox.close()
+
+
+def in_progress(frontier: Frontier) -> bool:
+    """Whether a command was begun and is not done."""
+    return frontier._guard.commands.job is not None

@@ -19,7 +19,7 @@ from budgetfrontier.store.reader import Reader
 from tests.crash import processes
 from tests.crash.harms import die
 from tests.crash.killing import killed_after
-from tests.support import START, on_disk, pages, post
+from tests.support import START, in_progress, on_disk, pages, post
 
 KEPT = 4  # pages of b.test, beside 12 of a.test
 DEAD = 5
@@ -52,7 +52,7 @@ def told(path: Path) -> list[tuple[int, str, dict[str, Any], bool]]:
 def finish_all(path: Path) -> None:
     """Open it and commit until nothing is in progress."""
     with on_disk(path.parent) as f:
-        while f._guard.commands.job is not None:
+        while in_progress(f):
             f.commit()
         f.commit()
         f.check()
@@ -77,7 +77,7 @@ def dies_after(path: Path, steps: int, *, committed: bool) -> Callable[[], None]
 
         runner.Runner.step = counted  # type: ignore[method-assign]
         with on_disk(path.parent) as f:
-            while left[0] > 0 and f._guard.commands.job is not None:
+            while left[0] > 0 and in_progress(f):
                 f.commit()
             die()
 

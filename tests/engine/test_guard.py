@@ -23,6 +23,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store import environment
+from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, memory, one, pages
 
 
@@ -56,7 +57,7 @@ def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, mon
     settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
     frontier = Frontier.open(tmp_path / "f", settings)
     frontier.schedule_many(f"http://h{i}.test/" for i in range(3000))
-    frontier._guard.close("as a kill would")
+    crash(frontier)
     with Frontier.open(tmp_path / "f") as again:
         assert again.summary().queued == 3000
 

@@ -20,6 +20,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.store import keys
+from budgetfrontier.testing import crash
 from tests.support import START, make_settings, on_disk, one, pages
 
 URL = "http://a.test/1"
@@ -271,7 +272,7 @@ def test_a_frontier_opens_with_policies_that_fail(tmp_path: Path) -> None:
         f.schedule_many(pages("AB", 2))
         f.retire("a.test")
         one(f)
-        f._guard.close("as a kill would")
+        crash(f)
     FAULT.arm("precedence", "high", lasting=True)
     with on_disk(tmp_path, balance_replenish_amount=7, **POLICIES) as f:
         assert f.summary().queued == 0  # nothing was committed

@@ -19,7 +19,7 @@ from budgetfrontier.store.backup import compact
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.repair.run import repair
 from budgetfrontier.testing import crash
-from tests.support import START, crawl_state, memory, on_disk, pages
+from tests.support import START, crawl_state, in_progress, memory, on_disk, pages
 
 SHARED_MEMORY = Path("/dev/shm")
 AT_ONCE = 10**9
@@ -133,12 +133,12 @@ def begun(tmp_path: Path, **options: Any) -> Frontier:
     fill(frontier)
     post(tmp_path / "frontier", "delete", {"queue": "?.test"})
     frontier.commit()
-    assert frontier._guard.commands.job is not None
+    assert in_progress(frontier)
     return frontier
 
 
 def until_done(frontier: Frontier) -> None:
-    while frontier._guard.commands.job is not None:
+    while in_progress(frontier):
         frontier.commit()
     frontier.commit()
     frontier.check()
@@ -167,9 +167,8 @@ def test_a_crawl_goes_on_while_a_command_is_in_progress_and_is_not_over_before(t
 
 def test_a_crawl_that_a_deletion_empties_runs_until_that_is_done(tmp_path: Path) -> None:
     with begun(tmp_path) as frontier:
-        frontier._kernel.queues.find("a.test")
         states = []
-        while frontier._guard.commands.job is not None:
+        while in_progress(frontier):
             states.append(crawl_state(frontier))
             frontier.commit()
         assert states and set(states) == {"RUNNING"}
