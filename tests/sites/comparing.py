@@ -14,6 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from budgetfrontier import Settings
 from tests.crawl.site import run
 from tests.sites.serving import DOMAIN, HUB, Documentation, Nginx, Visit
+from tests.support import PATIENCE
 
 WGET, OURS = "wget", "ours (+https://docs.test/bot)"
 
@@ -63,11 +64,11 @@ def different(wget: Found, ours: Found) -> list[str]:
 def wget(folder: Path, address: str) -> None:
     """Mirror everything below `DOMAIN`; nginx is its proxy, which saves telling the system of the host names."""
     folder.mkdir()
-    command = ["wget", "--no-config", "--no-hsts", "--no-verbose", f"--user-agent={WGET}", "--tries=2", "--timeout=20"]
+    command = ["wget", "--no-config", "--no-hsts", "--no-verbose", f"--user-agent={WGET}", "--tries=2", "--timeout=300"]
     command += ["--execute=use_proxy=on", f"--execute=http_proxy=http://{address}"]
     command += ["--mirror", "--page-requisites", "--span-hosts", f"--domains={DOMAIN}"]
     command += ["--directory-prefix=files", "--warc-file=wget", HUB]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
     assert ended.returncode in (0, 8), ended.stderr  # 8: some links lead nowhere
 
 
@@ -80,7 +81,7 @@ def ours(folder: Path, address: str) -> None:
             "frontier": {"politeness": {"delay_factor": 0, "min_delay": 0, "per_queue_concurrency": 4}},
             "fetch": {"user_agent": OURS, "resolve": {f"*{DOMAIN}": address}},
             "output": {"warc": True},
-            "limits": {"max_time": "5m"},
+            "limits": {"max_time": "1h"},
         }
     )
     code, said = run(settings, folder)

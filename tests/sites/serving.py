@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from tests.support import PATIENCE
+
 DOMAIN = "docs.test"
 HUB = f"http://{DOMAIN}/"
 _PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin"  # where Debian has nginx
@@ -94,7 +96,7 @@ class Nginx:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.terminate()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=PATIENCE)
 
     def visits(self) -> list[Visit]:
         """What was asked for so far."""
@@ -103,10 +105,10 @@ class Nginx:
 
     def _wait(self) -> None:
         host, _, port = self.address.partition(":")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while self._process.poll() is None and time.monotonic() < deadline:
             try:
-                socket.create_connection((host, int(port)), timeout=1).close()
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
                 return
             except OSError:
                 time.sleep(0.01)
