@@ -86,13 +86,13 @@ class Spidered:
     def drain(self) -> int:
         """Take requests until there is none, each fetched at once; return how many."""
         following = self.scheduler.next_request
-        flights = getattr(self.scheduler, "_flights", None)
+        in_flight = getattr(self.scheduler, "_in_flight", None)
         response, taken = SimpleNamespace(status=200), 0
         while request := following():
             taken += 1
-            if flights is not None:
-                flights._reached(request)
-                flights._received(response, request)
+            if in_flight is not None:
+                in_flight._reached_downloader(request)
+                in_flight._received(response, request)
         return taken
 
     def commit(self) -> None:

@@ -1,4 +1,4 @@
-"""Budgets that spiders give to queues by `request.meta`."""
+"""Budgets of queues that spiders set in `request.meta`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from budgetfrontier.scrapy.conversion import BUDGET, Refused
 from budgetfrontier.settings.policies import assignment
 
 
-class Budgets:
-    """Adjusts the total budget of a queue once for each amount: an adjustment is kept, and every one is looked at."""
+class QueueBudgets:
+    """Total budgets of queues, adjusted only when they change: every adjustment is stored and slows later look-ups."""
 
     def __init__(self, frontier: Frontier, *, who: str) -> None:
         self._frontier, self._who = frontier, who
@@ -17,7 +17,7 @@ class Budgets:
         self._set: dict[str, int] = {}
 
     def set(self, uri: CrawlUri, budget: object) -> None:
-        """Give the queue of a URI this total budget. Raises Refused if it is no whole number from -1 on."""
+        """Set the total budget of the queue of a URI. Raises Refused unless it is an integer >= -1."""
         if type(budget) is not int or budget < -1:
             raise Refused(f"{BUDGET} is a whole number, not {budget!r}")
         queue = uri.queue or self._assign(uri)

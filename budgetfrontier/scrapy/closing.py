@@ -1,4 +1,4 @@
-"""Closing the spider from within the scheduler."""
+"""Closing of the spider by the scheduler."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from budgetfrontier.scrapy.in_flight import slot_of
 from budgetfrontier.scrapy.wakeups import call_later
 
 
-class Closing:
-    """Closes the spider of a crawler once, for the first reason given; never in the middle of what the engine does."""
+class SpiderCloser:
+    """Closes the spider of a crawler once, with the first reason given, never in the middle of a step of the engine."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler
         self._reason: str | None = None
 
-    def ask(self, reason: str) -> None:
-        """Close it as soon as the engine has time."""
+    def close_soon(self, reason: str) -> None:
+        """Close the spider in the next iteration of the event loop."""
         if self._reason is not None:
             return
         self._reason = reason

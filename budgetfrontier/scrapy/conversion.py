@@ -1,4 +1,4 @@
-"""Conversion of a request to the URI that the frontier is given: its URL, its queue, its cost."""
+"""Conversion of a Scrapy request to a CrawlUri: its URL, queue and cost."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
 
 COST, QUEUE, BUDGET = "budgetfrontier_cost", "budgetfrontier_queue", "budgetfrontier_budget"
-"""What a spider may say in request.meta."""
+"""Keys of request.meta that a spider may set."""
 
 STARTED = "budgetfrontier_started"
-"""Set in the meta of a start request when it goes out, so that its retries and redirects are told from it."""
+"""Set in the meta of a start request when it is handed out, to tell its retries and redirects from start requests."""
 
 
 class Refused(ValueError):
-    """What a request says in its meta cannot be; the message says why."""
+    """An invalid value in the meta of a request; the message says why."""
 
 
 def address(url: str) -> tuple[str, str | None]:
-    """Return the URL under which the frontier keeps a request, and its queue if the URL does not tell.
+    """Return the URL under which the frontier stores a request, and its queue if it does not follow from the URL.
 
-    What has no host, such as file: and data:, is kept under a name that nobody can have (RFC 2606), on a queue for each
-    scheme. Raises InvalidUrl.
+    URLs without a host, such as file: and data:, are stored under a reserved host name (`.invalid`, RFC 2606), on one
+    queue per scheme. Raises InvalidUrl.
     """
     try:
         return uris.parse(url), None
@@ -37,7 +37,7 @@ def address(url: str) -> tuple[str, str | None]:
 
 
 def crawl_uri(request: Any, url: str, *, queue: object, payload: bytes, method: str, priority: int) -> CrawlUri:
-    """The URI of a request, without `force`. Raises Refused for what a spider may not say of it."""
+    """Return the CrawlUri of a request, `force` not set. Raises Refused for an invalid cost or queue in its meta."""
     cost = request.meta.get(COST)
     if cost is not None and (type(cost) is not int or cost < 0):
         raise Refused(f"{COST} is a whole number, not {cost!r}")

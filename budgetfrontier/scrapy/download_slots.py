@@ -1,8 +1,8 @@
-"""The download slot of a request: its spider's own, or merely what the downloader wrote.
+"""The download slot of a request: set by the spider, or written by the downloader.
 
-The downloader writes the slot that it uses into each request's meta, where retries, redirects and all who copy meta
-find it: a redirect to another host would take the slot of the first along. So it is noted beside the slot whether the
-spider had set it, for what the spider has set holds: several hosts may share a slot, and its delay.
+The downloader writes the slot that it uses into the meta of each request, and retries, redirects and everything else
+that copies meta inherit it: a redirect to another host would keep the slot of the first. Therefore a second key of meta
+records whether the spider set the slot. A slot set by the spider is kept: several hosts may share one, and its delay.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from scrapy.utils.httpobj import urlparse_cached
 SLOT = "download_slot"
 
 _WRITTEN = "budgetfrontier_slot"
-"""In meta: the very object that the downloader wrote there as the slot; None if the spider had set one."""
+"""Key in meta: the very object that the downloader wrote there as the slot; None if the spider had set one."""
 
 
-def settle(request: Any) -> str | None:
-    """Return the slot that the spider has set, None if it is the host's. One that was inherited leaves meta."""
+def take_own(request: Any) -> str | None:
+    """Return the slot that the spider has set; None if it is the host's. Remove an inherited slot from meta."""
     meta = request.meta
     known, written = _WRITTEN in meta, meta.pop(_WRITTEN, None)
     slot = meta.get(SLOT)
@@ -31,10 +31,11 @@ def settle(request: Any) -> str | None:
     return None if slot == urlparse_cached(request).hostname else str(slot)
 
 
-def note(request: Any, *, own: bool | None) -> None:
-    """The downloader has written the slot of a request. `own`: the spider had set one; None: nobody knows.
+def record(request: Any, *, own: bool | None) -> None:
+    """Record who set the slot that is now in the meta of a request.
 
-    What did not come from the scheduler, such as what pipelines download, is taken to have none if it is the host's.
+    `own`: whether the spider did; None for a request that did not come from the scheduler, such as a download of a
+    pipeline: its slot counts as the spider's unless it is the host's.
     """
     slot = request.meta.get(SLOT)
     if own is None:
@@ -43,7 +44,7 @@ def note(request: Any, *, own: bool | None) -> None:
 
 
 def _redirected_from(meta: dict[str, Any]) -> str | None:
-    """The host that a redirect came from: for downloaders that do not tell of the requests that they get."""
+    """Return the host that a redirect came from: for downloaders that send no signal for the requests they get."""
     try:
         [last] = meta.get("redirect_urls", ())[-1:]
         return str(urlsplit(last).hostname)

@@ -1,9 +1,9 @@
 """Requests in flight: the state of each, and the outcome that it ends with.
 
-No signal of Scrapy's says that a request has ended in every way that it can end. What does is that it leaves the
-engine's set of requests in progress, after its callback; the signals only tell how it went. Likewise its download is
-over, and it has landed, when it leaves the downloader's set, or before that when the signal says so: middlewares,
-callbacks and pipelines may take their time then, and its host is free for the next.
+No single signal of Scrapy covers every way in which a request can end. A request has ended when it has left the
+engine's set of requests in progress, after its callback; the signals are only used to find the outcome. A request has
+landed, that is, its download is over, when the signal says so or when it has left the downloader's set: middlewares,
+callbacks and pipelines may still be working on it, but its host is free for the next request.
 
 | how a request ends | outcome |
 | --- | --- |
@@ -12,10 +12,10 @@ callbacks and pipelines may take their time then, and its host is free for the n
 | a redirect, or another response below 400 that a middleware answered with a new request | SUCCESS |
 | a 408, a 429, a 503 that is retried | FAILURE |
 | no response: the connection failed, or timed out | FAILURE |
-| it never reached the downloader: IgnoreRequest (robots.txt), or a middleware gave a new request | DISREGARDED |
+| it never reached the downloader: IgnoreRequest (robots.txt), or a middleware returned a new request | DISREGARDED |
 
-What follows from a request, such as its retry or where it is redirected to, is a request of its own, with a cost of its
-own, on the queue of its own host.
+A retry of a request, or the request that it is redirected to, is a request of its own, with its own cost, on the queue
+of its own host.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RequestState:
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
         self.own_slot = own_slot
-        """Whether its spider has set its download slot."""
+        """Whether the spider has set its download slot."""
         self.reached = False
         """Whether it has reached the downloader."""
         self.received = False
@@ -47,12 +47,12 @@ class RequestState:
         """The HTTP status of its last response, 0 before."""
 
     def seconds(self, request: Any) -> float | None:
-        """How long its fetch took, None if there was none."""
+        """Return how long the fetch took; None if nothing was fetched."""
         latency = request.meta.get("download_latency") if self.status and self.reached else None
         return latency if isinstance(latency, float) and latency >= 0 else None
 
     def outcome(self) -> Outcome:
-        """How it ended, by the table above."""
+        """Return the outcome of the request, by the table above."""
         if self.received:
             return Outcome.SUCCESS if self.status < 500 else Outcome.FAILURE
         if self.status:
@@ -63,80 +63,80 @@ class RequestState:
 class InFlight:
     """Requests in flight, keyed by the object itself, because retries and redirects inherit `meta`."""
 
-    def __init__(self, crawler: Any, on_left: Callable[[Any, RequestState], None]) -> None:
-        """`on_left` is called with each request that leaves the downloader, and its state."""
-        self._crawler, self._on_left = crawler, on_left
-        self._out: dict[Any, RequestState] = {}
+    def __init__(self, crawler: Any, on_fetched: Callable[[Any, RequestState], None]) -> None:
+        """Track requests; `on_fetched` is called with each that leaves the downloader, and its state."""
+        self._crawler, self._on_fetched = crawler, on_fetched
+        self._states: dict[Any, RequestState] = {}
         self._downloading: set[Any] = set()
-        _check(crawler)
+        _check_engine_slot(crawler)
         for signal, receiver in (
-            (signals.request_reached_downloader, self._reached),
+            (signals.request_reached_downloader, self._reached_downloader),
             (signals.response_downloaded, self._downloaded),
-            (signals.request_left_downloader, self._left),
+            (signals.request_left_downloader, self._left_downloader),
             (signals.response_received, self._received),
         ):
             crawler.signals.connect(receiver, signal=signal)
 
     def __len__(self) -> int:
-        return len(self._out)
+        return len(self._states)
 
     def leases(self) -> list[Lease]:
         """Return the leases of all requests in flight."""
-        return [state.lease for state in self._out.values()]
+        return [state.lease for state in self._states.values()]
 
     def start(self, request: Any, lease: Lease) -> RequestState | None:
-        """Add a request. Return its last state if the very same object is in flight already."""
-        before = self._out.get(request)
+        """Add a request. Return its previous state if the same object is in flight already."""
+        before = self._states.get(request)
         self._downloading.add(request)
-        self._out[request] = RequestState(lease, own_slot=download_slots.SLOT in request.meta)
+        self._states[request] = RequestState(lease, own_slot=download_slots.SLOT in request.meta)
         return before
 
     def landed(self) -> list[tuple[Any, RequestState]]:
-        """Return those that have left the downloader without a signal; they stay in flight.
+        """Return the requests that have left the downloader without a signal; they stay in flight.
 
-        Such as those that a cache has answered, or a middleware has ignored. O(requests in the downloader).
+        A response from the cache and an IgnoreRequest of a middleware send none. O(requests in the downloader).
         """
         downloader = getattr(self._crawler.engine, "downloader", None) if self._downloading else None
         landed = self._downloading.difference(downloader.active) if downloader is not None else ()
         self._downloading.difference_update(landed)
-        return [(request, self._out[request]) for request in landed]
+        return [(request, self._states[request]) for request in landed]
 
     def ended(self) -> list[tuple[Any, RequestState]]:
-        """Remove and return those that have ended. O(requests in flight)."""
+        """Remove and return the requests that have ended. O(requests in flight)."""
         slot = slot_of(self._crawler)
-        ended = self._out.keys() - (slot.inprogress if slot is not None else ())
+        ended = self._states.keys() - (slot.inprogress if slot is not None else ())
         self._downloading.difference_update(ended)
-        return [(request, self._out.pop(request)) for request in ended]
+        return [(request, self._states.pop(request)) for request in ended]
 
-    def _reached(self, request: Any) -> None:
-        state = self._out.get(request)
-        download_slots.note(request, own=None if state is None else state.own_slot)
+    def _reached_downloader(self, request: Any) -> None:
+        state = self._states.get(request)
+        download_slots.record(request, own=None if state is None else state.own_slot)
         if state is not None:
             state.reached = True
 
     def _downloaded(self, response: Any, request: Any) -> None:
-        if state := self._out.get(request):
+        if state := self._states.get(request):
             state.status = response.status
 
-    def _left(self, request: Any) -> None:
+    def _left_downloader(self, request: Any) -> None:
         if request in self._downloading:
             self._downloading.discard(request)
-            self._on_left(request, self._out[request])
+            self._on_fetched(request, self._states[request])
 
     def _received(self, response: Any, request: Any) -> None:
-        if state := self._out.get(request):
+        if state := self._states.get(request):
             state.status, state.received = response.status, True
 
 
 def slot_of(crawler: Any) -> Any:
-    """The engine's slot: its requests in progress, and the next call of its loop. None outside a crawl."""
+    """Return the engine's slot, with the requests in progress and the next call of the loop; None outside a crawl."""
     try:
         return getattr(crawler.engine, "_slot", None)
     except RuntimeError:  # Scrapy 2.19 has no `engine` before the crawl
         return None
 
 
-def _check(crawler: Any) -> None:
+def _check_engine_slot(crawler: Any) -> None:
     slot = slot_of(crawler)
     if slot is not None and not (isinstance(getattr(slot, "inprogress", None), set) and hasattr(slot, "nextcall")):
         raise FrontierError(

@@ -1,7 +1,7 @@
-"""How many requests of a queue may be with the downloader at a time.
+"""Limits on the requests of a queue that are in the downloader at a time.
 
-As many as its download slot fetches at a time, or more would wait there, in the way of other hosts; and eight at the
-least, for a request that comes to the slot a moment late leaves it idle.
+The limit is the concurrency of the queue's download slot: more would wait in the downloader and keep other hosts out.
+It is at least eight, because a slot idles when its next request comes a moment late.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from budgetfrontier.policies.assignment import Hostname, SurtAuthority
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, parse_match
 
-LEAST = 8
-MOST = 65535
+MIN_LIMIT = 8
+MAX_LIMIT = 65535
 
 _SETTING = "politeness.per_queue_concurrency"
 
 
-def of_slots(scrapy: Any, spider: Any) -> int:
-    """The limit of a queue that has one download slot to itself."""
+def per_slot(scrapy: Any, spider: Any) -> int:
+    """Return the limit of a queue that has one download slot to itself."""
     of_spider = getattr(spider, "max_concurrent_requests", 0)  # deprecated; newer versions make it the setting
     names = ("CONCURRENT_REQUESTS_PER_DOMAIN", "CONCURRENT_REQUESTS_PER_IP")
-    return _bounded(max(LEAST, of_spider, *(int(scrapy[name] or 0) for name in names)))
+    return _bounded(max(MIN_LIMIT, of_spider, *(int(scrapy[name] or 0) for name in names)))
 
 
-def fitted(settings: Settings, scrapy: Any, limit: int) -> Settings:
-    """Settings whose limit is the one of a slot, fitted to queues of several hosts, and to DOWNLOAD_SLOTS."""
+def adapt(settings: Settings, scrapy: Any, limit: int) -> Settings:
+    """Return the settings with `limit` raised for queues of several hosts and for slots in DOWNLOAD_SLOTS."""
     frontier = settings.frontier
     if not isinstance(plugins.resolve("assignment", frontier.queue_assignment_policy), Hostname | SurtAuthority):
-        limit = max(limit, _bounded(scrapy.getint("CONCURRENT_REQUESTS") or MOST))
+        limit = max(limit, _bounded(scrapy.getint("CONCURRENT_REQUESTS") or MAX_LIMIT))
         politeness = msgspec.structs.replace(frontier.politeness, per_queue_concurrency=limit)
         frontier = msgspec.structs.replace(frontier, politeness=politeness)
     overrides = (*_overrides(scrapy, limit), *settings.overrides)
@@ -42,18 +42,21 @@ def fitted(settings: Settings, scrapy: Any, limit: int) -> Settings:
 
 
 def _overrides(scrapy: Any, limit: int) -> Iterator[Override]:
-    """For the slots that fetch more than `limit` at a time: a slot is a host, or what spiders name it, and a queue."""
-    for slot, given in scrapy.getdict("DOWNLOAD_SLOTS").items():
-        wanted = _bounded(int(given.get("concurrency") or 0))
-        if wanted <= limit:
+    """Yield overrides for slots that allow more than `limit`.
+
+    A slot is named after a host, or by spiders: then a queue.
+    """
+    for slot, options in scrapy.getdict("DOWNLOAD_SLOTS").items():
+        concurrency = _bounded(int(options.get("concurrency") or 0))
+        if concurrency <= limit:
             continue
         for match in (f"host:{slot}", f"queue:{slot}"):
             try:
                 parse_match(match)
-            except SettingsError:  # its name is no host's
+            except SettingsError:  # the slot's name is not that of a host
                 continue
-            yield Override(match, {_SETTING: wanted})
+            yield Override(match, {_SETTING: concurrency})
 
 
 def _bounded(limit: int) -> int:
-    return min(limit, MOST)
+    return min(limit, MAX_LIMIT)

@@ -1,4 +1,4 @@
-"""What a project's settings make of the frontier: its defaults under Scrapy, its dupefilter, its JOBDIR."""
+"""Scrapy's settings applied to the frontier: defaults under Scrapy, the dupefilter, the JOBDIR."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from budgetfrontier.settings.loader import load
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.settings.validation import read_settings
 
-_NOT_OURS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
+_UNUSED_SECTIONS = ("seeds", "scope", "fetch", "links", "output", "limits", "reports")
 
 log = logging.getLogger(__name__)
 
 
 def frontier_settings(scrapy: Any, spider: Any, order: Order) -> Settings:
-    """The settings of the frontier: Scrapy's habits, and BUDGETFRONTIER_SETTINGS on top of them.
+    """Return the settings of the frontier: defaults that match Scrapy's behaviour, then BUDGETFRONTIER_SETTINGS.
 
-    BUDGETFRONTIER_SETTINGS is a dict shaped as the YAML, JSON of such a dict, or the path of a YAML file. Scrapy's
-    downloader keeps its own delays, so that the engine's politeness is off, and its own limits, which those of the
-    queues follow; all queues take turns; of what deduplication may look past only the order of query arguments is kept,
-    for that is what Scrapy does. Raises SettingsError.
+    BUDGETFRONTIER_SETTINGS is a dict of the same shape as the YAML, JSON of such a dict, or the path of a YAML file.
+    The defaults: politeness is off, because Scrapy's downloader keeps the delays; the limits of queues follow the
+    downloader's; all queues take turns; of the canonicalization for deduplication only the sorting of query arguments
+    is on, as in Scrapy. Raises SettingsError.
     """
-    limit = limits.of_slots(scrapy, spider)
+    limit = limits.per_slot(scrapy, spider)
     base = Settings(
         crawl=spider.name,
         frontier=FrontierSettings(
@@ -50,48 +50,48 @@ def frontier_settings(scrapy: Any, spider: Any, order: Order) -> Settings:
             ),
         ),
     )
-    settings = _on_top(scrapy.get("BUDGETFRONTIER_SETTINGS"), base)
-    plain = Settings()
-    if idle := [section for section in _NOT_OURS if getattr(settings, section) != getattr(plain, section)]:
-        log.warning("BUDGETFRONTIER_SETTINGS: %s mean nothing here, Scrapy has its own", ", ".join(idle))
-    own = settings.frontier.politeness.per_queue_concurrency != limit
-    return settings if own else limits.fitted(settings, scrapy, limit)
+    settings = _overlay(scrapy.get("BUDGETFRONTIER_SETTINGS"), base)
+    defaults = Settings()
+    if unused := [section for section in _UNUSED_SECTIONS if getattr(settings, section) != getattr(defaults, section)]:
+        log.warning("BUDGETFRONTIER_SETTINGS: %s mean nothing here, Scrapy has its own", ", ".join(unused))
+    limit_is_set = settings.frontier.politeness.per_queue_concurrency != limit
+    return settings if limit_is_set else limits.adapt(settings, scrapy, limit)
 
 
-def _on_top(given: object, base: Settings) -> Settings:
-    if given is None or given == "":
+def _overlay(value: object, base: Settings) -> Settings:
+    if value is None or value == "":
         return base
-    if isinstance(given, str) and given.lstrip().startswith("{"):
+    if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
-            given = json.loads(given)
+            value = json.loads(value)
         except ValueError as e:
             raise SettingsError(f"BUDGETFRONTIER_SETTINGS: this is no JSON ({e})") from None
-    if isinstance(given, Mapping):
-        return read_settings(dict(given), base)
-    if isinstance(given, str | os.PathLike):
-        return load(Path(given), base)[0]
-    raise SettingsError(f"BUDGETFRONTIER_SETTINGS is a dict or the path of a YAML file, not {type(given).__name__}")
+    if isinstance(value, Mapping):
+        return read_settings(dict(value), base)
+    if isinstance(value, str | os.PathLike):
+        return load(Path(value), base)[0]
+    raise SettingsError(f"BUDGETFRONTIER_SETTINGS is a dict or the path of a YAML file, not {type(value).__name__}")
 
 
 def own_dupefilter(scrapy: Any) -> bool:
-    """Whether the frontier says what is a duplicate: unless the project names a dupefilter or a fingerprinter."""
+    """Return whether the frontier finds duplicates: the project sets neither a dupefilter nor a fingerprinter."""
     return not any(scrapy.getpriority(name) for name in ("DUPEFILTER_CLASS", "REQUEST_FINGERPRINTER_CLASS"))
 
 
-class Job(msgspec.Struct):
-    """What a JOBDIR says of itself in JOBDIR/budgetfrontier.json: whose frontier it holds, and the key of its seals."""
+class JobFile(msgspec.Struct):
+    """The content of JOBDIR/budgetfrontier.json: whose frontier the folder holds, and the key that signs payloads."""
 
     spider: str
     key: bytes
 
 
-def claim(folder: Path, spider: str) -> Job:
-    """Return the job in a folder, made if there is none. Raises SettingsError if it is another spider's."""
+def claim(folder: Path, spider: str) -> JobFile:
+    """Read the file of a JOBDIR, or create it. Raises SettingsError if it is damaged or another spider's."""
     path = folder / "budgetfrontier.json"
     try:
-        job = msgspec.json.decode(path.read_bytes(), type=Job)
+        job = msgspec.json.decode(path.read_bytes(), type=JobFile)
     except FileNotFoundError:
-        job = Job(spider, os.urandom(32))
+        job = JobFile(spider, os.urandom(32))
         _write(path, msgspec.json.encode(job))
     except msgspec.DecodeError as e:
         raise SettingsError(f"{path} is damaged ({e}); restore it, or begin with another JOBDIR") from None
@@ -106,7 +106,8 @@ def claim(folder: Path, spider: str) -> Job:
 def _write(path: Path, data: bytes) -> None:
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # only ours to read
+    descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)  # readable by this user only
+    with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

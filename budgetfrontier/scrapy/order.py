@@ -1,4 +1,4 @@
-"""In which order requests go out: what a project's settings say of it, and how the frontier's priorities express it."""
+"""The order of requests: read from Scrapy's settings, and expressed in priorities of the frontier."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from scrapy.utils.misc import load_object
 
 from budgetfrontier.errors import SettingsError
 
-Way = Literal["fifo", "lifo"]
+Direction = Literal["fifo", "lifo"]
 
 SCOPE = "BUDGETFRONTIER_PRIORITY_SCOPE"
 SCOPES = ("host", "crawl")
 
-_STEP = 4096  # places of the frontier's order between two of Scrapy's priorities
+_STEP = 4096  # priorities of the frontier for each priority of Scrapy
 _PRIORITY_QUEUE = "SCHEDULER_PRIORITY_QUEUE"
-_LIKE_OURS = {"host": "DownloaderAwarePriorityQueue", "crawl": "ScrapyPriorityQueue"}
+_EQUIVALENT = {"host": "DownloaderAwarePriorityQueue", "crawl": "ScrapyPriorityQueue"}
 
 log = logging.getLogger(__name__)
 
 
 class Order(NamedTuple):
-    """What Scrapy's settings say of the order."""
+    """The order of requests that Scrapy's settings ask for."""
 
-    others: Way
-    """Of requests of one priority that are no start requests."""
-    start: Way | None
-    """Of start requests, which wait behind the others of their priority; None: they are like others."""
+    others: Direction
+    """The order of requests of one priority, start requests apart."""
+    start: Direction | None
+    """The order of start requests, which wait behind others of their priority; None: they are treated like others."""
     across_hosts: bool
-    """Whether priorities count among all requests of the crawl, and not among those of a host."""
+    """Whether priorities are compared between all requests of the crawl, rather than within a host."""
 
 
 def order(scrapy: Any) -> Order:
-    """Read the settings; tells of those that cannot be followed. Raises SettingsError."""
+    """Return the order that the settings ask for; log those that have no effect. Raises SettingsError."""
     scope = scrapy.get(SCOPE) or "host"
     if scope not in SCOPES:
         raise SettingsError(f'{SCOPE} is "host" or "crawl", not {scope!r}')
     kind = "DISK" if scrapy["JOBDIR"] else "MEMORY"
-    others = _way(scrapy, f"SCHEDULER_{kind}_QUEUE", "lifo") or "lifo"
-    start = _way(scrapy, f"SCHEDULER_START_{kind}_QUEUE", "fifo")
-    _tell_priority_queue(scrapy, scope)
+    others = _direction(scrapy, f"SCHEDULER_{kind}_QUEUE", "lifo") or "lifo"
+    start = _direction(scrapy, f"SCHEDULER_START_{kind}_QUEUE", "fifo")
+    _warn_of_priority_queue(scrapy, scope)
     return Order(others, start, scope == "crawl")
 
 
-def _way(scrapy: Any, setting: str, usual: Way) -> Way | None:
-    """The way of a queue class, by its name or that of one it derives from; None if the setting is None."""
+def _direction(scrapy: Any, setting: str, default: Direction) -> Direction | None:
+    """Return the direction of a queue class, by its name or that of a base class; None if the setting is None."""
     spec = scrapy[setting]
     if not spec:
         return None
-    for kind in getattr(load_object(spec), "__mro__", ()):  # Scrapy wraps those of queuelib in nameless ones
+    for kind in getattr(load_object(spec), "__mro__", ()):  # Scrapy wraps the classes of queuelib in anonymous ones
         if found := re.search("fifo|lifo", kind.__name__, re.IGNORECASE):
             return "lifo" if found[0].lower() == "lifo" else "fifo"
-    log.warning("%s: nothing in the name of %s says FIFO or LIFO; it is taken for %s", setting, spec, usual.upper())
-    return usual
+    log.warning("%s: nothing in the name of %s says FIFO or LIFO; it is taken for %s", setting, spec, default.upper())
+    return default
 
 
-def _tell_priority_queue(scrapy: Any, scope: str) -> None:
-    """Tell of a priority queue that the project names, unless it does as the frontier does."""
+def _warn_of_priority_queue(scrapy: Any, scope: str) -> None:
+    """Log that the priority queue which the project sets is not used, unless it orders as the frontier does."""
     spec = scrapy[_PRIORITY_QUEUE]
-    if not scrapy.getpriority(_PRIORITY_QUEUE) or load_object(spec).__name__ == _LIKE_OURS[scope]:
+    if not scrapy.getpriority(_PRIORITY_QUEUE) or load_object(spec).__name__ == _EQUIVALENT[scope]:
         return
     log.warning(
         "%s: %s is not used; %s",
@@ -73,34 +73,35 @@ def _tell_priority_queue(scrapy: Any, scope: str) -> None:
 
 
 class PriorityMapping:
-    """Scrapy's order in the frontier's priorities: priority first, and start requests behind all others of theirs.
+    """A mapping of Scrapy's order to the frontier's priorities: by priority, start requests last within each.
 
-    Between two priorities of Scrapy's there are 4,096 places, the first of which is for all but start requests. Where
-    these go the other way than the frontier does, each takes the next place, from the top or from the bottom; the
-    places are given out anew once no start request is waiting.
+    Each priority of Scrapy has 4,096 priorities of the frontier; the highest is for all requests but start requests.
+    Where start requests are ordered the other way round than the frontier orders URIs of one priority, each start
+    request takes the next priority, from the top (FIFO) or from the bottom (LIFO). The count starts again once no start
+    request is waiting.
     """
 
-    def __init__(self, *, start: Way | None, lifo: bool) -> None:
-        self._start, self._apart = start, (start == "lifo") != lifo
-        self._given = self._waiting = 0
+    def __init__(self, *, start: Direction | None, lifo: bool) -> None:
+        self._start, self._numbered = start, (start == "lifo") != lifo
+        self._last_offset = self._waiting = 0
 
     def priority(self, request: Any) -> int:
-        """The frontier's priority of a request that comes in."""
+        """Return the priority that a request gets in the frontier, and count it if it is a start request."""
         top = (request.priority + 1) * _STEP - 1
         if not self._is_start(request):
             return int(top)
         self._waiting += 1
-        if not self._apart:
+        if not self._numbered:
             return int(top) - 1
-        self._given = min(self._given + 1, _STEP - 1)
-        return int(top) - (self._given if self._start == "fifo" else _STEP - self._given)
+        self._last_offset = min(self._last_offset + 1, _STEP - 1)
+        return int(top) - (self._last_offset if self._start == "fifo" else _STEP - self._last_offset)
 
-    def gone(self, request: Any) -> None:
-        """A request left, or was not admitted."""
+    def remove(self, request: Any) -> None:
+        """Count a request out that was handed out, or not admitted."""
         if self._is_start(request):
             self._waiting -= 1
             if self._waiting <= 0:
-                self._waiting = self._given = 0
+                self._waiting = self._last_offset = 0
 
     def _is_start(self, request: Any) -> bool:
         return self._start is not None and bool(request.meta.get("is_start_request"))

@@ -1,8 +1,8 @@
-"""Serialization of requests: as the frontier stores them, and back.
+"""Serialization of requests to payloads of the frontier, and back.
 
-A stored request is sealed: in front of it stands a hash under a key that only this job has (BLAKE2b, 16 bytes), so that
-nothing is unpickled, no class is looked up and no callback is named but what this job itself has written. Plain data is
-msgpack; a request that carries more than that, such as an item, is pickled, as Scrapy's own disk queues do.
+A payload begins with a keyed hash (BLAKE2b, 16 bytes) whose key only this job has. It is checked first, so that nothing
+is unpickled, and no class or callback looked up by name, unless this job has written it. Plain data is msgpack; a
+request that carries more than that, such as an item, is pickled, as in Scrapy's own disk queues.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from scrapy.utils.request import request_from_dict
 
 from budgetfrontier.model import CrawlUri
 
-LARGEST = 900 << 10  # bytes; the engine takes 1 MiB, with all else that a URI carries
+MAX_PAYLOAD = 900 << 10  # bytes; the engine accepts 1 MiB for all that a URI carries
 
-_SEAL = 16
+_HASH_SIZE = 16
 _PLAIN, _PICKLED, _HELD = b"m", b"p", b"h"
 _SCALARS = frozenset((str, bytes, int, float, bool, type(None)))
 _KEYS = frozenset((str, bytes))
-_ELSEWHERE = ("url", "method", "body")  # fields that the CrawlUri itself has
+_IN_URI = ("url", "method", "body")  # stored in fields of the CrawlUri
 _IMPORTED = ("callback", "errback", "cb_kwargs", "flags", "cookies", "encoding")
 _FIELDS = ("callback", "errback", "cookies", "meta", "cb_kwargs", "priority", "dont_filter", "flags")
 
@@ -34,15 +34,15 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-class Lost(ValueError):
-    """A stored request cannot be made again; the message says why."""
+class RequestLost(ValueError):
+    """A stored request cannot be restored; the message says why."""
 
 
 class Serializer:
-    """Makes payloads of requests, and requests of payloads, for one spider.
+    """Converts the requests of one spider to payloads and back.
 
-    With `durable` False nothing outlives the process: then whatever could be told from a copy stays the object it is,
-    as in Scrapy's memory queues.
+    With `durable` False nothing outlives the process, and a request whose copy could be told from it is kept as the
+    object it is, as in Scrapy's memory queues.
     """
 
     def __init__(self, spider: Any, *, key: bytes, durable: bool) -> None:
@@ -52,53 +52,56 @@ class Serializer:
 
     @property
     def held(self) -> int:
-        """How many requests are kept as objects."""
+        """The number of requests kept in memory as objects."""
         return len(self._held)
 
     def store(self, request: Request, url: str) -> tuple[bytes, str]:
-        """Return the payload of a request, and why it had to be held in memory ("": it did not have to).
+        """Return the payload of a request, and the reason why the request had to be kept in memory ("" if not).
 
-        `url` is how the frontier writes its URL. O(size); about 10 us for a usual request.
+        `url` is the URL under which the frontier stores it. O(size); about 10 us for a usual request.
         """
         if not self._durable and not _is_copyable(request):
             return self._hold(request), ""
         try:
             payload = self._pack(request, url)
-            if len(payload) <= LARGEST:
+            if len(payload) <= MAX_PAYLOAD:
                 return payload, ""
-            why = f"it takes {len(payload)} bytes, and {LARGEST} are the most"
-        except Exception as e:  # pickling runs the code of whatever is in meta
-            why = f"{type(e).__name__}: {e}"
-        return self._hold(request), why
+            reason = f"it takes {len(payload)} bytes, and {MAX_PAYLOAD} are the most"
+        except Exception as e:  # pickling runs code of the objects in meta
+            reason = f"{type(e).__name__}: {e}"
+        return self._hold(request), reason
 
     def forget(self, payload: bytes) -> None:
-        """The request of this payload was not admitted."""
+        """Forget the request of a payload that was not admitted."""
         if self._held:
-            self._held.pop(payload[_SEAL:], None)
+            self._held.pop(payload[_HASH_SIZE:], None)
 
     def load(self, uri: CrawlUri) -> Request:
-        """Return the request of a URI; one that came from outside says what it is in plain data. Raises Lost."""
+        """Return the request of a URI; one without a payload was imported, and is made from plain data. Raises Lost."""
         payload, method = uri.payload, uri.method.removeprefix(START)
         if payload is None:
             return self._imported(uri)
-        data = payload[_SEAL:]
-        if not hmac.compare_digest(payload[:_SEAL], self._seal(data)):
-            raise Lost("its payload was not written by this job")
+        data = payload[_HASH_SIZE:]
+        if not hmac.compare_digest(payload[:_HASH_SIZE], self._keyed_hash(data)):
+            raise RequestLost("its payload was not written by this job")
         form = data[:1]
         if form == _HELD:
             held = self._held.pop(data, None)
             if held is None:
-                raise Lost("it could not be stored, and was in the memory of a process that has ended")
+                raise RequestLost("it could not be stored, and was in the memory of a process that has ended")
             return held
         try:
             fields = (_decode if form == _PLAIN else pickle.loads)(data[1:])
             fields = {"url": uri.url, "method": method, "body": uri.body, **fields}
             return request_from_dict(fields, spider=self._spider)
-        except Exception as e:  # a callback or a class that is no more, or whatever unpickling runs
-            raise Lost(f"it cannot be made again: {type(e).__name__}: {e}") from e
+        except Exception as e:  # a callback or class that no longer exists, or an error of code that unpickling runs
+            raise RequestLost(f"it cannot be made again: {type(e).__name__}: {e}") from e
 
     def _imported(self, uri: CrawlUri) -> Request:
-        """A request that this job did not write. It may name callbacks, but only methods that the spider itself has."""
+        """Return a request that this job did not write.
+
+        Its callbacks must be public methods of the spider's own class.
+        """
         meta = dict(uri.meta) if isinstance(uri.meta, dict) else {}
         own = meta.pop("scrapy", None)
         try:
@@ -112,7 +115,7 @@ class Serializer:
             _restore_kinds(fields, own.get("kinds") if isinstance(own, dict) else None)
             return request_from_dict(fields, spider=self._spider)
         except Exception as e:
-            raise Lost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
+            raise RequestLost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
 
     def _pack(self, request: Request, url: str) -> bytes:
         fields = self._fields(request)
@@ -120,21 +123,24 @@ class Serializer:
             fields["url"] = request.url
         try:
             data = _PLAIN + _encode(fields) if _is_plain(fields) else None
-        except (ValueError, TypeError, RecursionError):  # half a surrogate pair, for one
+        except (ValueError, TypeError, RecursionError):  # a lone surrogate, for example
             data = None
         if data is None:
             data = _PICKLED + pickle.dumps(fields, protocol=5)
-        return self._seal(data) + data
+        return self._keyed_hash(data) + data
 
     def _fields(self, request: Request) -> dict[str, Any]:
-        """What `to_dict` says, without what a new request has by itself. Raises ValueError for a nameless callback."""
+        """Return the fields that differ from those of a new request.
+
+        Raises ValueError for a callback without a name.
+        """
         if type(request) is not Request:
             fields = request.to_dict(spider=self._spider)
-            return {name: value for name, value in fields.items() if name not in _ELSEWHERE}
+            return {name: value for name, value in fields.items() if name not in _IN_URI}
         fields = {name: value for name in _FIELDS if (value := getattr(request, name))}
         for name in ("callback", "errback"):
             function = fields.get(name)
-            if callable(function):  # asked first: `to_dict` looks through all that the spider has, each time
+            if callable(function):  # compared here first: `to_dict` walks over all members of the spider each time
                 known = getattr(function, "__name__", "")
                 same = known and getattr(self._spider, known, None) == function
                 fields[name] = known if same else request.to_dict(spider=self._spider)[name]
@@ -147,37 +153,37 @@ class Serializer:
     def _hold(self, request: Request) -> bytes:
         data = _HELD + next(self._numbers).to_bytes(8, "big")
         self._held[data] = request
-        return self._seal(data) + data
+        return self._keyed_hash(data) + data
 
-    def _seal(self, data: bytes) -> bytes:
-        return blake2b(data, digest_size=_SEAL, key=self._key).digest()
+    def _keyed_hash(self, data: bytes) -> bytes:
+        return blake2b(data, digest_size=_HASH_SIZE, key=self._key).digest()
 
 
-_KINDS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_CONTAINER_TYPES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def _restore_kinds(fields: dict[str, Any], kinds: Any) -> None:
-    """Make tuples and sets again of the lists that `import` made of them; the inner ones come last in `kinds`."""
+    """Restore tuples and sets from the lists that `import` made of them; inner ones come last in `kinds`."""
     for kind, *path, last in reversed(kinds or ()):
-        place: Any = fields
-        for step in path:
-            place = place[step]
-        place[last] = _KINDS[kind](place[last])
+        container: Any = fields
+        for key in path:
+            container = container[key]
+        container[last] = _CONTAINER_TYPES[kind](container[last])
 
 
 START = "START "
-"""What the method of a start request begins with in the frontier, where start requests are told from all others."""
+"""Prefix of the method of a start request in the frontier, which deduplicates start requests apart from all others."""
 
 
 def _is_copyable(request: Request) -> bool:
-    """Whether nobody can tell a request from its copy: no subclass, and nothing in it that could be changed."""
+    """Return whether a copy of a request is as good as the request: no subclass, and only immutable values in it."""
     if type(request) is not Request:
         return False
     return not any(type(value) not in _SCALARS for value in (*request.meta.values(), *request.cb_kwargs.values()))
 
 
 def _is_plain(value: object) -> bool:
-    """Whether msgpack gives back the very same."""
+    """Return whether msgpack restores the same value, with the same types."""
     kind = type(value)
     if kind in _SCALARS:
         return kind is not int or -(1 << 63) <= value < 1 << 64  # type: ignore[operator]

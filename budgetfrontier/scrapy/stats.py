@@ -1,4 +1,4 @@
-"""Log lines and stats about the frontier, beside Scrapy's own."""
+"""Log lines and stats about the frontier, in addition to Scrapy's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting: int | None) -> None:
-    """Log what a JOBDIR holds. `waiting` is how many requests a resumed crawl has queued, None in a new one."""
+    """Log what a JOBDIR holds. `waiting` is the number of requests queued in a resumed crawl; None for a new one."""
     extra = {"spider": spider}
     if waiting is not None:
         log.info("Resuming crawl (%(queuesize)d requests scheduled)", {"queuesize": waiting}, extra=extra)
@@ -28,7 +28,7 @@ def log_opening(frontier: Frontier, folder: str | None, spider: Any, *, waiting:
 
 
 def log_closing(frontier: Frontier, folder: str | None, spider: Any, stats: Any) -> None:
-    """Log and count the queues over their budgets at the end."""
+    """Log and count the queues that are over their budgets when the spider closes."""
     if retired := frontier.summary().queues.get(QueueState.RETIRED, 0):
         stats.set_value("budgetfrontier/retired", retired)
         more = f"; `budgetfrontier report {folder}` lists them" if folder else ""
@@ -36,7 +36,7 @@ def log_closing(frontier: Frontier, folder: str | None, spider: Any, stats: Any)
 
 
 class StatsHook:
-    """A hook that logs and counts what the frontier does by itself: queues retired, dead letters."""
+    """A frontier hook that logs retired queues and counts dead letters."""
 
     def __init__(self, stats: Any) -> None:
         self._stats = stats
@@ -49,7 +49,7 @@ class StatsHook:
 
 
 class Size:
-    """An object that only has a length."""
+    """An object that has nothing but a length."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -1,4 +1,4 @@
-"""Wake-ups of Scrapy's engine, which asks for requests after its own events, and otherwise only every five seconds."""
+"""Timers. Scrapy's engine asks for requests after its own events, and otherwise only every five seconds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ except ImportError:  # Scrapy 2.13
 
 __all__ = ["Wakeup", "call_later"]
 
-LONGEST = 3600.0  # seconds; nothing is lost by looking once an hour
+MAX_DELAY = 3600.0  # seconds; a call too early does no harm
 
 
 class Wakeup:
-    """Calls a function once, at the earliest of the times that it was set to. `stop` ends it for good."""
+    """A timer that calls a function once, at the earliest of the times it was set to, until it is stopped for good."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
@@ -31,22 +31,22 @@ class Wakeup:
         self._stopped = False
 
     def set(self, delay: float) -> None:
-        """Call in `delay` seconds at the latest."""
-        due = time.monotonic() + min(delay, LONGEST)
+        """Call the function in `delay` seconds, or earlier if it is due earlier."""
+        due = time.monotonic() + min(delay, MAX_DELAY)
         if self._stopped or (self._call is not None and self._due <= due):
             return
         if self._call is not None:
             self._call.cancel()
         self._due = due
-        self._call = call_later(max(due - time.monotonic(), 0.0), self._ring)
+        self._call = call_later(max(due - time.monotonic(), 0.0), self._fire)
 
     def stop(self) -> None:
-        """Never call again."""
+        """Cancel the call, and ignore all later calls of `set`."""
         self._stopped = True
         if self._call is not None:
             self._call.cancel()
             self._call = None
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._call = None
         self._function()

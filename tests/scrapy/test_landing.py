@@ -169,8 +169,8 @@ class Flown:
 
     def __init__(self, made: Scheduler) -> None:
         self.scheduler, self.engine = made, Busy()
-        made._clock.stop()
-        made._wake.stop()
+        made._commit_timer.stop()
+        made._ready_timer.stop()
         made.crawler.engine = self.engine
 
     def take(self) -> list[Request]:

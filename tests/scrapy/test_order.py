@@ -289,7 +289,7 @@ def test_a_queue_over_its_budget_is_not_pending() -> None:
         s.enqueue_request(page("x", meta={"budgetfrontier_budget": 2}))
         seen = 0
         while request := s.next_request():  # as if each had been fetched
-            s._in_flight._out[request].reached = True
+            s._in_flight._states[request].reached = True
             seen += 1
         assert seen == 2
         assert not s.has_pending_requests() and len(s) == 0
@@ -312,7 +312,7 @@ def test_a_queue_that_rests_is_pending() -> None:
     with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": rest}) as s:
         s.enqueue_request(page("a"))
         s.enqueue_request(page("b"))
-        s._in_flight._out[s.next_request()].reached = True
+        s._in_flight._states[s.next_request()].reached = True
         assert s.next_request() is None
         assert s.has_pending_requests() and len(s) == 1
 

@@ -85,12 +85,12 @@ def test_what_cannot_be_stored_stays_in_memory(tmp_path: Path, caplog: pytest.Lo
         odd = [
             page("a", callback=lambda response: None),
             page("b", meta={"file": file}),
-            page("c", meta={"large": "x" * serialization.LARGEST}),
+            page("c", meta={"large": "x" * serialization.MAX_PAYLOAD}),
         ]
         for request in odd:
             assert s.enqueue_request(request)
         assert not s.enqueue_request(page("a", callback=lambda response: None))
-        assert s._requests.held == 3
+        assert s._serializer.held == 3
         assert set(drain(s)) == set(odd)  # the very same
     assert stats(s)["scheduler/unserializable"] == 3
     assert caplog.text.count("Unable to serialize request") == 1
@@ -112,7 +112,7 @@ def test_without_a_jobdir_objects_are_shared_and_nothing_is_unserializable() -> 
     with scheduler() as s:
         s.enqueue_request(page("a", meta={"shared": shared}, callback=lambda response: None))
         s.enqueue_request(page("b", meta={"depth": 1}))
-        assert s._requests.held == 1
+        assert s._serializer.held == 1
         both = drain(s)
     assert any(request.meta.get("shared") is shared for request in both)
     assert "scheduler/unserializable" not in stats(s)
