@@ -56,7 +56,7 @@ class Guard:
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
         self.kernel = parts.kernel
-        self.commands = Runner(parts.kernel, parts.admitter)
+        self.commands = parts.commands
         self.hooks = hooks
         self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
         self.forked = False

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from budgetfrontier import plugins, rules
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.operations import record
+from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.settings import Settings, policies
@@ -29,6 +30,7 @@ class Parts(NamedTuple):
 
     kernel: Kernel
     admitter: Admitter
+    commands: Runner
     path: Path
     now: float
     paused: bool
@@ -71,6 +73,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         _check_canonicalizer(env, admitter.canonicalizer_id, stored, in_force)
         _clip_wake_times(kernel, now)
         kernel.on_dead = None
+        commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
         kernel.flush()
         env.commit()
@@ -79,7 +82,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         if is_damage(e):
             raise translate_error(e, env.path) from e
         raise
-    return Parts(kernel, admitter, env.path, now, paused, buried, hooks)
+    return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks)
 
 
 def _differ(stored: Settings, given: Settings) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Lease, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import kernel, rollout
+from budgetfrontier.store.repair.run import repair
 from tests.support import crawl_state, make_settings
 
 HOSTS = 25
@@ -68,6 +69,18 @@ def test_a_crawl_is_not_over_while_queues_are_to_revive() -> None:
         assert frontier.summary().queued == 0
         assert crawl_state(frontier) == "RUNNING"
         assert len(drain(frontier)) == HOSTS - 10
+
+
+def test_nor_is_it_after_a_repair_meanwhile(tmp_path: Path) -> None:
+    with all_retired(tmp_path / "f") as frontier:
+        for i in range(10):
+            frontier.retire(f"h{i:02}.test")
+        frontier.adjust(queue_total_budget=100)
+    assert repair(tmp_path / "f").told == []
+    with Reader(tmp_path / "f") as reader:
+        summary = reader.summary()
+        assert (summary.state, summary.queued) == ("RUNNING", 0)
+        reader.check()
 
 
 def test_commits_go_on_with_it_while_nothing_is_leased() -> None:

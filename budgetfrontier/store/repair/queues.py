@@ -239,7 +239,8 @@ class Requeue:
         """Let the crawl's state follow what there is, as the engine does."""
         totals = self._totals
         before = totals.state
-        empty = rules.is_empty(
+        changing = totals.revive_upto > 0 or totals.regrade_upto > 0  # queues have yet to learn of other settings
+        empty = not changing and rules.is_empty(
             queued=totals.queued,
             leases=totals.leases,
             future=totals.future,
@@ -250,7 +251,7 @@ class Requeue:
             scheduled=totals.scheduled,
             leases=totals.leases,
             empty=empty,
-            busy=False,
+            busy=self._tables.get(keys.META, b"command") is not None,
             pause_at_finish=self._found.settings.frontier.pause_at_finish,
         )
         if totals.state is CrawlState.PAUSED and before not in (CrawlState.PAUSED, CrawlState.PAUSING):

@@ -137,6 +137,31 @@ def begun(tmp_path: Path, **options: Any) -> Frontier:
     return frontier
 
 
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_crawl_that_is_reopened_amid_an_import_is_not_over(tmp_path: Path, repaired: bool) -> None:
+    frontier = on_disk(tmp_path, pause_at_finish=True)
+    frontier.schedule("https://a.test/0")
+    (lease,) = frontier.lease(1)
+    post(tmp_path / "frontier", "schedule", {"uris": ["https://a.test/0"] * 3 + pages("b", 2)})
+    frontier.commit()  # the first step, which brings nothing new
+    frontier.finish(lease)
+    assert crawl_state(frontier) == "RUNNING"
+    frontier.close()
+    if repaired:
+        assert repair(tmp_path / "frontier").told == []
+    paused: list[object] = []
+
+    def on_pause_at_finish(*told: object) -> None:
+        paused.append(told)
+
+    with on_disk(tmp_path, hooks=[on_pause_at_finish]) as frontier:
+        frontier.commit()
+        assert crawl_state(frontier) == "RUNNING"
+        assert paused == []
+        assert frontier.summary().queued == 2
+        frontier.check()
+
+
 def until_done(frontier: Frontier) -> None:
     while in_progress(frontier):
         frontier.commit()
