@@ -1,8 +1,8 @@
-"""An asyncio scheduler on the frontier, with qcrawl's words.
+"""An asyncio scheduler on a frontier, with the names of qcrawl's scheduler.
 
-The frontier lives in a thread of its own (`worker`), so that a commit which waits for the disk never holds up the loop.
-`scheduler` puts messages into its inbox and gets the answers back by the batch: tasks that wait share one hand-over.
-No URI is kept here but those that were handed out; all else is in the frontier.
+The frontier runs in a thread of its own (`worker`), so that a commit that waits for the disk never blocks the event
+loop. `scheduler` puts messages into the worker's inbox and gets the replies in batches, one wake-up of the loop for
+each. Only the URIs that are handed out are kept here; everything else is in the frontier.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Scheduler: what tasks of an event loop call."""
+"""The Scheduler, whose methods the tasks of an event loop call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.worker import Answer, Failure, Future, Worker
+from budgetfrontier.aio.worker import Failure, Future, Reply, Worker
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
@@ -26,10 +26,10 @@ from budgetfrontier.leasing import AS_WRITTEN, open_frontier
 from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome, Summary, Tally
 from budgetfrontier.settings import Settings
 
-CHUNK = 200  # URIs of `add_many` in one message: whoever waits for a request waits that much longer
+CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
 
 CANONICALIZATION = msgspec.structs.replace(AS_WRITTEN, strip_userinfo=True)
-"""As qcrawl does it: user names and the order of query arguments make no difference."""
+"""As in qcrawl: URLs that differ only in user names or in the order of query arguments are duplicates."""
 
 log = logging.getLogger("budgetfrontier.aio")
 
@@ -37,19 +37,20 @@ _T = TypeVar("_T")
 
 
 class Scheduler:
-    """A crawl queue for the tasks of one event loop: budgeted, fair between hosts, and still there after a crash.
+    """A crawl queue for the tasks of one event loop: budgeted, fair between hosts, and durable across crashes.
 
-    Use it with `async with`, or `open` and `close` it. A request is a `Lease`: `get` it, fetch `request.uri.url`, and
-    say with `task_done` how it went. Whatever was not done when a process dies is handed out again by the next one.
+    Use it with `async with`, or call `open` and `close`. A request is a `Lease`: `get` it, fetch `request.uri.url`, and
+    report the outcome with `task_done`. Requests that were not done when a process died are handed out again by the
+    next.
 
-    `path` is the folder of the frontier, or ":memory:"; without `settings` those stored there are in force, and a new
-    one is not polite by itself: it hands out up to eight URIs of a host at a time, without delay. URLs are as different
-    as they are written, but for user names and the order of query arguments, unless `canonicalization` in `settings`
-    says otherwise, or the frontier was made otherwise. `maxsize` is how many
-    URIs may be queued, those being processed apart; 0: no limit. When it is full, `add` waits for room, or with
-    `when_full="drop"` says so. A request that is not done within `ttl` seconds (None: the setting, 300) is handed out
-    again. Closing waits up to `grace` seconds for requests that are out. `hooks` are called in the frontier's thread.
-    Raises ValueError or TypeError for wrong arguments.
+    `path` is the folder of the frontier, or ":memory:". Without `settings` those stored in the frontier apply; a new
+    frontier has no politeness delays then and hands out up to eight URIs of a host at a time. URLs are deduplicated as
+    written, except for user names and the order of query arguments, unless `canonicalization` in `settings`, or the
+    settings that the frontier was created with, say otherwise. `maxsize` limits the URIs queued, not counting those
+    handed out; 0: no limit. When the frontier is full, `add` waits for room or, with `when_full="drop"`, returns FULL.
+    A request that is not done within `ttl` seconds (None: the setting, 300) is handed out again. Closing waits up to
+    `grace` seconds for requests that are handed out. `hooks` are called in the frontier's thread. Raises ValueError or
+    TypeError for wrong arguments.
     """
 
     def __init__(
@@ -73,19 +74,22 @@ class Scheduler:
         self._worker = Worker(
             partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
             deliver=self._deliver,
-            end=self._finish_up,
+            end=self._on_end,
             maxsize=maxsize,
             wait=when_full == "wait",
             ttl=None if ttl is None else _seconds(ttl, "ttl"),
         )
         self._thread: Thread | None = None
         self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
-        """Who waits in `get`, in order, and the task it is."""
-        self._out: dict[bytes, tuple[Lease, asyncio.Task[Any] | None]] = {}
-        """What was handed out and is not done, oldest first, and to whom. A URI handed out again has its place."""
+        """The futures that `get` calls wait for, in order of the calls, each with its task."""
+        self._handed_out: dict[bytes, tuple[Lease, asyncio.Task[Any] | None]] = {}
+        """Leases handed out and not done, oldest first, each with its task.
+
+        A URI handed out again keeps its position.
+        """
         self._closing = False
         self._stopped = False
-        """The thread has been told to close the frontier: what is said after that reaches nobody."""
+        """Whether the thread has been told to close the frontier: it reads no message after that."""
         self._ended = False
         self._error: BaseException | None = None
 
@@ -95,59 +99,64 @@ class Scheduler:
             raise FrontierClosed("a Scheduler is opened once; make another")
         self._loop = asyncio.get_running_loop()
         self._drained = asyncio.Event()
-        self._end = asyncio.Event()
+        self._thread_ended = asyncio.Event()
         self._thread = Thread(target=self._worker.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
         self._thread.start()
         try:
-            await self._ask(self._worker.want, 0)
+            await self._request(self._worker.want, 0)
         except BaseException:
-            self._tell(self._worker.stop, None)
+            self._send(self._worker.stop, None)
             self._thread.join()  # as in `close`
             raise
         return self
 
-    # -- in
+    # -- adding
 
     async def add(self, uri: str | CrawlUri) -> Admission:
-        """Add a URI, once per canonical form: ADDED, DUPLICATE, INVALID, or FULL.
+        """Add a URI, once per canonical form. Return ADDED, DUPLICATE, INVALID or FULL.
 
-        When there is no room it waits, unless the scheduler drops then, or is closing: FULL. Of two URIs of a host the
-        one with the higher `priority` goes first, then the older. Cancelled, it may have been added or not. Raises
-        FrontierClosed. Each call waits for the frontier's thread: many tasks share that, one task alone has `add_many`.
+        When the frontier is full, the call waits for room, or returns FULL with `when_full="drop"` and while closing.
+        Of two URIs of a host the one with the higher `priority` is handed out first, then the older one. A cancelled
+        call may or may not have added the URI. Raises FrontierClosed. Each call waits for a reply of the frontier's
+        thread, which calls of many tasks share; from a single task, `add_many` is faster.
         """
-        admission: Admission = await self._ask(self._worker.add, uri)
+        admission: Admission = await self._request(self._worker.add, uri)
         if admission is Admission.FULL:
             log.warning("queue full, dropping request: %s", uri.url if isinstance(uri, CrawlUri) else uri)
         return admission
 
     async def add_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Add a batch, several times cheaper per URI; what finds no room is counted in `full`, never waited for."""
+        """Add a batch, at a fraction of the cost per URI.
+
+        URIs without room are counted in `full`; it never waits for room.
+        """
         if isinstance(uris, str):
             raise TypeError("add_many takes an iterable of URIs; one URI goes to add")
         tally = Tally()
         remaining = iter(uris)
         while chunk := list(islice(remaining, CHUNK)):
-            tally.add(await self._ask(self._worker.add_many, chunk))
+            tally.add(await self._request(self._worker.add_many, chunk))
         return tally
 
-    # -- out
+    # -- handing out
 
     async def get(self) -> Lease:
-        """Wait for the next request; `request.uri` is what was added.
+        """Wait for the next request and return it; `request.uri` is the URI that was added.
 
-        Who waits longest gets the next one. Cancelled, it loses nothing: what was under way to it goes back, for free.
-        Raises FrontierClosed once the scheduler is closing: what is queued then is for the next run.
+        Calls are served in their order. A cancelled call loses nothing: a request on its way to it goes back to its
+        queue and costs nothing. Raises FrontierClosed once the scheduler is closing; what is queued stays for the next
+        run.
         """
         self._check(closing=True)
         waiter: Future = self._loop.create_future()
         self._waiters[waiter] = asyncio.current_task()
-        self._tell(self._worker.want, 1)
+        self._send(self._worker.want, 1)
         try:
             request: Lease = await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiters.pop(waiter, None)
-                self._tell(self._worker.want, -1)
+                self._send(self._worker.want, -1)
             elif waiter.exception() is None:
                 self._give_back(waiter.result(), wanted=0)
             raise
@@ -165,32 +174,32 @@ class Scheduler:
         delay: float | None = None,
         retire_queue: bool = False,
     ) -> None:
-        """Say how a request ended, once for each `get`; the options are those of `Frontier.finish`.
+        """Report the outcome of a request, once for each `get`; the options are those of `Frontier.finish`.
 
-        Without `request` it is the oldest one that this task has got. RETRY and DEFERRED bring it back. Never waits: it
-        is durable with the next commit. Raises ValueError for one that is not out; FrontierClosed after the end, and
-        once closing no longer waits for what is out: the request comes again in the next run. What took longer than its
-        `ttl` is logged: it is handed out again.
+        Without `request` it is the oldest one handed out to the calling task. RETRY and DEFERRED bring the request
+        back. Never waits: the outcome is durable with the next commit. Raises ValueError for a request that is not
+        handed out; FrontierClosed after the end, and when `close` no longer waits for requests: this one is handed out
+        again in the next run. A request that took longer than its `ttl` is logged, and handed out again.
         """
         self._check(stopped=True)
         if request is None:
             task = asyncio.current_task()
-            request = next((lease for lease, owner in self._out.values() if owner is task), None)
-        out = request and self._out.get(request.key)
-        if not request or not out:
+            request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
+        entry = request and self._handed_out.get(request.key)
+        if not request or not entry:
             raise ValueError("task_done() called too many times: no such request is out")
-        how: dict[str, Any] = {"reason": reason, "retire_queue": retire_queue}
+        options: dict[str, Any] = {"reason": reason, "retire_queue": retire_queue}
         for name, seconds in (("fetch_seconds", fetch_seconds), ("delay", delay), ("crawl_delay", crawl_delay)):
             if seconds is not None:
-                how[name] = _seconds(seconds, name)
+                options[name] = _seconds(seconds, name)
         if discovered:
-            how["discovered"] = list(discovered)
-        self._tell(self._worker.finish, (request, Outcome(outcome), how))
-        if out[0].id == request.id:  # else it took too long, and has been handed out again
+            options["discovered"] = list(discovered)
+        self._send(self._worker.finish, (request, Outcome(outcome), options))
+        if entry[0].id == request.id:  # else it took too long, and has been handed out again
             self._done(request)
 
     def __aiter__(self) -> Self:
-        """The requests as they come, until the scheduler is closing: `async for request in scheduler`."""
+        """Iterate over requests until the scheduler is closing: `async for request in scheduler`."""
         return self
 
     async def __anext__(self) -> Lease:
@@ -201,10 +210,10 @@ class Scheduler:
                 raise
             raise StopAsyncIteration from None
 
-    # -- looking, steering
+    # -- inspecting and steering
 
     async def stats(self) -> dict[str, int]:
-        """The counters: queued, pending (out, not done), future, dead, seen, waiting_consumers, closed (0 or 1)."""
+        """Return counters: queued, pending (handed out), future, dead, seen, waiting_consumers, closed (0 or 1)."""
         total = await self._totals()
         return {
             "queued": max(total.queued - total.in_process, 0),
@@ -217,40 +226,40 @@ class Scheduler:
         }
 
     async def qsize(self) -> int:
-        """How many URIs are queued, those that are out apart; those of RETIRED queues are not counted."""
+        """Return how many URIs are queued, without those handed out and those of RETIRED queues."""
         return (await self.stats())["queued"]
 
     async def idle(self) -> bool:
-        """Whether nothing is queued, out, or scheduled for later: what `join` waits for."""
-        return bool(await self._ask(self._worker.is_over, None))
+        """Return whether nothing is queued, handed out or scheduled for later: what `join` waits for."""
+        return bool(await self._request(self._worker.is_over, None))
 
     async def call(self, function: Callable[[Frontier], _T]) -> _T:
-        """Run a function on the frontier in its thread, and return what it returns: reports, adjustments, renewals.
+        """Run a function on the frontier in its thread, and return its result: for reports, adjustments, renewals.
 
-        Nothing else is handed out meanwhile. To keep a request longer: `call(lambda f: f.renew(request, 600))`.
+        Nothing is handed out meanwhile. To keep a request longer: `call(lambda f: f.renew(request, 600))`.
         """
-        answer: _T = await self._ask(self._worker.call, function)
-        return answer
+        reply: _T = await self._request(self._worker.call, function)
+        return reply
 
-    # -- the end
+    # -- closing
 
     async def join(self) -> None:
-        """Wait until nothing is queued, out, or scheduled for later, or until the scheduler has closed.
+        """Wait until nothing is queued, handed out or scheduled for later, or until the scheduler has closed.
 
-        What waits in RETIRED queues does not count. A crawl that an operator paused is waited for.
+        URIs in RETIRED queues do not count. While an operator has paused the crawl, the call keeps waiting.
         """
         if not self._ended:
-            await self._ask(self._worker.join, None)
+            await self._request(self._worker.join, None)
         elif self._error:
             raise self._error
 
     async def close(self, *, grace: float | None = None) -> None:
-        """Hand out nothing more, wait up to `grace` seconds (None: as set) for what is out, and close the frontier.
+        """Stop handing out, wait up to `grace` seconds (None: as set) for requests handed out, and close the frontier.
 
-        Whoever waits in `get` gets FrontierClosed, in `add` FULL. Until all that is out is done, `add` and `task_done`
-        go on; what is not done by then is given back uncounted, and comes first in the next run, before all that is
-        queued. Everything is on disk when this returns. A second close waits for the first. Cancelled, it closes at
-        once. Raises what ended the frontier before, if anything did.
+        Waiting calls of `get` raise FrontierClosed, those of `add` return FULL. During the grace period `add` and
+        `task_done` still work; requests that are not done by its end are given back, do not count as tried, and are the
+        first to be handed out in the next run. Everything is on disk when this returns. A second call waits for the
+        first. A cancelled call closes at once. Raises the error that ended the frontier earlier, if any.
         """
         grace = self._grace if grace is None else _seconds(grace, "grace")
         if self._thread is None:
@@ -259,17 +268,17 @@ class Scheduler:
         if not self._closing:
             self._closing = True
             self._refuse_waiters(FrontierClosed("the scheduler is closing"))
-            self._tell(self._worker.halt, None)
+            self._send(self._worker.halt, None)
         try:
-            if self._out and grace > 0 and not self._ended:
+            if self._handed_out and grace > 0 and not self._ended:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(grace):
                         await self._drained.wait()
             self._stop()
-            await self._end.wait()
+            await self._thread_ended.wait()
         except asyncio.CancelledError:
             self._stop()
-            self._thread.join()  # as long as a commit takes: who is cancelled must not leave the frontier open
+            self._thread.join()  # blocks for one commit: a cancelled call must not leave the frontier open
             raise
         self._thread.join()
         if self._error:
@@ -284,14 +293,14 @@ class Scheduler:
         try:
             await self.close(grace=None if error is None else 0.0)
         except Exception:
-            if error is None:  # else that one is told, and often it is the same
+            if error is None:  # otherwise the error of the block is raised, often the same one
                 raise
 
     def __repr__(self) -> str:
         state = "closed" if self._ended else "closing" if self._closing else "open" if self._thread else "new"
-        return f"<Scheduler {self._path} {state}, {len(self._out)} out, {len(self._waiters)} waiting>"
+        return f"<Scheduler {self._path} {state}, {len(self._handed_out)} out, {len(self._waiters)} waiting>"
 
-    # -- inside
+    # -- internals
 
     def _check(self, *, closing: bool = False, stopped: bool = False) -> None:
         if self._thread is None or self._ended or (closing and self._closing) or (stopped and self._stopped):
@@ -301,12 +310,12 @@ class Scheduler:
 
     def _stop(self) -> None:
         self._stopped = True
-        self._tell(self._worker.stop, None)
+        self._send(self._worker.stop, None)
 
-    def _tell(self, function: Callable[[Any], object], argument: object) -> None:
+    def _send(self, function: Callable[[Any], object], argument: object) -> None:
         self._worker.inbox.put((function, argument, None))
 
-    def _ask(self, function: Callable[[Any], object], argument: object) -> Future:
+    def _request(self, function: Callable[[Any], object], argument: object) -> Future:
         self._check()
         future = self._loop.create_future()
         self._worker.inbox.put((function, argument, future))
@@ -315,38 +324,45 @@ class Scheduler:
     async def _totals(self) -> Summary:
         if self._ended and self._worker.totals:
             return self._worker.totals
-        total: Summary = await self._ask(self._worker.call, Frontier.summary)
+        total: Summary = await self._request(self._worker.call, Frontier.summary)
         return total
 
-    def _deliver(self, answers: list[Answer], leases: list[Lease]) -> None:
-        """In the loop's thread: give answers to those who asked, requests to those who wait longest."""
-        for future, answer in answers:
+    def _deliver(self, replies: list[Reply], leases: list[Lease]) -> None:
+        """Resolve futures with their replies, and those of the longest waiting `get` calls with leases.
+
+        In the loop's thread.
+        """
+        for future, reply in replies:
             if future is None:
-                if isinstance(answer, Failure):
-                    self._tell(self._worker.want, -self._refuse_waiters(answer.error))
+                if isinstance(reply, Failure):
+                    self._send(self._worker.want, -self._refuse_waiters(reply.error))
             elif not future.done():
-                if isinstance(answer, Failure):
-                    future.set_exception(answer.error)
+                if isinstance(reply, Failure):
+                    future.set_exception(reply.error)
                 else:
-                    future.set_result(answer)
+                    future.set_result(reply)
         for lease in leases:
             while self._waiters:
                 waiter, task = self._waiters.popitem(last=False)
                 if not waiter.done():
-                    self._out[lease.key] = lease, task
+                    self._handed_out[lease.key] = lease, task
                     waiter.set_result(lease)
                     break
             else:
                 self._give_back(lease, wanted=1)
 
     def _give_back(self, lease: Lease, *, wanted: int) -> None:
-        """Give back what reached nobody, or `wanted=0`: what was counted as handed out."""
-        self._tell(self._worker.give_back, (lease, wanted))
+        """Give back a lease that no `get` call took.
+
+        `wanted` corrects the worker's count of waiting calls: 1 for a call that was counted out twice, because its
+        cancellation crossed the lease; 0 for one that was cancelled after it was served.
+        """
+        self._send(self._worker.give_back, (lease, wanted))
         self._done(lease)
 
     def _done(self, lease: Lease) -> None:
-        self._out.pop(lease.key, None)
-        if self._closing and not self._out:
+        self._handed_out.pop(lease.key, None)
+        if self._closing and not self._handed_out:
             self._drained.set()
 
     def _refuse_waiters(self, error: BaseException) -> int:
@@ -358,19 +374,19 @@ class Scheduler:
                 refused += 1
         return refused
 
-    def _finish_up(self, error: BaseException | None) -> None:
-        """In the loop's thread, last: the frontier is closed. Nobody may wait for it any more."""
+    def _on_end(self, error: BaseException | None) -> None:
+        """Refuse everything that still waits: the frontier is closed. The last call, in the loop's thread."""
         self._ended, self._error = True, error
         self._closing = True
-        left = error or FrontierClosed("this scheduler is closed")
+        reason_closed = error or FrontierClosed("this scheduler is closed")
         with suppress(Empty):
             while True:
                 _, _, future = self._worker.inbox.get_nowait()
                 if future is not None and not future.done():
-                    future.set_exception(left)
-        self._refuse_waiters(left)
+                    future.set_exception(reason_closed)
+        self._refuse_waiters(reason_closed)
         self._drained.set()
-        self._end.set()
+        self._thread_ended.set()
 
 
 def _seconds(value: float, name: str) -> float:

@@ -1,4 +1,4 @@
-"""The thread that owns a Scheduler's frontier: it applies messages, hands out leases, commits, and sleeps."""
+"""The thread that runs the frontier of a Scheduler: it applies messages, leases URIs, and commits."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
 
-BATCH = 500  # messages, and leases, between two looks at what else there is to do
-SHORTEST = 0.05  # seconds between two commits of its own: a frontier that commits at each call needs none
+BATCH = 500  # messages, or leases, handled in one go
+MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 
 log = logging.getLogger("budgetfrontier.aio")
 
 Future = asyncio.Future[Any]
 
 Message = tuple[Callable[[Any], object], Any, Future | None]
-"""A method of the Worker, its argument, and the future that the answer resolves, if any."""
+"""A method of the Worker, its argument, and the future that the reply resolves, if any."""
 
-Answer = tuple[Future | None, object]
-"""The future of who asked (None: whoever waits for a URI), and what resolves it."""
+Reply = tuple[Future | None, object]
+"""A future (None: those of all waiting `get` calls) and the value that resolves it."""
 
-Adding = tuple[str | CrawlUri, Future]
+Addition = tuple[str | CrawlUri, Future]
 
-_LATER = object()  # no answer yet
+_LATER = object()  # the reply follows later
 
 
 class Failure(NamedTuple):
-    """An answer that is to be raised."""
+    """A reply that is an exception to raise."""
 
     error: BaseException
 
 
 class Worker:
-    """One frontier and the thread it belongs to. The loop's thread uses `inbox` and, after the end, `totals` only.
+    """A frontier and the loop of its thread. Other threads use only `inbox` and, after the end, `totals`.
 
-    Messages are applied in the order in which they were put, but for what is added: that comes last, all at once.
-    Leases are taken only for those who wait for one, never ahead of time. `deliver(answers, leases)` and `end(error)`
-    are called in the loop's thread.
+    In each round the messages are applied in order, except that URIs to add are collected and admitted last, in one
+    batch. A URI is leased only when a `get` call waits for it, never ahead. `deliver(replies, leases)` and `end(error)`
+    are called in the event loop's thread.
     """
 
     def __init__(
         self,
         open_frontier: Callable[[], Frontier],
         *,
-        deliver: Callable[[list[Answer], list[Lease]], None],
+        deliver: Callable[[list[Reply], list[Lease]], None],
         end: Callable[[BaseException | None], None],
         maxsize: int,
         wait: bool,
@@ -60,32 +60,32 @@ class Worker:
     ) -> None:
         self.inbox: SimpleQueue[Message] = SimpleQueue()
         self.totals: Summary | None = None
-        """The counters at the end."""
+        """The counters after the last round; None before."""
         self._open, self._deliver, self._end = open_frontier, deliver, end
         self._maxsize, self._wait, self._ttl = maxsize, wait, ttl
         self._frontier: Frontier
         self._batch: list[Message] = []
-        self._asking: Future | None = None
-        """Who waits for the answer to the message that is being applied."""
-        self._answers: list[Answer] = []
+        self._reply_to: Future | None = None
+        """The future of the message being applied; None if nobody waits for a reply."""
+        self._replies: list[Reply] = []
         self._leases: list[Lease] = []
         self._wanted = 0
         """Outstanding `get` calls. Briefly negative when a cancellation crosses a delivery."""
-        self._adding: list[Adding] = []
-        self._parked: deque[Adding] = deque()
-        self._joining: list[Future] = []
+        self._additions: list[Addition] = []
+        self._parked: deque[Addition] = deque()
+        self._joins: list[Future] = []
         self._ready: float | None = None
-        """When to look again for what is wanted, in seconds."""
-        self._open_for_all = True
+        """Seconds to wait before leasing again for waiting calls; None: until a message comes."""
+        self._accepting = True
         self._running = True
 
     def run(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Open the frontier, serve it until told to stop, close it. What goes wrong is told to all who wait."""
+        """Open the frontier, run rounds until `stop`, and close it. On an error all waiting futures get it."""
         self._loop = loop
         error: BaseException | None = None
         try:
             with self._open() as self._frontier:
-                self._interval = max(self._frontier.settings.frontier.commit_interval, SHORTEST)
+                self._interval = max(self._frontier.settings.frontier.commit_interval, MIN_COMMIT_INTERVAL)
                 self._tick = time.monotonic() + self._interval
                 while self._running:
                     self._serve()
@@ -93,38 +93,38 @@ class Worker:
                 self.totals.in_process = 0  # given back by closing
         except BaseException as e:
             error = e
-        waiting = [*self._joining, *(future for _, future in self._parked)]
+        waiting = [*self._joins, *(future for _, future in self._parked)]
         waiting += [future for _, _, future in self._batch if future is not None]
-        self._answers += [(future, Failure(error) if error else None) for future in waiting]
+        self._replies += [(future, Failure(error) if error else None) for future in waiting]
         self._post()
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._end, error)
 
     def _serve(self) -> None:
-        """One round: what has come in, what may go out, who may go on, what is to be committed."""
+        """Run one round: apply messages, lease URIs, resolve waiting calls, commit if it is time."""
         self._batch = self._receive()
-        for function, argument, asking in self._batch:
-            answer: object
-            self._asking = asking
+        for function, argument, reply_to in self._batch:
+            reply: object
+            self._reply_to = reply_to
             try:
-                answer = function(argument)
+                reply = function(argument)
             except Exception as e:
                 if not self._is_open():
                     raise
-                answer = Failure(e)
-                if asking is None:
+                reply = Failure(e)
+                if reply_to is None:
                     log.exception("a message to the frontier failed; the crawl goes on")
-            if asking is not None and answer is not _LATER:
-                self._answers.append((asking, answer))
-        if self._adding:
+            if reply_to is not None and reply is not _LATER:
+                self._replies.append((reply_to, reply))
+        if self._additions:
             self._admit()
         self._batch = []
         self._hand_out()
         while self._parked and self._unpark():
             self._hand_out()
-        if self._joining and self.is_over():
-            self._answers += [(future, None) for future in self._joining]
-            self._joining = []
+        if self._joins and self.is_over():
+            self._replies += [(future, None) for future in self._joins]
+            self._joins = []
         self._post()
         if time.monotonic() >= self._tick:
             self._frontier.commit()
@@ -132,11 +132,11 @@ class Worker:
             self._running &= not self._loop.is_closed()
 
     def _receive(self) -> list[Message]:
-        patience = self._tick - time.monotonic()
+        timeout = self._tick - time.monotonic()
         if self._ready is not None:
-            patience = min(patience, self._ready)
+            timeout = min(timeout, self._ready)
         try:
-            first = self.inbox.get(timeout=max(patience, 0.0))
+            first = self.inbox.get(timeout=max(timeout, 0.0))
         except Empty:
             return []
         return [first, *(self.inbox.get_nowait() for _ in range(min(self.inbox.qsize(), BATCH)))]
@@ -148,30 +148,30 @@ class Worker:
             return False
 
     def _post(self) -> None:
-        if self._answers or self._leases:
+        if self._replies or self._leases:
             try:
-                self._loop.call_soon_threadsafe(self._deliver, self._answers, self._leases)
-            except RuntimeError:  # the loop was closed: nobody is left to serve
+                self._loop.call_soon_threadsafe(self._deliver, self._replies, self._leases)
+            except RuntimeError:  # the loop was closed: no task is left
                 self._running = False
-            self._answers, self._leases = [], []
+            self._replies, self._leases = [], []
 
     def _admit(self) -> None:
-        """Admit what is to be added, all at once; what finds no room waits, if it is to."""
-        adding, self._adding = self._adding, []
-        uris = [uri for uri, _ in adding]
+        """Admit the URIs of this round in one batch; park those that find no room if `add` is to wait."""
+        additions, self._additions = self._additions, []
+        uris = [uri for uri, _ in additions]
         admissions: Sequence[Admission | Failure]
         if self._maxsize:
             admissions = [Admission.FULL if self._is_full() else self._schedule(uri) for uri in uris]
         else:
             try:
                 admissions = self._frontier.schedule_each(uris)
-            except PolicyError:  # of one of them, and nobody else is to be told
+            except PolicyError:  # raised for one URI; the others must not fail with it
                 admissions = [self._schedule(uri) for uri in uris]
-        for (uri, future), admission in zip(adding, admissions, strict=True):
-            if admission is Admission.FULL and self._wait and self._open_for_all:
+        for (uri, future), admission in zip(additions, admissions, strict=True):
+            if admission is Admission.FULL and self._wait and self._accepting:
                 self._parked.append((uri, future))
             else:
-                self._answers.append((future, admission))
+                self._replies.append((future, admission))
 
     def _schedule(self, uri: str | CrawlUri) -> Admission | Failure:
         try:
@@ -180,28 +180,28 @@ class Worker:
             return Failure(e)
 
     def _hand_out(self) -> None:
-        """Lease what is wanted as far as it is there; else know when to look again."""
+        """Lease as many URIs as `get` calls wait for; if there are too few, note when the next is ready."""
         self._ready = None
-        while self._wanted > 0 and self._open_for_all:
+        while self._wanted > 0 and self._accepting:
             self._ready = self._frontier.next_ready_in()
-            if self._ready != 0.0:  # not to be asked in vain: an empty answer waits for a commit
+            if self._ready != 0.0:  # do not call `lease` for nothing: an empty result commits
                 return
             try:
                 leases = self._frontier.lease(min(self._wanted, BATCH), ttl=self._ttl)
             except PolicyError as e:
                 self._ready = None
-                self._answers.append((None, Failure(e)))
+                self._replies.append((None, Failure(e)))
                 return
-            if not leases:  # thousands of queues change: messages first
+            if not leases:  # thousands of queues change state first: read messages in between
                 return
             self._leases += leases
             self._wanted -= len(leases)
             self._ready = None
 
     def _unpark(self) -> int:
-        """Add again what found no room, in order; return how many found it now. One full queue holds up no other."""
-        found = 0
-        self._parked = deque(each for each in self._parked if not each[1].done())  # but for those who gave up
+        """Try parked URIs again, in order; return how many were settled. One full queue does not block the others."""
+        settled = 0
+        self._parked = deque(each for each in self._parked if not each[1].done())  # without cancelled calls
         for _ in range(len(self._parked)):
             if self._is_full():
                 break
@@ -210,9 +210,9 @@ class Worker:
             if admission is Admission.FULL:
                 self._parked.append((uri, future))
             else:
-                self._answers.append((future, admission))
-                found += 1
-        return found
+                self._replies.append((future, admission))
+                settled += 1
+        return settled
 
     def _is_full(self) -> bool:
         if not self._maxsize:
@@ -223,13 +223,13 @@ class Worker:
     # -- messages
 
     def add(self, uri: str | CrawlUri) -> object:
-        """Admit a URI, with all that is added in this round."""
-        if self._asking is not None:
-            self._adding.append((uri, self._asking))
+        """Admit a URI together with the others of this round. Replies with its Admission."""
+        if self._reply_to is not None:
+            self._additions.append((uri, self._reply_to))
         return _LATER
 
     def add_many(self, uris: list[str | CrawlUri]) -> Tally:
-        """Admit a batch; what finds no room is counted and dropped."""
+        """Admit a batch; count and drop the URIs that find no room."""
         if not self._maxsize:
             return self._frontier.schedule_many(uris)
         tally = Tally()
@@ -241,32 +241,32 @@ class Worker:
         return tally
 
     def want(self, count: int) -> None:
-        """So many more wait for a URI, or fewer."""
+        """Add `count`, which may be negative, to the number of waiting `get` calls."""
         self._wanted += count
 
-    def finish(self, lease_and_how: tuple[Lease, Outcome, dict[str, Any]]) -> None:
-        """End a lease."""
-        lease, outcome, how = lease_and_how
+    def finish(self, lease_outcome_options: tuple[Lease, Outcome, dict[str, Any]]) -> None:
+        """Finish a lease; log it if it has expired."""
+        lease, outcome, options = lease_outcome_options
         try:
-            self._frontier.finish(lease, outcome, **how)
+            self._frontier.finish(lease, outcome, **options)
         except LeaseExpired as e:
             log.warning("%s", e)
 
     def give_back(self, lease_and_wanted: tuple[Lease, int]) -> None:
-        """Take back a lease that reached nobody; for `wanted` of them it had counted as served."""
+        """Give back a lease that no call took, and add `wanted` to the number of waiting calls."""
         lease, wanted = lease_and_wanted
         self._wanted += wanted
         with suppress(LeaseExpired):
             self._frontier.finish(lease, Outcome.DEFERRED)
 
     def join(self, _: object) -> object:
-        """Answer once the crawl is over, or at the end."""
-        if self._asking is not None:
-            self._joining.append(self._asking)
+        """Reply once the crawl is over, or when the frontier closes."""
+        if self._reply_to is not None:
+            self._joins.append(self._reply_to)
         return _LATER
 
     def is_over(self, _: object = None) -> bool:
-        """Whether nothing is queued, out, or scheduled for later: finished, paused because of that, or terminated."""
+        """Return whether the crawl is over: finished, paused on finishing, or terminated with nothing handed out."""
         state = self._frontier.state
         if state is CrawlState.PAUSED:
             return self._frontier.summary().pause_reason == rules.FINISH
@@ -275,13 +275,13 @@ class Worker:
         return state in (CrawlState.NEW, CrawlState.FINISHED)
 
     def call(self, function: Callable[[Frontier], object]) -> object:
-        """Run something else on the frontier."""
+        """Run a function on the frontier, and reply with its result."""
         return function(self._frontier)
 
     def halt(self, _: object) -> None:
-        """Hand out nothing more, and let nobody wait for room."""
-        self._open_for_all = False
-        self._answers += [(future, Admission.FULL) for _, future in self._parked]
+        """Stop leasing, and reply FULL to all calls that wait for room."""
+        self._accepting = False
+        self._replies += [(future, Admission.FULL) for _, future in self._parked]
         self._parked.clear()
 
     def stop(self, _: object) -> None:
