@@ -8,12 +8,12 @@ is kept by its URL, so that a thousand hosts that are sent to the same place ask
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
 import can_ada
 
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
@@ -50,7 +50,8 @@ class Prerequisites:
     ) -> None:
         self._frontier, self._robots, self._cache, self._pace, self._now = frontier, robots, cache, pace, now
         self._out: dict[int, tuple[CrawlUri, str]] = {}  # by lease: what is asked, and of which queue
-        self._failed: OrderedDict[str, tuple[float, Response]] = OrderedDict()  # by URL: until when that counts
+        self._failed: BoundedCache[str, tuple[float, Response]] = BoundedCache(_MOST_FAILED)
+        """By URL: until when that counts, and what came."""
 
     def ask(self, lease: Lease) -> CrawlUri | Response | None:
         """Return what to fetch for a lease: its URI, or where its robots.txt redirects to.
@@ -165,9 +166,7 @@ class Prerequisites:
             return
         stored = self._robots.understood(answer)
         if stored is None:
-            self._failed[hop.url] = until, answer
-            while len(self._failed) > _MOST_FAILED:
-                self._failed.popitem(last=False)
+            self._failed.put(hop.url, (until, answer))
         elif hop.url == site_of(hop.url) + "/robots.txt":
             self._robots.learn(hop.url, stored)
         else:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from protego import Protego
 
 from budgetfrontier import uris
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.threads import in_thread
@@ -134,9 +135,8 @@ class Robots:
     ) -> None:
         self.agent = product_token(user_agent)
         self.lifetime = lifetime
-        self._cache, self._limit, self._now = cache, limit, now
-        self._sites: OrderedDict[str, _Site] = OrderedDict()  # the one met last at the end
-        self._size = 0
+        self._cache, self._now = cache, now
+        self._sites: BoundedCache[str, _Site] = BoundedCache(limit, lambda site: site.size)
         self._awaited: OrderedDict[str, _Awaited] = OrderedDict()
         self._stopped = False
         self._thread = asyncio.Lock()
@@ -282,16 +282,12 @@ class Robots:
             return self._keep(key, stored)
         if site.expires <= now:
             return None
-        self._sites.move_to_end(key)
+        self._sites.refresh(key)
         return site
 
     def _keep(self, key: str, stored: StoredRobots) -> _Site:
-        if (old := self._sites.pop(key, None)) is not None:
-            self._size -= old.size
-        made = self._sites[key] = _Site(group_for(self.agent, stored.body), stored.expires)
-        self._size += made.size
-        while self._size > self._limit and len(self._sites) > 1:
-            self._size -= self._sites.popitem(last=False)[1].size
+        made = _Site(group_for(self.agent, stored.body), stored.expires)
+        self._sites.put(key, made)
         return made
 
     # Sites whose rules are not known

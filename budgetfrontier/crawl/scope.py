@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier import plugins, uris
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import ScopeSettings
@@ -69,7 +70,7 @@ class Scope:
         kinds = {rule.of_seeds for rule, _ in self._rules if rule.of_seeds}
         self._key_of = {kind: _key_of(kind) for kind in kinds}
         self._known: dict[str, set[str]] = {kind: set() for kind in kinds}
-        self._plans: dict[tuple[str, str | None], Plan] = {}
+        self._plans: BoundedCache[tuple[str, str | None], Plan] = BoundedCache(_CACHED)
 
     def add_seed(self, href: str) -> None:
         """Widen the scope by a seed."""
@@ -131,9 +132,7 @@ class Scope:
             if settled is None:
                 plan.append((rule.fits, verdict))
         if len(root) + len(seed or "") <= _LONGEST_PLACE:
-            if len(self._plans) >= _CACHED:
-                self._plans.clear()
-            self._plans[root, seed] = tuple(plan)
+            self._plans.put((root, seed), tuple(plan))
         return tuple(plan)
 
     def _settled(self, rule: Rule, root: str, seed: str | None) -> bool | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import Match, parse_match, subject_of
 from budgetfrontier.settings.names import per_uri
@@ -104,9 +105,8 @@ class Effective:
         """Whether two URIs of one queue may ask for different precedences."""
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
-        self.by_authority = not self._slow
-        self._matching: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._settings: dict[tuple[int, ...], QueueSettings] = {}
+        self._matching: BoundedCache[tuple[str, str], tuple[int, ...]] = BoundedCache(_CACHED)
+        self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
         """Return the settings for the URI with this normalized href, in this queue."""
@@ -117,13 +117,13 @@ class Effective:
         if matching is None:
             matching = self._matching_authority(href, queue)
             if len(key[0]) < 512:  # userinfo may be long, and made up
-                _remember(self._matching, key, matching)
+                self._matching.put(key, matching)
         if slow := [index for index, match in self._slow if match.matches(href, queue)]:
             matching = tuple(sorted([*matching, *slow]))
         settings = self._settings.get(matching)
         if settings is None:
             settings = self._patched(matching)
-            _remember(self._settings, matching, settings)
+            self._settings.put(matching, settings)
         return settings
 
     def variants(self) -> Iterator[QueueSettings]:
@@ -175,12 +175,6 @@ def compacted(overrides: Sequence[Override]) -> list[Override]:
             set_later |= fields
             kept.append(override)
     return kept[::-1]
-
-
-def _remember(cache: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(cache) >= _CACHED:
-        cache.clear()
-    cache[key] = value
 
 
 def validate_override(

@@ -159,8 +159,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: Annotated[
         str,
         Field(
-            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first (so do revisits: "
-            "where many are due, what is new may wait for ever)",
+            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first",
             choice("fifo", "lifo"),
             True,
         ),

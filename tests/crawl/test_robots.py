@@ -156,7 +156,7 @@ def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -
     assert all(made.prerequisite(lease(f"http://h{number}.test/")) is None for number in range(100))
     assert verdict(made, "http://h0.test/private") is Permission.DISALLOWED
     assert len(made._sites) < 10
-    assert made._size == sum(site.size for site in made._sites.values()) <= 20_000
+    assert made._sites.weight == sum(site.size for site in made._sites.values()) <= 20_000
 
 
 def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_what_is_no_match(match: Any) -> None:
 
 def test_base_holds_the_global_settings_flat() -> None:
     found = Effective(FrontierSettings(retire_when="reached", order="lifo", precedence=7))
-    assert found.trivial and found.by_authority
+    assert found.trivial
     assert found.for_uri("http://a.test/", "a.test") is found.base
     assert found.base.reached and found.base.lifo and found.base.precedence == 7
     assert (found.base.min_delay, found.base.retry_delay, found.base.retry_uri) == (3.0, 900.0, False)
@@ -105,13 +105,10 @@ def test_all_that_match_apply_in_order_and_later_wins_per_setting() -> None:
 
 
 def test_what_is_decided_by_the_authority_alone() -> None:
-    def by_authority(match: str) -> bool:
-        return effective((match, {"precedence": 1})).by_authority
-
     for match in ("*", "domain:a.test", "host:*.test", "queue:*", "surt:(org,", "surt:http://(org,example,)/"):
-        assert by_authority(match)
+        assert parse_match(match).by_authority
     for match in ("regex:x", "surt:(org,example,)/a"):
-        assert not by_authority(match)
+        assert not parse_match(match).by_authority
 
 
 def test_paths_are_told_apart_where_an_override_looks_at_them() -> None:

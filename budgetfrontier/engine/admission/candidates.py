@@ -6,13 +6,13 @@ sooner.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
 
 from budgetfrontier import rules, uris
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.data_size import TOO_LARGE, excess
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
@@ -80,7 +80,7 @@ class Candidates:
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical: Any = policies.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
-        self._known: dict[str, Authority] = {}
+        self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
         plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
         self._plain = "".join(sorted(plain)).encode()
         self.canonicalizer_id = policies.canonicalizer_id(frontier)
@@ -225,10 +225,7 @@ class Candidates:
         except Exception as e:
             raise self._no_form(url, e) from e
         if len(prefix) < 512:
-            if len(self._known) >= AUTHORITIES:  # the oldest go
-                for old in list(islice(self._known, AUTHORITIES // 4)):
-                    del self._known[old]
-            self._known[prefix] = known
+            self._known.put(prefix, known)
         return known
 
     def _parse_authority(self, given: str) -> Authority | None:

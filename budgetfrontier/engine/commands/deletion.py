@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any
 
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.store import keys
@@ -174,13 +175,11 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
     """What a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
     chosen = Chosen(args)
-    names: dict[int, str] = {}
+    names: BoundedCache[int, str] = BoundedCache(10_000)
 
     def name_of(queue_id: int) -> str:
         if queue_id not in names:
-            if len(names) > 10_000:
-                names.clear()
-            names[queue_id] = view.queue_by_id(queue_id).queue
+            names.put(queue_id, view.queue_by_id(queue_id).queue)
         return names[queue_id]
 
     only, last = None, 0
