@@ -1,4 +1,4 @@
-"""What to say about settings that are valid, and yet not what most people want."""
+"""Warnings about settings that are valid but unwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from budgetfrontier.settings.settings import Settings
 
 
 def advice(settings: Settings) -> Iterator[str]:
-    """Yield warnings, each a line: that nobody could tell the crawl's owner to stop."""
+    """Yield warnings about valid but unwise settings, each a line: so far, a user agent without a contact address."""
     agent = settings.fetch.user_agent
     if "+http" not in agent and "@" not in agent:
         name = f" is the default, {agent}, and" if agent == FetchSettings().user_agent else f", {agent},"

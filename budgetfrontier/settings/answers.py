@@ -24,14 +24,14 @@ _MEND = "nothing has changed: mend the policy and go on"
 
 
 def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:
-    """The error of a policy that gave a value that is no answer."""
+    """Return the error of a policy that gave a value that is no answer."""
     name = _name(kind, spec)
     message = f"{name} gave {_shown(value)} for {url}; {_EXPECTED[kind]}; {_MEND}"
     return PolicyError(message, policy=name, url=url, value=value)
 
 
 def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception) -> PolicyError:
-    """The error of a policy that raised one."""
+    """Return the error of a policy that raised one."""
     if isinstance(error, PolicyError) and error.url is not None:
         return error
     name = _name(kind, spec)
@@ -40,7 +40,7 @@ def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception)
 
 
 def form(canonical: Callable[[str], object], spec: str | Mapping[str, Any], url: str) -> str:
-    """The canonical form of a normalized URL. Raises PolicyError."""
+    """Return the canonical form of a normalized URL. Raises PolicyError."""
     try:
         found = canonical(url)
     except Exception as e:
@@ -51,7 +51,7 @@ def form(canonical: Callable[[str], object], spec: str | Mapping[str, Any], url:
 
 
 def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any], uri: CrawlUri) -> str:
-    """The text that is to be the key of the queue of a URI with a normalized URL. Raises PolicyError."""
+    """Return the text that is to be the key of the queue of a URI with a normalized URL. Raises PolicyError."""
     try:
         found = assign(uri)
     except Exception as e:
@@ -62,7 +62,7 @@ def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any
 
 
 def is_text(given: str) -> bool:
-    """Whether it can be stored: lone surrogates cannot."""
+    """Tell whether a text can be stored: one with lone surrogates cannot."""
     try:
         return bool(given.isascii() or given.encode())
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def is_text(given: str) -> bool:
 
 
 def whole(value: object) -> int | None:
-    """The whole number that a value is, NumPy's and floats without a fraction included; None if it is none."""
+    """Return the whole number that a value is, NumPy's and floats without a fraction included; None if it is none."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     try:
@@ -80,7 +80,7 @@ def whole(value: object) -> int | None:
 
 
 def seconds(value: Any) -> float | None:
-    """The time that a value is, None if it is none."""
+    """Return the seconds that a value is, None if it is none."""
     try:
         return float(value) if isfinite(value) and value >= 0 else None
     except Exception:  # as above

@@ -1,4 +1,4 @@
-"""What has changed between two sets of settings, as an operator and the audit are told of it."""
+"""The differences between two sets of settings, as the operator and the audit see them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _line(value: Any) -> str:
 
 
 def _told(value: Any, other: Any) -> Any:
-    """A value without the bulk of a long list."""
+    """Return a value, of a long list only the first items that the other one lacks."""
     if not isinstance(value, list) or len(value) <= MOST:
         return value
     known = set(map(msgspec.json.encode, other)) if isinstance(other, list) else set()

@@ -162,7 +162,7 @@ class Effective:
 
 
 def compacted(overrides: Sequence[Override]) -> list[Override]:
-    """The same without those that set nothing any more: later ones with the same match set all that they set.
+    """Return the overrides without those that have no effect: later ones with the same match set all that they set.
 
     Whatever URI such a one matches, the later ones match too, and later wins per setting: nothing changes. O(settings).
     """

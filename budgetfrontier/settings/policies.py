@@ -13,7 +13,7 @@ from budgetfrontier.settings.schema import FrontierSettings
 
 
 def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
-    """The canonical form of normalized URLs, `(href) -> str`; the standard policy has the options of the settings."""
+    """Return the canonicalization policy, `(href) -> str`; the standard one has the options of the settings."""
     policy: Any = plugins.resolve("canonicalization", frontier.canonicalization_policy)
     if getattr(policy, "takes_options", False):
         policy = type(policy)(**msgspec.structs.asdict(frontier.canonicalization))
@@ -21,12 +21,12 @@ def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
 
 
 def canonicalizer_id(frontier: FrontierSettings) -> str:
-    """What a frontier remembers its canonical form by: the policy's own `id`, or the name it was given."""
+    """Return by what a frontier remembers its canonicalization policy: the policy's own `id`, or its name."""
     return str(getattr(canonicalization(frontier), "id", frontier.canonicalization_policy))
 
 
 def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:
-    """The queue key of a URI; a policy that needs a public suffix list gets the frontier's own."""
+    """Return the queue assignment policy; one that needs a public suffix list gets the frontier's own."""
     policy: Any = plugins.resolve("assignment", frontier.queue_assignment_policy)
     if needs_suffix_list(policy) and suffix_list is not None:
         policy = type(policy)(suffix_list=suffix_list)
@@ -34,12 +34,12 @@ def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[
 
 
 def needs_suffix_list(policy: object) -> bool:
-    """Whether an assignment policy looks at public suffixes."""
+    """Tell whether an assignment policy looks at public suffixes."""
     return bool(getattr(policy, "needs_suffix_list", False))
 
 
 def suffix_list(frontier: FrontierSettings) -> str | None:
-    """The public suffix list to begin a frontier with, its default rule written down; None if none is needed."""
+    """Return the public suffix list for a new frontier, with its default rule; None if no policy needs one."""
     from pathlib import Path
 
     if not needs_suffix_list(plugins.resolve("assignment", frontier.queue_assignment_policy)):

@@ -1,4 +1,4 @@
-"""The rules of a scope: every kind in one table, from its text to a test. What is a seed, `crawl/scope.py` knows."""
+"""The rules of a scope: every kind in one table, from its text to a test. `crawl/scope.py` knows the seeds."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _seeds(what: str) -> Callable[[str], Rule]:
 
 
 def _pattern(kind: str) -> Callable[[str], Rule]:
-    """Rules that are written like the matches of overrides."""
+    """Return what makes rules of a kind that is written like the matches of overrides."""
 
     def make(argument: str) -> Rule:
         match = parse_match(f"{kind}:{argument}")
@@ -140,7 +140,7 @@ _MOST_EMBEDS = 3
 
 
 def _embedded(hops: str) -> bool:
-    """Whether a hop path ends with a few embeds, and redirects behind them (Heritrix: TransclusionDecideRule)."""
+    """Tell whether a hop path ends with a few embeds, and redirects behind them (Heritrix: TransclusionDecideRule)."""
     tail = hops[len(hops.rstrip("ER")) :].lstrip("R")  # a redirect before the embed led to the page
     return 0 < len(tail) <= _MOST_EMBEDS
 
@@ -172,7 +172,7 @@ def _repeats(uri: CrawlUri) -> int:
 
 
 def hops_from_seed(uri: CrawlUri) -> int:
-    """The links between a seed and a URI; prerequisites are no steps away from a seed."""
+    """Count the links between a seed and a URI; prerequisites do not count."""
     return len(uri.hops) - uri.hops.count("P")
 
 
@@ -189,7 +189,7 @@ def _compared(argument: str, example: str) -> tuple[Callable[[int, int], bool], 
 
 
 def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
-    """A kind of rules that compare something that is counted with a number."""
+    """Return a kind of rules that compare a count with a number."""
 
     def make(argument: str) -> Rule:
         compare, text = _compared(argument, example)

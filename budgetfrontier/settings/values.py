@@ -125,7 +125,7 @@ def _whole(value: object) -> int:
 
 
 def integer(least: int = -LARGEST, most: int = LARGEST) -> Type:
-    """A whole number in [least, most]."""
+    """Return the type of whole numbers from `least` to `most`."""
 
     def read(value: object) -> int:
         number = _whole(value)
@@ -164,7 +164,7 @@ def _scalar(value: object) -> bool:
 
 
 def choice(*options: object) -> Type:
-    """One of a few values."""
+    """Return the type of a value among a few."""
 
     def read(value: object) -> object:
         for option in options:
@@ -176,7 +176,7 @@ def choice(*options: object) -> Type:
 
 
 def listed(of: Type, *, many: str) -> Type:
-    """A list of values of one type; a single value stands for a list of one."""
+    """Return the type of a list of values of one type; a single value stands for a list of one."""
 
     def read(value: object) -> tuple[Any, ...]:
         if value is None:
@@ -187,12 +187,12 @@ def listed(of: Type, *, many: str) -> Type:
 
 
 def optional(of: Type) -> Type:
-    """A value of a type, or null."""
+    """Return the type of a value that may be null."""
     return Type(f"{of.text}, or null", lambda value: None if value is None else of.read(value))
 
 
 def matching(of: Type, pattern: str, text: str) -> Type:
-    """A text that a regular expression matches whole."""
+    """Return the type of a text that a regular expression matches whole."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:

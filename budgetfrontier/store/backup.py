@@ -94,8 +94,8 @@ def copy_memory(path: Path, folder: Path) -> None:
 
 @contextmanager
 def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
-    """A pipe from which a copy is read. LMDB writes it in a thread of its own, which ends when nobody reads on:
-    so Ctrl-C is heard, and errors of the disk keep their names."""
+    """Open a pipe from which a copy is read. LMDB writes it in a thread, which ends when nobody reads on:
+    so Ctrl-C is handled at once, and errors of the disk keep their types."""
     receive, send = os.pipe()
     errors: list[lmdb.Error] = []
     copying, unwanted = threading.Lock(), threading.Event()
@@ -126,7 +126,7 @@ def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A folder beside the frontier `path` to be, which takes that name when it is whole and synced, or is removed.
+    """Make a folder beside `path`; at the end of the block it is synced and takes that name, on an error it is removed.
 
     Raises FrontierError for a `path` that holds something, FrontierLocked if another process is making the same.
     """

@@ -1,4 +1,4 @@
-"""The URIs of a frontier some at a time, each time from another snapshot: none is held while they are used."""
+"""The URIs of a frontier in batches, each from another snapshot: none is held while a batch is used."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ORDINAL = keys.pending_start.size  # where it begins in a key
 
 
 def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """The first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
+    """Return the first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
 
-    Where they stand, and whether they are out, is not said.
+    Their places, and whether they are out, are left out.
     """
     found = list(islice(view.pending_items(keys.u32.pack(queue.id), start), limit + 1))
     rest = found.pop()[0] if len(found) > limit else None
@@ -22,7 +22,7 @@ def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[l
 
 
 def arrived(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """As `pending`, but equals come in the order of their arrival.
+    """Return what `pending` does, but URIs that are equal but for their arrival in the order of that.
 
     With `order: lifo` the last to arrive has the lowest key of its equals, and its ordinal the first bit: those are
     read backwards.
@@ -54,17 +54,17 @@ def arrived(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[l
 
 
 def _is_lifo(key: bytes) -> bool:
-    """Whether the last to arrive goes before its equals."""
+    """Tell whether a pending key was written with `order: lifo`."""
     return key[_ORDINAL : _ORDINAL + 1] >= b"\x80"
 
 
 def _step(key: bytes, step: int) -> bytes:
-    """The key next to one."""
+    """Return the key after (1) or before (-1) a key."""
     return (int.from_bytes(key, "big") + step).to_bytes(len(key), "big")
 
 
 def future(view: View, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """The first `limit` URIs that are scheduled for later, from the key `start` on (empty: all), and the next key."""
+    """Return the first `limit` URIs scheduled for later from the key `start` on (empty: all), and the next key."""
     found = list(islice(view.items(keys.FUTURE, start), limit + 1))
     rest = found.pop()[0] if len(found) > limit else None
     return [view.future_uri(key, value) for key, value in found], rest

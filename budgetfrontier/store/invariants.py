@@ -1,4 +1,4 @@
-"""Every invariant of a frontier, verified: the tables against each other and against the totals.
+"""The invariants of a frontier, verified: the tables against each other and against the totals.
 
 Costs a pass over everything, and memory for the pending counts of queues. Used by tests after each step, and by
 `budgetfrontier verify`.
@@ -15,6 +15,7 @@ from budgetfrontier import rules
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.damage import report
 from budgetfrontier.store.records import (
     Counters,
     decode_audit,
@@ -24,8 +25,6 @@ from budgetfrontier.store.records import (
     decode_queue,
     restore_uri,
 )
-
-_TOLD = 20  # problems in one message
 
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:
@@ -39,12 +38,11 @@ def check(txn: keys.Txn, db: dict[str, Any]) -> None:
             f"a record cannot be read ({type(e).__name__}: {e})",
         ]
     if problems:
-        more = f"\n...and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
-        raise CorruptFrontier("\n".join(problems[:_TOLD]) + more)
+        raise CorruptFrontier(report(problems))
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for what is no URL as they are stored."""
+    """Raise ValueError for what is no URL as frontiers store them."""
     if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
         raise ValueError(f"{url[:100]!a} is no URL")
 

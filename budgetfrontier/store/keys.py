@@ -38,10 +38,10 @@ FIRST = b"\0\0"  # not above any other key
 
 
 class Layout(struct.Struct):
-    """How a key, or a value of numbers alone, is written."""
+    """The layout of a key, or of a value of numbers alone."""
 
     def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
-        """The numbers of what is stored. Raises Damage for what has another length."""
+        """Return the numbers of stored bytes. Raises Damage for bytes of another length."""
         try:
             return super().unpack(buffer)
         except struct.error as e:
@@ -67,10 +67,10 @@ PRIORITY_ZERO = 1 << 31  # where priority 0 lies among the 32 bits of an inverte
 
 
 def invert_priority(priority: int) -> int:
-    """The 32 bits under which a priority is stored: higher ones sort first. Clamps."""
+    """Return the 32 bits under which a priority is stored, clamped: higher priorities sort first."""
     return min(max(PRIORITY_ZERO - priority, 0), MAX_COST)
 
 
 def priority_of(inverted: int) -> int:
-    """The priority that `invert_priority` was given, clamped."""
+    """Return the priority that `invert_priority` was given, clamped."""
     return PRIORITY_ZERO - inverted

@@ -1,4 +1,4 @@
-"""Where readers look: the last commit of a frontier, from any process, without a lock."""
+"""The last commit of a frontier, seen from any process without a lock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LastCommit:
             raise translate_error(e, self.path) from e
 
     def close(self) -> None:
-        """Let go of the files. A second time does nothing."""
+        """Close the files. A second time does nothing."""
         shared, self._shared = self._shared, None
         if shared is not None:
             shared.leave()

@@ -10,11 +10,11 @@ import os
 import sys
 from array import array
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from budgetfrontier.errors import CorruptFrontier
 
@@ -56,7 +56,7 @@ class Gap(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Where all can be found as of one transaction."""
+    """The root of all trees as of one transaction."""
 
     transaction: int
     page_size: int
@@ -73,37 +73,29 @@ class Root(NamedTuple):
 
 
 class File:
-    """A data file, opened to be read."""
+    """A data file, open for reading; close it."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
         self._file = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def size(self) -> int:
-        """The bytes of the file, now."""
+        """Return the size of the file now, in bytes."""
         return os.fstat(self._file).st_size
 
     def read(self, root: Root, number: int, count: int = 1) -> bytes:
-        """Pages as they are, fewer where the file or the disk ends."""
+        """Return pages as they are; fewer if the file ends before, none if the disk cannot read them."""
         try:
             return os.pread(self._file, count * root.page_size, number * root.page_size)
         except OSError:  # the disk cannot read it
             return b""
 
     def roots(self) -> list[Root]:
-        """The roots of the last two transactions that can be read, newest first. Raises CorruptFrontier for none."""
+        """Return the readable roots of the last two transactions, newest first. Raises CorruptFrontier if none is."""
         found = []
         sizes = [1 << bits for bits in range(8, 17)]
         for offset, size in [(0, size) for size in sizes] + [(size, size) for size in sizes]:
@@ -133,17 +125,17 @@ class Trees:
         self.gaps: list[Gap] = []
 
     def lose(self, lost: Lost) -> None:
-        """Note what cannot be read; once, for a table may be gone through twice."""
+        """Note what cannot be read; once, as a table may be read twice."""
         self.lost[lost] = None
 
     # -- pages
 
     def read(self, number: int) -> bytes:
-        """A page as it is."""
+        """Return a page as it is."""
         return self._file.read(self.root, number)
 
     def page(self, number: int, table: str, low: bytes, high: bytes | None) -> bytes | None:
-        """A page of a tree that holds what it should; None, and noted as lost, for any other."""
+        """Return a page of a tree, if it can hold keys of this range; any other is noted as lost, and None."""
         page, why = b"", ""
         if not 2 <= number < len(self.seen):
             why = "out of the file"
@@ -160,7 +152,7 @@ class Trees:
         return page
 
     def unsound(self, page: bytes, number: int, low: bytes = b"", high: bytes | None = None) -> str:
-        """What is wrong with a page of a tree that should hold keys of this range; empty if nothing is."""
+        """Return what is wrong with a page that should hold keys of this range; empty if nothing is."""
         if len(page) < self.root.page_size:
             return "unreadable"
         own, _, flags, lower, upper = _HEAD.unpack_from(page)
@@ -173,7 +165,7 @@ class Trees:
         return ""
 
     def nodes(self, page: bytes) -> Iterator[tuple[int, int, int, bytes | None]]:
-        """Offset, size (or page below), flags and key of what a page holds; the key is None if that is damaged."""
+        """Yield offset, size (or page below), flags and key of each record of a page; key None: it is damaged."""
         lower = _HEAD.unpack_from(page)[3]
         for place in range(_HEAD.size, lower, 2):
             at = int.from_bytes(page[place : place + 2], sys.byteorder)
@@ -185,13 +177,13 @@ class Trees:
             yield at, low | high << 16, flags, page[start : start + size] if start + size <= len(page) else None
 
     def keys(self, page: bytes) -> Iterator[bytes]:
-        """The keys of a page that can be read."""
+        """Yield the keys of a page that can be read."""
         return (key for _, _, _, key in self.nodes(page) if key is not None)
 
     # -- trees
 
     def walk(self, table: str, root: int) -> Iterator[int]:
-        """The leaves of a tree that can be reached, by key."""
+        """Yield the numbers of the leaves that can be reached, in the order of their keys."""
         todo: list[tuple[int, bytes, bytes | None, int]] = [] if root == NOWHERE else [(root, b"", None, 1)]
         while todo:
             number, low, high, depth = todo.pop()
@@ -207,7 +199,7 @@ class Trees:
     def _children(
         self, table: str, number: int, page: bytes, low: bytes, high: bytes | None
     ) -> list[tuple[int, bytes, bytes | None]]:
-        """The pages below a branch page, and between which keys each must be."""
+        """Return the pages below a branch page, and the range of keys of each."""
         below: list[int] = []
         starts: list[bytes] = []
         for at, size, flags, key in self.nodes(page):
@@ -225,7 +217,7 @@ class Trees:
         return [(child, low, high) for child in below]  # some key is damaged: nobody knows which
 
     def records(self, table: str, number: int, page: bytes) -> Iterator[Record]:
-        """What a leaf holds; what is damaged of it is noted as lost."""
+        """Yield the records of a leaf; those that are damaged are noted as lost."""
         for at, size, flags, key in self.nodes(page):
             if key is None:
                 self.lose(Lost(table, number, f"its record at {at} is damaged", page))
@@ -255,7 +247,7 @@ class Trees:
         return pages[_HEAD.size : _HEAD.size + size]
 
     def tables(self) -> Iterator[tuple[str, int, int]]:
-        """The tables that can be found: name, how many records each should hold, and root."""
+        """Yield the tables that can be found: name, number of records that it should hold, root."""
         for number in self.walk("main", self.root.main):
             page = self.read(number)
             for at, size, flags, key in self.nodes(page):
@@ -265,7 +257,7 @@ class Trees:
                     yield key.decode("utf-8", "replace"), entries, root
 
     def free_lists(self) -> Iterator[array[int]]:
-        """The numbers of the free pages, list by list; what of them cannot be read is noted as lost."""
+        """Yield the numbers of the free pages, list by list; lists that cannot be read are noted as lost."""
         for leaf in self.walk(FREE, self.root.free):
             for key, value in self.records(FREE, leaf, self.read(leaf)):
                 numbers = array("Q", value[_NUMBER.size : len(value) // 8 * 8])
@@ -277,18 +269,18 @@ class Trees:
 
 
 def is_leaf(page: bytes) -> bool:
-    """Whether a page that is sound holds records, and not pages below it."""
+    """Tell whether a sound page holds records, and not the numbers of pages below it."""
     return bool(_HEAD.unpack_from(page)[2] == LEAF)
 
 
 def lacks_free_pages_only(data: Path) -> bool:
-    """Whether each page that a data file ends before is free, as of its last commit.
+    """Tell whether all pages that should lie behind the end of a data file are free, as of its last commit.
 
     LMDB does not write a page that is freed in the very transaction that took it: such a page may lie behind the end of
     the file until it is used. Unless nobody writes, a snapshot must be held: then no page of it, nor of any later one,
     is used again. O(list of free pages).
     """
-    with File(data) as file:
+    with closing(File(data)) as file:
         root = _newest_root(file)
         trees = Trees(file, root)
         size = file.size()
@@ -305,8 +297,8 @@ def lacks_free_pages_only(data: Path) -> bool:
 
 
 def has_damaged_roots(data: Path) -> bool:
-    """Whether a file that cannot be opened or mapped has a root that no sound file has."""
-    with File(data) as file:
+    """Tell whether a file that cannot be opened or mapped has a root that no sound file has."""
+    with closing(File(data)) as file:
         try:
             roots = file.roots()
         except CorruptFrontier:
@@ -316,12 +308,12 @@ def has_damaged_roots(data: Path) -> bool:
 
 
 def _is_absurd(root: Root, size: int) -> bool:
-    """Whether it speaks of so many pages that are not in the file that a list of them had no room there."""
+    """Tell whether a root states so many pages behind the end of the file that a list of them would not fit into it."""
     return root.last + 1 - size // root.page_size > size // _NUMBER.size
 
 
 def _newest_root(file: File) -> Root:
-    """The root of the last commit, read while another may be made."""
+    """Return the root of the last commit, read while another commit may be under way."""
     root = file.roots()[0]
     while root != (again := file.roots()[0]):  # one of the two was being written
         root = again

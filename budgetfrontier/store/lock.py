@@ -1,4 +1,4 @@
-"""Who may write a frontier: the lock on a file beside its data, and who has it."""
+"""The writer's lock: a lock on a file beside the data, and which process has it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WriterLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let the next one have it. A second time does nothing."""
+        """Release the lock. A second time does nothing."""
         with _looking:
             if self._fd >= 0:
                 _mine.discard(self._key)  # first: Ctrl-C comes between calls, and whoever is called again goes on
@@ -53,7 +53,7 @@ class WriterLock:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """The writer's lock of the frontier at `path`, without opening it. Raises FrontierLocked."""
+    """Hold the writer's lock of the frontier at `path` without opening it. Raises FrontierLocked."""
     lock = WriterLock(path / LOCK)
     try:
         yield
@@ -62,7 +62,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def lock_holder(path: Path) -> int | None:
-    """The pid of the process that has the frontier at `path` open for writing, None if nobody has.
+    """Return the pid of the process that has the frontier at `path` open for writing, None if no process has.
 
     0 for a process without a number here: of another machine, or another container. Asks only: it takes no lock, not
     for an instant, and needs no permission to write.
@@ -106,7 +106,7 @@ def _is_named(fd: int, path: Path) -> bool:
 
 
 def _holder(fd: int) -> int | None:
-    """Who else has the lock on an open file, as `lock_holder` tells it."""
+    """Return which other process has the lock on an open file, as `lock_holder` does."""
     asked = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if _FIRST else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
     try:
         told = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(*asked))[: _FLOCK.size])
@@ -119,13 +119,13 @@ def _holder(fd: int) -> int | None:
 
 
 def _read_pid(fd: int) -> int:
-    """The pid in a lock file, by which its holder calls itself; 0 when it has yet to write it."""
+    """Return the pid that the holder has written into a lock file; 0 if it has not yet."""
     line = os.pread(fd, 20, 0).split(b"\n")[0]
     return int(line) if line.isdigit() else 0
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's locks."""
+    """Forget all locks in a forked child: it has none of its parent's."""
     _mine.clear()
     _looking.release()
 

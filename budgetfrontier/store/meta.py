@@ -1,7 +1,4 @@
-"""What a frontier keeps about itself: settings, adjustments, the suffix list, the canonicaliser's id, the counters.
-
-And the command that is in progress, if it takes more than one step.
-"""
+"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, and the command in progress."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ NAMES = frozenset(
 
 
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
-    """The totals as of the last commit, or those of a new frontier."""
+    """Return the totals as they are stored, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
     try:
         counters = Counters() if value is None else decode_counters(value)
@@ -45,7 +42,7 @@ def read_counters(txn: keys.Txn, db: Any) -> Counters:
 
 
 def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Override]]:
-    """The stored settings, None in a new frontier, and the adjustments made on top of them."""
+    """Return the stored settings, None in a new frontier, and the adjustments on top of them."""
     value = txn.get(b"settings", db=db)
     try:
         settings = None if value is None else _settings(value)
@@ -75,7 +72,7 @@ def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list
 
 
 def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
-    """The public suffix list that was stored when it was first needed, so that an upgrade moves no queue."""
+    """Return the public suffix list that was stored when it was first needed, so that an upgrade moves no queue."""
     value = txn.get(b"suffixes", db=db)
     try:
         return None if value is None else zlib.decompress(value).decode()
@@ -89,7 +86,7 @@ def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
 
 
 def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
-    """The command that is in progress, and how far it has come; None if there is none."""
+    """Return the command in progress, and how far it has come; None if there is none."""
     begun, progress = txn.get(b"command", db=db), txn.get(b"progress", db=db)
     if begun is None or progress is None:
         return None
@@ -105,11 +102,11 @@ def write_begun(txn: keys.Txn, db: Any, begun: Begun) -> None:
 
 
 def write_progress(txn: keys.Txn, db: Any, progress: Progress) -> None:
-    """Store how far it has come."""
+    """Store how far the command in progress has come."""
     txn.put(b"progress", encode(progress), db=db)
 
 
 def end_begun(txn: keys.Txn, db: Any) -> None:
-    """The command has ended."""
+    """Remove the command in progress, which has ended."""
     txn.delete(b"command", db=db)
     txn.delete(b"progress", db=db)

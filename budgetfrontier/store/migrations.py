@@ -7,25 +7,23 @@ it was. Readers take no steps: what they read must make sense to them in every s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import decode_queue, encode
 
-Tables = dict[str, Any]
-Step = Callable[[keys.Txn, Tables], None]
+Step = Callable[[keys.Txn, keys.Tables], None]
 
 
-def upgrade(txn: keys.Txn, db: Tables, stored: int) -> None:
+def upgrade(txn: keys.Txn, db: keys.Tables, stored: int) -> None:
     """Bring the tables from schema `stored` to that of this version."""
     for schema in range(stored, keys.SCHEMA):
         STEPS[schema](txn, db)
     txn.put(b"schema", str(keys.SCHEMA).encode(), db=db[keys.META])
 
 
-def _count_retired_by_name(txn: keys.Txn, db: Tables) -> None:
-    """The totals count the queues that were retired by name. Records of URIs have shorter forms, beside the old one."""
+def _count_retired_by_name(txn: keys.Txn, db: keys.Tables) -> None:
+    """Count the queues that were retired by name. Records of URIs may have shorter forms now, beside the old one."""
     counters = meta.read_counters(txn, db[keys.META])
     found = (txn.get(queue_id, db=db[keys.QUEUES]) for _, queue_id in txn.cursor(db[keys.RETIRED]) if queue_id)
     queues = (decode_queue(value) for value in found if value is not None)

@@ -1,4 +1,4 @@
-"""Who may read what is made: its owner, and whoever may enter the folder that it is made in.
+"""File modes: what is made may be read by its owner, and by whoever may enter the folder that it is made in.
 
 A crawl's files hold what pages and settings hold, passwords in URLs among them. The umask counts on top, as always; and
 what is there already keeps its mode, so that an operator's chmod of a folder decides for all that is made in it later.

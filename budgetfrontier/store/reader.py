@@ -47,7 +47,7 @@ class Reader:
         return f"<Reader {self.path}>"
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._last_commit.close()
 
     def __enter__(self) -> Self:
@@ -75,22 +75,22 @@ class Reader:
             return view.settings()[1]
 
     def lock_pid(self) -> int | None:
-        """The process that runs this frontier's engine, None if none does; 0 if it has no number on this machine."""
+        """Return the pid of the process that runs this frontier's engine; None: none does; 0: it has no pid here."""
         return lock_holder(self.path)
 
     def summary(self) -> Summary:
-        """The cheap counters. O(1)."""
+        """Return the totals. O(1)."""
         with self.view() as view:
             return view.summary()
 
     def report(self) -> Report:
-        """The whole frontier, about 600 bytes in memory for each queue. O(queues)."""
+        """Return the report of the whole frontier. O(queues); memory: about 600 bytes for each queue."""
         with self.view() as view:
             return report(view, generated=time.time())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
-        """The report without its rows, and these one by one; one snapshot, held until the end of the `with` block."""
+        """Hold one snapshot until the end of the `with` block: the report without its rows, and these one by one."""
 
         def rows() -> Iterator[QueueRecord]:
             with self._last_commit.translated():
@@ -103,7 +103,7 @@ class Reader:
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:
-        """Every queue, oldest first. Holds one snapshot until it is done."""
+        """Yield every queue, oldest first. Holds one snapshot until it is done."""
         with self.view() as view:
             yield from view.queues()
 
@@ -114,7 +114,10 @@ class Reader:
         reverse: bool = False,
         where: Callable[[QueueRecord], bool] | None = None,
     ) -> Iterator[QueueRecord]:
-        """Every queue of which `where` is true, sorted as by `sorted`. Memory: the keys, and about 50 bytes each."""
+        """Yield the queues of which `where` is true, sorted as by `sorted`.
+
+        Memory: the keys, and about 50 bytes each.
+        """
         with self.view() as view:
             ids, sort_keys = array("I"), []
             for queue in filter(where, view.queues()):
@@ -124,18 +127,18 @@ class Reader:
             yield from view.queues_by_id(map(ids.__getitem__, order))
 
     def queue(self, key: str) -> QueueRecord | None:
-        """A queue by its key, None if there is none."""
+        """Return a queue by its key, None if there is none."""
         with self.view() as view:
             queue = view.find_queue(key)
             return None if queue is None else BudgetsInForce(view).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:
-        """The first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
+        """Return the first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
         with self.view() as view:
             return list(islice(view.names(prefix), limit))
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
-        """How many queues have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
+        """Count the queues that have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
 
         O(answer), less than 0.1 us each.
         """
@@ -143,7 +146,7 @@ class Reader:
             return view.turns_before(queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
-        """The first URIs of a queue, in the order in which they would go out."""
+        """Return the first URIs of a queue, in the order in which they would go out."""
         with self.view() as view:
             queue = view.find_queue(key)
             if queue is None:
@@ -152,7 +155,7 @@ class Reader:
             return list(view.pending(queue, limit, out))
 
     def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
-        """Every URI of a queue, in the order in which they would go out; neither their places nor which are out.
+        """Yield every URI of a queue, in the order in which they would go out; neither their places nor which are out.
 
         `arrived`: those that are equal but for their arrival in the order of that, with `order: lifo`, too.
 
@@ -168,7 +171,7 @@ class Reader:
             yield from part
 
     def each_future(self) -> Iterator[PendingUri]:
-        """Every URI that is scheduled for later, soonest first. Snapshots are as with `each_pending`."""
+        """Yield every URI that is scheduled for later, soonest first. Snapshots are as with `each_pending`."""
         rest: bytes | None = b""
         while rest is not None:
             with self.view() as view:
@@ -176,28 +179,28 @@ class Reader:
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:
-        """What the first `count` URIs of a queue cost together. O(count)."""
+        """Return what the first `count` URIs of a queue cost together. O(count)."""
         with self.view() as view:
             queue = view.find_queue(key)
             return 0 if queue is None else sum(view.costs(queue, count))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
-        """What is scheduled for later, soonest first."""
+        """Return what is scheduled for later, soonest first."""
         with self.view() as view:
             return list(islice(view.future(), limit))
 
     def leases(self) -> list[Lease]:
-        """The leases that were out at the last commit."""
+        """Return the leases that were out at the last commit."""
         with self.view() as view:
             return list(view.leases())
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
-        """The dead letters, oldest first."""
+        """Return the dead letters, oldest first."""
         with self.view() as view:
             return view.dead_letters(limit)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
-        """The commands that were applied, newest last. O(answer)."""
+        """Return the commands that were applied, newest last. O(answer)."""
         with self.view() as view:
             return view.audit(limit)
 
@@ -218,7 +221,7 @@ class Reader:
             check(view.txn, view.db)
 
     def answer(self, number: int) -> AuditEntry | None:
-        """The entry of a command by its number in the mailbox, None while it is not applied."""
+        """Return the audit entry of a command by its number in the mailbox, None while it is not applied."""
         with self.view() as view:
             counters = view.counters()
             if counters.command < number and number not in counters.ahead:
@@ -229,19 +232,20 @@ class Reader:
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
 
     def in_progress(self) -> tuple[Begun, Progress] | None:
-        """The command that takes long and is being applied, and how far it had come at the last commit; None: none."""
+        """Return the command in progress, and how far it had come at the last commit; None if there is none."""
         with self.view() as view:
             return meta.read_begun(view.txn, view.db[keys.META])
 
     def last_retirement(self, key: str) -> AuditEntry | None:
-        """The entry of the last command that retired a queue by name. O(entries since)."""
+        """Return the audit entry of the last command that retired a queue by name. O(entries since)."""
         with self.view() as view:
             retirements = (entry for entry in view.newest_commands() if entry.command == "retire" and not entry.error)
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
     def find(self, url: str) -> dict[str, Any]:
-        """What is known of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry as `pending`
-        (a PendingUri) or `dead` (a DeadLetter).
+        """Return what is known of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
+
+        The entry is `pending` (a PendingUri) or `dead` (a DeadLetter).
 
         O(URIs of its queue): 0.3 us each to find this very URL, or 3 us to find one with the same canonical form, or
         none; then O(URIs scheduled for later) and O(dead letters). Raises PolicyError.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from budgetfrontier.errors import CorruptFrontier
@@ -14,12 +15,12 @@ FINGERPRINT = 16  # bytes of a key of `seen`
 
 
 def was_frontier(data: Path) -> bool:
-    """Whether a data file in which LMDB does not find a frontier's tables held one: then it is damaged.
+    """Tell whether a data file in which LMDB finds no frontier's tables held a frontier: then it is damaged.
 
     Reads a few pages, unless the tables are not what their root says: then all, until one is known. A file of another
     program is none, however it is.
     """
-    with File(data) as file:
+    with closing(File(data)) as file:
         try:
             roots = file.roots()
         except CorruptFrontier:  # LMDB could open it: it is in a later format
@@ -31,14 +32,14 @@ def was_frontier(data: Path) -> bool:
 
 
 def _names_tables(trees: Trees) -> bool:
-    """Whether its tree of tables, a leaf in every frontier, names most of a frontier's."""
+    """Tell whether the tree of tables, a leaf in every frontier, names most of a frontier's."""
     page = trees.page(trees.root.main, "main", b"", None)
     names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
     return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
 
 
 def _is_consistent(trees: Trees) -> bool:
-    """Whether the tree of tables begins with the page that its root speaks of."""
+    """Tell whether the tree of tables begins with a page such as its root describes."""
     if trees.root.main == NOWHERE:
         return not trees.root.entries
     page = trees.page(trees.root.main, "main", b"", None)
@@ -48,7 +49,7 @@ def _is_consistent(trees: Trees) -> bool:
 
 
 def _is_known(trees: Trees, number: int) -> bool:
-    """Whether a page holds what a frontier keeps about itself, or records of queues."""
+    """Tell whether a page holds records of a frontier's `meta`, or of queues."""
     page = trees.read(number)
     if trees.unsound(page, number) or not is_leaf(page):
         return False

@@ -1,4 +1,4 @@
-"""What the tables hold, and how it is written: msgpack arrays, so that fields appended later decode with defaults."""
+"""The records of the tables, and their encoding: msgpack arrays, so that fields appended later decode with defaults."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _T = TypeVar("_T")
 
 
 def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
-    """How records of a kind are read. What cannot be is Damage, whatever msgspec says of it."""
+    """Return a decoder of one kind of records, which raises Damage for what it cannot decode."""
     decode = msgspec.msgpack.Decoder(kind).decode
 
     def decoded(value: bytes) -> _T:
@@ -178,7 +178,7 @@ _decode_fields = _decoder(CrawlUri)
 
 
 def save_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
-    """The record of a queue, and its fields that cannot be read: they have their defaults. For repair.
+    """Decode the record of a queue, for repair; return also its fields that cannot be read, which get their defaults.
 
     Raises Damage where neither its key nor its id can be read.
     """
@@ -209,7 +209,7 @@ _SCHEMES = {_HTTP: "http://", _HTTPS: "https://"}
 
 
 def shorten(url: str, queue: str) -> str:
-    """A URL as the records of a queue hold it: scheme and host are one character if the queue's key is its host."""
+    """Return a URL as the records of a queue hold it: its origin is one character if the queue's key is its host."""
     if url.startswith("https://"):
         mark, start = _HTTPS, 8
     elif url.startswith("http://"):
@@ -221,7 +221,7 @@ def shorten(url: str, queue: str) -> str:
 
 
 def expand(url: str, queue: str) -> str:
-    """The URL that `shorten` was given."""
+    """Return the URL that `shorten` was given."""
     if not url or url[0] > _HTTPS:
         return url
     return url[1:] if url[0] == _WHOLE else _SCHEMES[url[0]] + queue + url[1:]
@@ -242,7 +242,7 @@ _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 
 def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
-    """What the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
+    """Return what the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
     for mark, scheme in PLAIN.items():
         if prefix == scheme + queue:
             return mark, _PLAIN_MARK[mark]
@@ -253,7 +253,7 @@ _fields = attrgetter(*_STORED[1:])
 
 
 def encode_url(url: str, queue: str) -> bytes:
-    """The value of a URL of which nothing else is to be said."""
+    """Return the value of a URL that comes without further fields."""
     short = shorten(url, queue)
     if short[0] == _HTTPS:
         return b"\xff" + short[1:].encode()
@@ -263,12 +263,12 @@ def encode_url(url: str, queue: str) -> bytes:
 
 
 def encode_found(short: str, via: str, hops: str) -> bytes:
-    """The value of a URL that was found on a page; both are short."""
+    """Return the value of a URL that was found on a page; both are short."""
     return keys.FRESH + encode((short, via, hops))
 
 
 def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
-    """The value of a CrawlUri under its normalized `url`."""
+    """Return the value of a CrawlUri under its normalized `url`."""
     fields: list[Any] = [*_fields(uri)]
     while fields and fields[-1] == _DEFAULTS[len(fields) - 1]:
         fields.pop()
@@ -280,7 +280,7 @@ def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 
 def decode_uri(value: bytes, queue: str) -> CrawlUri:
-    """The CrawlUri of a value, but for what is in the key. Raises Damage for what nobody wrote."""
+    """Return the CrawlUri of a value, without what is in the key. Raises Damage."""
     scheme = PLAIN.get(value[:1])
     if scheme is not None:
         return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # it is ASCII, and this never fails
@@ -293,13 +293,13 @@ def decode_uri(value: bytes, queue: str) -> CrawlUri:
 
 
 def short_url(value: bytes) -> str:
-    """The URL of a value, still short."""
+    """Return the URL of a value, still short."""
     mark = _PLAIN_MARK.get(value[:1])
     return mark + value[1:].decode("latin-1") if mark is not None else _decode_fields(value[4:]).url
 
 
 def tries(value: bytes) -> tuple[int, int]:
-    """How often a URI was attempted before, and delivered."""
+    """Return how often a URI was attempted before, and delivered."""
     try:
         return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
     except struct.error as e:
@@ -307,13 +307,13 @@ def tries(value: bytes) -> tuple[int, int]:
 
 
 def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
-    """The same value with other attempts and deliveries."""
+    """Return a value with other attempts and deliveries."""
     rest = encode((short_url(value),)) if value[:1] in PLAIN else value[4:]
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
 
 def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
-    """The CrawlUri of a pending record, from its place (the key without the queue) and value."""
+    """Return the CrawlUri of a pending record, from its place (the key without the queue) and value."""
     uri = decode_uri(value, queue)
     directive, inverted, uri.cost, _ = keys.place.unpack(place)
     if directive > Directive.NORMAL:
@@ -324,19 +324,19 @@ def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
 
 
 def whole_queue(value: bytes) -> QueueRecord:
-    """A queue's record as everybody but the engine sees it: with its URLs in full."""
+    """Decode a queue's record, with its URLs in full, as all but the engine see it."""
     return expanded(decode_queue(value))
 
 
 def expanded(queue: QueueRecord) -> QueueRecord:
-    """The same record with its URLs in full."""
+    """Put the URLs of a record in full, and return it."""
     queue.last_enqueued = expand(queue.last_enqueued, queue.queue)
     queue.last_leased = expand(queue.last_leased, queue.queue)
     return queue
 
 
 def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lease:
-    """A lease of an earlier run, from its row, its queue's key and the record of its URI."""
+    """Return a lease of an earlier run, from its row, its queue's key and the record of its URI."""
     attempts, deliveries = tries(value)
     uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0
@@ -344,7 +344,7 @@ def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lea
 
 
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:
-    """A dead letter as the API shows it."""
+    """Return the public form of a dead letter."""
     attempts, deliveries = tries(row.value)
     uri = restore_uri(row.place, row.value, row.name)
     return DeadLetter(

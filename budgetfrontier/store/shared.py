@@ -1,4 +1,4 @@
-"""The one environment of all readers of a frontier in a process: LMDB forbids to open it twice."""
+"""The environment that all readers of a frontier in a process share: LMDB forbids to open it twice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Shared:
 
     @staticmethod
     def join(path: Path) -> Shared:
-        """The environment at `path`, for one more reader."""
+        """Return the environment at `path`, opened if need be, for one more reader."""
         key = os.path.realpath(path)
         with _sharing:
             shared = _all.get(key) or Shared(path)
@@ -57,7 +57,7 @@ class Shared:
             return shared
 
     def leave(self) -> None:
-        """One reader has done with it; the last one closes it."""
+        """Give the environment back; the last reader closes it."""
         with _sharing:
             self._readers -= 1
             if not self._readers:
@@ -66,7 +66,7 @@ class Shared:
 
     @contextmanager
     def begin(self) -> Iterator[keys.Txn]:
-        """A snapshot of the last commit. A file that took the old one's place is opened once nobody looks at that."""
+        """Hold a snapshot of the last commit. A file that replaced another is opened once no snapshot is held."""
         with _sharing:
             if not self._looking and self._identity() != self._file:
                 self.env.close()
@@ -88,7 +88,7 @@ class Shared:
 
 
 def _after_fork() -> None:
-    """A child must open for itself what its parent reads."""
+    """Close all environments in a forked child, which must open its own."""
     for shared in _all.values():
         shared.env.close()
     _all.clear()

@@ -20,16 +20,16 @@ import msgspec
 
 from budgetfrontier import errors
 from budgetfrontier.errors import CorruptFrontier, FrontierError
+from budgetfrontier.store.damage import report
 from budgetfrontier.store.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
 
-TOLD = 20  # problems in one message
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 _HARMLESS = "neither reachable nor in the freeDB"  # a page that nobody uses: `compact` leaves it out
 
 
-class _Told(msgspec.Struct):
-    """What the child says: what it begins to read, or the error that it ends with."""
+class _Message(msgspec.Struct):
+    """A message of the child: what it begins to read, or the error that it ends with."""
 
     step: str
     error: str = ""
@@ -50,13 +50,13 @@ def verify(path: Path) -> None:
     try:
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
-            told = [msgspec.json.decode(line, type=_Told) for line in pipe]
+            told = [msgspec.json.decode(line, type=_Message) for line in pipe]
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         raise
     finally:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    last = told[-1] if told else _Told("it")
+    last = told[-1] if told else _Message("it")
     if last.errno:
         raise OSError(last.errno, last.message, str(path))
     if last.error:
@@ -68,27 +68,27 @@ def verify(path: Path) -> None:
         raise FrontierError(f"{path}: the check ended early ({code}) when it read {last.step}; run it again")
 
 
-def _examine(path: Path, tell: Callable[[_Told], object]) -> NoReturn:
+def _examine(path: Path, tell: Callable[[_Message], object]) -> NoReturn:
     """Check everything, tell what is found, and end this process."""
     step = ""
 
     def begin(what: str) -> None:
         nonlocal step
         step = what
-        tell(_Told(step))
+        tell(_Message(step))
 
     try:
         _check(path, begin)
     except FrontierError as e:
-        tell(_Told(step, type(e).__name__, str(e)))
+        tell(_Message(step, type(e).__name__, str(e)))
     except OSError as e:
         if e.errno == errno.EIO:
-            tell(_Told(step, CorruptFrontier.__name__, f"{path}: the disk cannot read {step} ({e})"))
+            tell(_Message(step, CorruptFrontier.__name__, f"{path}: the disk cannot read {step} ({e})"))
         else:
-            tell(_Told(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
+            tell(_Message(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
     except (lmdb.Error, struct.error, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
         # Whatever a damaged record does to who reads it.
-        tell(_Told(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
+        tell(_Message(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
     except KeyboardInterrupt:
         os._exit(1)  # the parent has heard it too
     except BaseException:
@@ -125,5 +125,4 @@ def check_pages(path: Path) -> None:
         env.close()
     problems = [problem for problem in found if _HARMLESS not in problem]
     if problems:
-        more = f"\n...and {len(problems) - TOLD} more" if len(problems) > TOLD else ""
-        raise CorruptFrontier("\n".join(problems[:TOLD]) + more)
+        raise CorruptFrontier(report(problems))

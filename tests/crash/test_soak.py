@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -79,7 +80,7 @@ def test_a_file_that_lacks_free_pages_is_verified_copied_and_compacted(
     assert "no damage found" in capsys.readouterr().out
     assert main(["backup", str(job), str(tmp_path / "copy")]) == 0
     assert main(["verify", str(tmp_path / "copy")]) == 0
-    with Salvage(job / "frontier" / "data.mdb") as salvage:
+    with closing(Salvage(job / "frontier" / "data.mdb")) as salvage:
         assert len(list(salvage.records(keys.SEEN))) == 2000
         assert not salvage.lost
     compact(job / "frontier")
@@ -126,7 +127,7 @@ def test_it_is_crawled_on_and_what_was_missing_is_filled(job: Path) -> None:
 
 
 def test_a_used_page_that_is_missing_is_told_to_writers_and_readers(job: Path) -> None:
-    with Salvage(job / "frontier" / "data.mdb") as salvage:
+    with closing(Salvage(job / "frontier" / "data.mdb")) as salvage:
         page = max(salvage._leaves[keys.SEEN])
     with open(job / "frontier" / "data.mdb", "r+b") as file:
         file.truncate(page * 4096)
@@ -174,7 +175,7 @@ def test_lists_of_free_pages_are_read_whatever_their_shape(
 ) -> None:
     (tmp_path / "mailbox").mkdir()
     plain(tmp_path / "mailbox", values, kept=kept)
-    with File(tmp_path / "mailbox" / "data.mdb") as file:
+    with closing(File(tmp_path / "mailbox" / "data.mdb")) as file:
         trees = Trees(file, file.roots()[0])
         lists = list(trees.free_lists())
         assert (len(lists) > 256) == bool(kept) and len(set().union(*lists)) == sum(map(len, lists)) > 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import lmdb
@@ -44,7 +45,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 def root_of(path: Path, table: str = "") -> int:
     """The root page of a table, or of the tree of tables."""
-    with File(path / "data.mdb") as file:
+    with closing(File(path / "data.mdb")) as file:
         root = file.roots()[0]
         roots = {name: page for name, _, page in Trees(file, root).tables()}
     return roots.get(table, root.main)
@@ -127,7 +128,7 @@ def test_a_damaged_page_that_is_met_later_is_named_with_what_to_do(path: Path) -
 
 @pytest.mark.parametrize("byte", [140, 142, 143])
 def test_a_last_page_beyond_all_maps_is_damage(path: Path, byte: int) -> None:
-    with File(path / "data.mdb") as file:
+    with closing(File(path / "data.mdb")) as file:
         newest = file.roots()[0].transaction % 2
     spoil(path, newest, lambda page: page[:byte] + b"\x81" + page[byte + 1 :])
     assert_refused(path, CorruptFrontier)

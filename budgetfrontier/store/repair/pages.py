@@ -1,7 +1,6 @@
-"""All that can be read of a damaged data file, page by page.
+"""What can be read of a damaged data file, page by page.
 
-Leaves that cannot be reached, for a page above them is damaged, are found again: they are neither in another tree nor
-in the list of free pages.
+Leaves below a damaged page are found again: they are neither in another tree nor in the list of free pages.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from budgetfrontier.store import keys
 from budgetfrontier.store.lmdb_pages import FREE, File, Gap, Lost, Record, Root, Trees, is_leaf
@@ -18,7 +15,7 @@ from budgetfrontier.store.recognition import SHAPES
 
 
 class Salvage:
-    """A data file, opened to be read as it is. Nobody may write it meanwhile."""
+    """What can be read of a data file, which stays open until it is closed. Nobody may write it meanwhile."""
 
     def __init__(self, data: Path) -> None:
         self._file = File(data)
@@ -33,19 +30,11 @@ class Salvage:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def records(self, table: str) -> Iterator[Record]:
-        """What can be read of a table, in order but for what was found again; sentinels are left out."""
+        """Yield the records of a table that can be read, in order but for those found again; without the sentinel."""
         self._given[table] = 0
         for number in self._leaves[table]:
             for key, value in self._trees.records(table, number, self._trees.read(number)):
@@ -54,16 +43,16 @@ class Salvage:
                     yield key, value
 
     def is_frontier(self) -> bool:
-        """Whether there is anything of a frontier in it."""
+        """Tell whether the file holds anything of a frontier."""
         return any(self._leaves[table] for table in (keys.META, keys.QUEUES, keys.PENDING, keys.SEEN))
 
     def missing(self) -> dict[str, int]:
-        """How many records of a table are not among those that were given, for tables of which some are not."""
+        """Return how many records were missing of each table that was read, if any were."""
         missing = {table: self._entries.get(table, 0) - given for table, given in self._given.items()}
         return {table: count for table, count in missing.items() if count > 0}
 
     def lacks(self, table: str) -> bool:
-        """Whether some records of a table are lost, or may be; to be asked once it has been gone through."""
+        """Tell whether records of a table are lost, or may be; ask once it has been read."""
         return table not in self._entries or table in self.missing()
 
     @property
@@ -82,7 +71,7 @@ class Salvage:
         return self._trees.root.page_size
 
     def _start(self) -> None:
-        """At the newest root from which all can be found: from its tree of tables, or its list of free pages."""
+        """Begin at the newest root from which all can be found: by its tree of tables, or its list of free pages."""
         roots = self._file.roots()
         for root in *roots, roots[0]:
             if self._begin(root):
@@ -93,7 +82,7 @@ class Salvage:
             )
 
     def _begin(self, root: Root) -> bool:
-        """Begin at a root; whether all can be found from it."""
+        """Begin at a root, and return whether all can be found from it."""
         self._trees = trees = Trees(self._file, root)
         tables = list(trees.tables())
         self._entries = {name: entries for name, entries, _ in tables}  # that each table should hold
@@ -111,7 +100,7 @@ class Salvage:
             self._leaves[table] = array("Q", () if root is None else self._trees.walk(table, root))
 
     def _find_orphans(self) -> None:
-        """Give the leaves below pages that are lost back to their tables, if it can be known which are in use."""
+        """Find the leaves below lost pages, and add them to their tables; not without a list of the pages in use."""
         trees = self._trees
         gaps = [gap for gap in trees.gaps if gap.table in SHAPES]
         if not gaps:
@@ -134,7 +123,7 @@ class Salvage:
             self._leaves[table].extend(number for _, number in sorted(leaves))
 
     def _free_pages(self) -> bytearray | None:
-        """A mark for each page that is free; None if that cannot be known."""
+        """Return a mark for each page that is free; None if that cannot be known."""
         unused = bytearray(len(self._trees.seen))
         for numbers in self._trees.free_lists():
             for number in numbers:
@@ -143,7 +132,7 @@ class Salvage:
         return None if any(lost.table == FREE for lost in self._trees.lost) else unused
 
     def _table_of(self, number: int, page: bytes, gaps: list[Gap]) -> str | None:
-        """The table that a leaf must belong to: it fills a gap there, and its records look like those of the table."""
+        """Return the table that a leaf belongs to: it fills a gap there, and its records look like that table's."""
         noted = dict(self._trees.lost)
         records = list(self._trees.records("", number, page))
         self._trees.lost = noted

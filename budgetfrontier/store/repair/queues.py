@@ -1,6 +1,6 @@
-"""Writes the records of queues anew, each queue in its place, and the totals: the second half of a rebuilding.
+"""The rebuild of queues: their records, each in its place among the indexes, and the totals; it follows the URIs.
 
-What a record says of its queue's state and place is kept as far as it can be true with the URIs that were counted.
+The state and place that a record gives are kept as far as they agree with the URIs that were counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, encode, save_queue
-from budgetfrontier.store.repair.notes import Notes, Tables
+from budgetfrontier.store.repair.new_tables import NewTables
+from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 
 LAST_ORDINAL = 1 << 48  # more than any frontier gives out; a higher one is damage, and so are places beyond these:
@@ -28,7 +29,7 @@ LAST_EPOCH = (1 << 24) - (1 << 16)  # as the engine numbers its leases, with roo
 
 @dataclass
 class Found:
-    """What has been found in the other tables, by queue id."""
+    """What the rebuild of the other tables has found, by queue id."""
 
     settings: Settings = field(default_factory=Settings)
     stored: Counters | None = None
@@ -47,10 +48,10 @@ class Found:
     last_command: int = 0
 
 
-class Requeue:
-    """One writing of all queues and the totals."""
+class QueueRebuild:
+    """One rebuild of all queues and the totals."""
 
-    def __init__(self, source: Salvage, tables: Tables, found: Found, notes: Notes, *, now: float) -> None:
+    def __init__(self, source: Salvage, tables: NewTables, found: Found, notes: Notes, *, now: float) -> None:
         self._source = source
         self._tables = tables
         self._found = found
@@ -80,7 +81,7 @@ class Requeue:
             before = replace(queue)
             self._count(queue, number)
             self._place(queue, known=queue.state is before.state)
-            self._tell(before, queue)
+            self._report(before, queue)
         made = self._find_places()
         for number in sorted(self._found.made):
             found = made.get(number)
@@ -97,7 +98,7 @@ class Requeue:
         self._compare_indexes()
 
     def _compare_indexes(self) -> None:
-        """Tell how the indexes differ from what they were."""
+        """Note how the indexes differ from what they were."""
         for table in _INDEXES:
             kept = wrong = 0
             for key, value in self._source.records(table):
@@ -110,7 +111,7 @@ class Requeue:
                 self._notes.say(f"{table}: {made:,} rows made anew, {wrong:,} left out")
 
     def _count(self, queue: QueueRecord, number: int) -> None:
-        """Put into a record what was counted, and what follows."""
+        """Put into a record what was counted, and correct what contradicts it."""
         queue.id = number
         queue.queued, queue.future = self._found.queued[number], self._found.future[number]
         queue.out, queue.reserved = self._found.out[number], self._found.reserved[number]
@@ -118,7 +119,7 @@ class Requeue:
         mend(queue, self._now)
 
     def _find_places(self) -> dict[int, QueueRecord]:
-        """What the indexes say of queues whose own record is lost."""
+        """Return records for the queues whose own is lost, from what the indexes say of them."""
         found: dict[int, QueueRecord] = {}
 
         def add(number: int, state: QueueState, **place: Any) -> None:
@@ -185,10 +186,10 @@ class Requeue:
         if state is READY:
             totals.ring_front = min(totals.ring_front, queue.position)
 
-    def _tell(self, before: QueueRecord, after: QueueRecord) -> None:
+    def _report(self, before: QueueRecord, after: QueueRecord) -> None:
         changes = [
             f"{name} {getattr(before, name)} is {getattr(after, name)}"
-            for name in _TOLD
+            for name in _REPORTED_FIELDS
             if getattr(before, name) != getattr(after, name)
         ]
         if changes:
@@ -236,7 +237,7 @@ class Requeue:
         self._tables.put(keys.META, b"counters", encode(totals))
 
     def _settle(self) -> None:
-        """Let the crawl's state follow what there is, as the engine does."""
+        """Set the crawl's state to what follows from the totals, by the engine's rules."""
         totals = self._totals
         before = totals.state
         changing = totals.revive_upto > 0 or totals.regrade_upto > 0  # queues have yet to learn of other settings
@@ -261,7 +262,7 @@ class Requeue:
 _PLACES = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, and which of the totals numbers the last of it."""
 
-_TOLD = (
+_REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "charges",
     "errors", "wake_time", "block", "position",
 )  # fmt: skip
@@ -277,7 +278,7 @@ _INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIR
 
 
 def _place_of(queue: QueueRecord) -> tuple[str, bytes, bytes]:
-    """The row of a queue that waits: table, key, value."""
+    """Return the index row of a queue that waits: table, key, value."""
     number = keys.u32.pack(queue.id)
     if queue.state is INACTIVE:
         return keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), number
@@ -285,7 +286,7 @@ def _place_of(queue: QueueRecord) -> tuple[str, bytes, bytes]:
 
 
 def mend(queue: QueueRecord, now: float) -> None:
-    """Let the state of a queue be one that is possible with what was counted, and its other numbers possible ones."""
+    """Correct what is impossible in a record: its numbers, and its state with the URIs that were counted."""
     queue.penalties = max(queue.penalties, 0)
     queue.expenditure = max(queue.expenditure, queue.penalties)
     queue.charges, queue.errors = max(queue.charges, 0), max(queue.errors, 0)
@@ -298,7 +299,7 @@ def mend(queue: QueueRecord, now: float) -> None:
 
 
 def readable(key: bytes, value: bytes) -> QueueRecord | None:
-    """The record of a queue, None if it cannot be one. Fields that cannot be read have their defaults."""
+    """Return the record of a queue, None if it is none. Fields that cannot be read have their defaults."""
     try:
         queue, _ = save_queue(value)
         name = queue.queue.encode()

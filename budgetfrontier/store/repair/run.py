@@ -1,4 +1,4 @@
-"""Repairs a frontier: what can be read of its file goes into a new one, which takes its place when it is checked.
+"""One repair: what can be read of a frontier's file goes into a new one, which takes its place once it is checked.
 
 The damaged file is only read, and without LMDB. It is kept, with a list of what was done and the records set aside.
 """
@@ -10,6 +10,7 @@ import glob
 import os
 import shutil
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -32,9 +33,10 @@ from budgetfrontier.store.lmdb_env import (
 )
 from budgetfrontier.store.lock import locked
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.repair.notes import Notes, Tables, notes_in
+from budgetfrontier.store.repair.new_tables import NewTables
+from budgetfrontier.store.repair.notes import Notes, notes_in
 from budgetfrontier.store.repair.pages import Salvage
-from budgetfrontier.store.repair.tables import Rebuild
+from budgetfrontier.store.repair.tables import TableRebuild
 
 _FOLDER = "-repair-"
 
@@ -93,7 +95,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
 
 
 def _finish_earlier(path: Path) -> None:
-    """What repairs left that were killed: remove it if the damaged file is still in its place, else it is done."""
+    """Finish repairs that were killed: undo one that had not replaced the damaged file yet, complete one that had."""
     shutil.rmtree(path / UNFINISHED, ignore_errors=True)
     for partial in path.parent.glob(f"{glob.escape(path.name)}{_FOLDER}*{PARTIAL}"):
         damaged = partial / "data.mdb"
@@ -109,14 +111,14 @@ def _rebuild(path: Path, notes: Notes) -> None:
     built = making / "built"
     make_folder(making, like=path)
     make_folder(built, like=path)
-    with Salvage(data) as source:
+    with closing(Salvage(data)) as source:
         if not source.is_frontier():
             if source.lost:
                 raise CorruptFrontier(f"{path}: too little of it can be read; restore a backup")
             raise NotAFrontier(f"{path} holds nothing that a frontier wrote; name another folder")
         env = open_lmdb(built, sync=False, map_size=max(4 * data.stat().st_size, GIB))
         try:
-            Rebuild(source, Tables(env), notes).run(now=time.time())
+            TableRebuild(source, NewTables(env), notes).run(now=time.time())
             with env.begin() as txn:
                 check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES})
             copy(env, built, making)  # without free pages, whose list has numbers of transactions of its own

@@ -1,7 +1,7 @@
-"""Makes the tables of a frontier anew from those that the others follow from: `pending`, `queues`, `seen`, `future`.
+"""The rebuild of a frontier's tables from those that the others follow from: `pending`, `queues`, `seen`, `future`.
 
-Indexes and totals are counted again. What the record of a queue says of its state and place is kept as far as it can be
-true; what is changed is noted. A record that cannot be read is set aside, never dropped.
+Indexes and totals are counted again. The state and place that the record of a queue gives are kept as far as they agree
+with the rest; every change is noted. A record that cannot be read is set aside, never dropped.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ from budgetfrontier.store.records import (
     tries,
     with_tries,
 )
-from budgetfrontier.store.repair.notes import Notes, Tables
+from budgetfrontier.store.repair.new_tables import NewTables
+from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
-from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Found, Requeue, readable
+from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Found, QueueRebuild, readable
 
 _NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it
 
 
-class Rebuild:
-    """One rebuilding, from `source` into an environment that is empty. Memory: some 450 bytes for each queue."""
+class TableRebuild:
+    """One rebuild, from `source` into tables that are empty. Memory: some 450 bytes for each queue."""
 
-    def __init__(self, source: Salvage, tables: Tables, notes: Notes) -> None:
+    def __init__(self, source: Salvage, tables: NewTables, notes: Notes) -> None:
         self._source = source
         self._tables = tables
         self._notes = notes
@@ -64,7 +65,7 @@ class Rebuild:
         """Keys of pending records that are not what they were."""
 
     def run(self, *, now: float) -> None:
-        """Rebuild all, and commit it."""
+        """Rebuild all tables, and commit."""
         self._copy_meta()
         self._copy_seen()
         self._find_names()
@@ -73,7 +74,7 @@ class Rebuild:
         self._copy_future()
         self._copy_dead()
         self._copy_audit()
-        Requeue(self._source, self._tables, self._found, self._notes, now=now).run()
+        QueueRebuild(self._source, self._tables, self._found, self._notes, now=now).run()
         self._tables.finish()
 
     def _keep(self, table: str, key: bytes, value: bytes, original: tuple[bytes, bytes]) -> bool:
@@ -143,7 +144,7 @@ class Rebuild:
             self._notes.say("seen: a part is lost; URIs that are pending, for later or dead were noted again")
 
     def _fingerprint(self, uri: CrawlUri) -> bytes | None:
-        """What a URI is known by as seen; None if that cannot have been lost."""
+        """Return the key of a URI in `seen`; None if that table is whole, or the URI has none."""
         if self._canonical is None or uri.force:
             return None
         return uris.fingerprint(self._canonical(uri.url), uri.method, uri.body)
@@ -169,7 +170,7 @@ class Rebuild:
     # -- queues by name
 
     def _find_names(self) -> None:
-        """Which id is which queue: from the records, then from the index for those whose record is lost."""
+        """Learn which id is which queue: from the records, then from the index for those whose record is lost."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
             if len(value) == keys.u32.size and (name := rules.queue_key_of(key)) is not None:
@@ -200,7 +201,7 @@ class Rebuild:
         self._found.made.add(number)
 
     def _home(self, uri: CrawlUri) -> int:
-        """The queue for a URI whose own is not known."""
+        """Return the id of the queue for a URI whose own is lost, made anew if need be. Raises ValueError for none."""
         name = uri.queue or policies.assignment(self._found.settings.frontier, self._suffixes)(uri)
         if rules.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is not known, and {name!a} cannot be one")
@@ -211,7 +212,7 @@ class Rebuild:
         return self._ids[name]
 
     def _restored(self, queue: int, place: bytes, value: bytes) -> tuple[int, bytes, CrawlUri]:
-        """A URI with its queue and its value there. Raises whatever damage does to who reads it."""
+        """Return the queue of a URI, its value there, and the URI. Raises whatever a damaged record may cause."""
         queue = self._alias.get(queue, queue)
         name = self._found.names.get(queue)
         uri = restore_uri(place, value, _NO_NAME if name is None else name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,12 +52,12 @@ def damaged(made: Path, folder: Path, data: bytes | bytearray) -> Path:
 
 
 def read(file: Path) -> Tables:
-    with Salvage(file) as salvage:
+    with closing(Salvage(file)) as salvage:
         return {name: list(salvage.records(name)) for name in keys.TABLES}
 
 
 def test_a_sound_file_is_read_as_lmdb_reads_it(made: Path, tables: Tables) -> None:
-    with Salvage(made) as salvage:
+    with closing(Salvage(made)) as salvage:
         assert {name: list(salvage.records(name)) for name in keys.TABLES} == tables
         assert (salvage.lost, salvage.missing()) == ([], {})
         assert not any(salvage.lacks(name) for name in keys.TABLES)
@@ -87,11 +88,11 @@ def test_a_page_that_is_lost_costs_what_is_on_it_and_no_more(made: Path, tables:
 
 def test_what_is_lost_is_told(made: Path, tables: Tables, tmp_path: Path) -> None:
     whole = made.read_bytes()
-    with Salvage(made) as salvage:
+    with closing(Salvage(made)) as salvage:
         page = salvage._leaves[keys.SEEN][1]
     data = bytearray(whole)
     data[page * PAGE : (page + 1) * PAGE] = b"x" * PAGE
-    with Salvage(damaged(made, tmp_path, data)) as salvage:
+    with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
         count = len(list(salvage.records(keys.SEEN)))
         assert salvage.lacks(keys.SEEN)
         assert salvage.missing() == {keys.SEEN: len(tables[keys.SEEN]) - count}
@@ -100,7 +101,7 @@ def test_what_is_lost_is_told(made: Path, tables: Tables, tmp_path: Path) -> Non
 
 def test_a_record_that_is_damaged_spoils_no_other(made: Path, tables: Tables, tmp_path: Path) -> None:
     whole = made.read_bytes()
-    with Salvage(made) as salvage:
+    with closing(Salvage(made)) as salvage:
         page = salvage._leaves[keys.PENDING][0]
     data = bytearray(whole)
     data[page * PAGE + 20 : page * PAGE + 22] = b"\xff\xff"  # where its third record is
@@ -114,7 +115,7 @@ def test_a_value_whose_own_pages_are_damaged_is_lost(made: Path, tables: Tables,
     value = next(value for _, value in tables[keys.PENDING] if len(value) > PAGE)
     start = data.index(value) - 16
     data[start : start + 8] = bytes(8)
-    with Salvage(damaged(made, tmp_path, data)) as salvage:
+    with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
         assert len(list(salvage.records(keys.PENDING))) == len(tables[keys.PENDING]) - 1
         (lost,) = salvage.lost
         assert lost.key is not None and tables[keys.PENDING][-1][0][:4] == lost.key[:4]
@@ -124,9 +125,9 @@ def test_a_value_whose_own_pages_are_damaged_is_lost(made: Path, tables: Tables,
 def test_one_root_is_enough(made: Path, tables: Tables, tmp_path: Path, root: int) -> None:
     data = bytearray(made.read_bytes())
     data[root * PAGE : (root + 1) * PAGE] = bytes(PAGE)
-    with Salvage(made) as salvage:
+    with closing(Salvage(made)) as salvage:
         newest = salvage.transaction
-    with Salvage(damaged(made, tmp_path, data)) as salvage:
+    with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
         assert salvage.transaction == newest - (newest % 2 == root)
         if salvage.transaction == newest:
             assert {name: list(salvage.records(name)) for name in keys.TABLES} == tables
@@ -135,13 +136,13 @@ def test_one_root_is_enough(made: Path, tables: Tables, tmp_path: Path, root: in
 
 def test_the_root_before_serves_when_neither_tables_nor_free_pages_can_be_found(made: Path, tmp_path: Path) -> None:
     data = bytearray(made.read_bytes())
-    with Salvage(made) as salvage:
+    with closing(Salvage(made)) as salvage:
         newest = salvage.transaction
     start = newest % 2 * PAGE + 16 + 24  # of the trees in the newest root: free pages, then tables
     for tree in 0, 48:
         root = int.from_bytes(data[start + tree + 40 : start + tree + 48], "little")
         data[root * PAGE : (root + 1) * PAGE] = bytes(PAGE)
-    with Salvage(damaged(made, tmp_path, data)) as salvage:
+    with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
         assert salvage.transaction == newest - 1
         assert salvage.lost[-1].why.startswith("the tables as of the last commit")
         assert len(list(salvage.records(keys.SEEN))) > 1000

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> Non
         (lease,) = f.lease(1)
         f.finish(lease, Outcome.DEAD)
     path = tmp_path / "frontier"
-    with Salvage(path / "data.mdb") as salvage:
+    with closing(Salvage(path / "data.mdb")) as salvage:
         page = salvage._leaves[keys.SEEN][1]
     data = bytearray((path / "data.mdb").read_bytes())
     data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)

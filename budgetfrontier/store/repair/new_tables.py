@@ -1,0 +1,42 @@
+"""The tables that a repair writes."""
+
+from __future__ import annotations
+
+import lmdb
+
+from budgetfrontier.store import keys
+
+_BATCH = 50_000  # records between two commits
+
+
+class NewTables:
+    """The tables of a new environment, filled record by record and committed now and then."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self._env = env
+        self._db: keys.Tables = {name: env.open_db(name.encode()) for name in keys.TABLES}
+        self._txn = env.begin(write=True)
+        self._uncommitted = 0
+        for name in keys.TABLES:
+            self.put(name, keys.SENTINEL, b"")
+
+    def put(self, table: str, key: bytes, value: bytes, *, overwrite: bool = False) -> bool:
+        """Store a record; False if there is one of that key already, which stays unless `overwrite`."""
+        if self._uncommitted == _BATCH:
+            self._txn.commit()
+            self._txn = self._env.begin(write=True)
+            self._uncommitted = 0
+        self._uncommitted += 1
+        return bool(self._txn.put(key, value, overwrite=overwrite, db=self._db[table]))
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of a key, None if there is none."""
+        return self._txn.get(key, db=self._db[table])
+
+    def entries(self, table: str) -> int:
+        """Count the records of a table. O(1)."""
+        return int(self._txn.stat(self._db[table])["entries"]) - 1
+
+    def finish(self) -> None:
+        """Commit what is left."""
+        self._txn.commit()
