@@ -13,8 +13,7 @@ import shutil
 import struct
 import zlib
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import lmdb
 import msgspec
@@ -75,14 +74,6 @@ class CrawlCache:
             raise
         except Exception as e:
             self._begin_anew(e)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def due(self) -> bool:

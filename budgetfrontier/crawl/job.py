@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -118,7 +119,7 @@ class Job:
         make_folder(frontier, like=self._folder)
         with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
             with (
-                CrawlCache(frontier / MEMORY) as self._cache,
+                closing(CrawlCache(frontier / MEMORY)) as self._cache,
                 Outputs(self._folder, self._settings, cache=self._cache) as self._outputs,
             ):
                 self._sync = self._sync_all

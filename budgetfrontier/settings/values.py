@@ -63,11 +63,7 @@ def plain(text: str) -> Any:
 
 def read_duration(value: object) -> float:
     """Return seconds from a number of seconds or a text such as "15m", "1h30m", "500ms"; ValueError otherwise."""
-    if isinstance(value, str):
-        value = _with_units(value, units.parse_duration)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
-        raise ValueError(show(value))
-    return float(value)
+    return _read_quantity(value, units.parse_duration, LONGEST)
 
 
 def _positive_duration(value: object) -> float:
@@ -79,11 +75,17 @@ def _positive_duration(value: object) -> float:
 
 def read_size(value: object) -> int:
     """Return bytes from a number of bytes or a text such as "50GiB", "10 MB"; ValueError otherwise."""
-    if isinstance(value, str):
-        value = _with_units(value, units.parse_size)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise ValueError(show(value))
-    return int(value)
+    return int(_read_quantity(value, units.parse_size, LARGEST))
+
+
+def _read_quantity(value: object, parse: Callable[[str], float], most: float) -> float:
+    try:
+        quantity = parse(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError(show(value)) from None
+    if isinstance(quantity, bool) or not isinstance(quantity, int | float) or not 0 <= quantity <= most:
+        raise ValueError(show(quantity))
+    return float(quantity)
 
 
 def _doubt_duration(written: object, seconds: float, default: float) -> str | None:
@@ -106,13 +108,6 @@ def _doubt_size(written: object, size: int, default: int) -> str | None:
 
 def _is_bare(written: object) -> bool:
     return not isinstance(written, str) or written.strip().replace(".", "", 1).isdigit()
-
-
-def _with_units(text: str, parse: Callable[[str], float]) -> float:
-    try:
-        return parse(text)
-    except ValueError:
-        raise ValueError(show(text)) from None
 
 
 def _whole(value: object) -> int:

@@ -81,7 +81,10 @@ class Environment:
 
     def __repr__(self) -> str:
         where = "in memory" if self.memory else self.path
-        return f"<Environment {where}: transaction {self.txn.id()}, room for {self.operations:,} operations>"
+        try:
+            return f"<Environment {where}: {self.view()!r}, room for {self.operations:,} operations before a commit>"
+        except (lmdb.Error, AttributeError):  # closed, or not open yet
+            return f"<Environment {where}: not open>"
 
     def _open_tables(self) -> None:
         self.env.reader_check()

@@ -59,6 +59,11 @@ class LastCommit:
                 raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
             raise translate_error(e, self.path) from e
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be looked at any more: this was closed, or the engine of this process was."""
+        return self._shared is None and (self._engine is None or opened_here(self.path) is not self._engine)
+
     def close(self) -> None:
         """Close the files. A second time does nothing."""
         shared, self._shared = self._shared, None
@@ -69,6 +74,6 @@ class LastCommit:
         """Return the engine's environment in this process, or what its readers share. Raises FrontierClosed."""
         if self._shared is not None:
             return self._shared
-        if self._engine is None or opened_here(self.path) is not self._engine:
+        if self._engine is None or self.is_closed:
             raise FrontierClosed("the frontier that this looked into was closed; make another Reader")
         return self._engine

@@ -44,7 +44,7 @@ class Reader:
         self.path = self._last_commit.path
 
     def __repr__(self) -> str:
-        return f"<Reader {self.path}>"
+        return f"<Reader {self.path}: {'closed' if self._last_commit.is_closed else 'open'}>"
 
     def close(self) -> None:
         """Close the files."""

@@ -69,7 +69,8 @@ class View:
         self.db = db
 
     def __repr__(self) -> str:
-        return f"<View of transaction {self.txn.id()}>"
+        pending, queues = self._count(keys.PENDING), self._count(keys.QUEUES)
+        return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
 
     # -- the whole
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import lmdb
@@ -31,56 +31,56 @@ DIGEST = bytes(range(20))
 
 
 def test_what_was_put_is_there_at_once_and_after_a_commit(tmp_path: Path) -> None:
-    with CrawlCache(tmp_path / "crawl") as made:
+    with closing(CrawlCache(tmp_path / "crawl")) as made:
         assert made.robots(SITE) is None and made.original(DIGEST) is None
         made.put_robots(SITE, RULES, now=0.0)
         made.put_original(DIGEST, ORIGINAL)
         assert (made.robots(SITE), made.original(DIGEST)) == (RULES, ORIGINAL)
         made.commit()
-    with CrawlCache(tmp_path / "crawl") as made:
+    with closing(CrawlCache(tmp_path / "crawl")) as made:
         assert (made.robots(SITE), made.original(DIGEST)) == (RULES, ORIGINAL)
         made.put_robots(SITE, StoredRobots(404, 2.0, b""), now=0.0)  # not committed
-    with CrawlCache(tmp_path / "crawl") as made:
+    with closing(CrawlCache(tmp_path / "crawl")) as made:
         assert made.robots(SITE) == RULES
 
 
 def test_the_first_record_of_some_content_stays(tmp_path: Path) -> None:
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         made.put_original(DIGEST, ORIGINAL)
         made.put_original(DIGEST, ORIGINAL._replace(url="https://example.org/b"))
         assert made.original(DIGEST) == ORIGINAL
 
 
 def test_what_the_crawl_has_used_is_kept(tmp_path: Path) -> None:
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         assert made.used() == (0.0, 0)
         made.put_used(1.5, 10**15)
         made.commit()
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         assert made.used() == (1.5, 10**15)
 
 
 def test_what_a_robots_txt_led_to_is_kept_until_the_commit_after_next(tmp_path: Path) -> None:
     found = [CrawlUri(f"{SITE}/map.xml", via=f"{SITE}/robots.txt", hops="PI", meta={"seed": SITE})]
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         made.put_found(found)
         made.commit()
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         assert made.found() == found
         made.put_used(1.0, 1)
         made.commit()  # the frontier may not have committed yet what it was told of again
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         assert made.found() == found
         for seconds in 1.0, 2.0:
             made.put_used(seconds, 1)
             made.commit()
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         assert made.found() == []
 
 
 def test_the_largest_robots_txt_and_the_longest_key_fit(tmp_path: Path) -> None:
     body = random.Random(1).randbytes(500 * 1024)
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         for site in SITE, "https://" + "a" * 5000, "https://" + "a" * 5001:
             made.put_robots(site, StoredRobots(200, len(site), body), now=0.0)
             made.commit()
@@ -89,7 +89,7 @@ def test_the_largest_robots_txt_and_the_longest_key_fit(tmp_path: Path) -> None:
 
 def test_a_commit_is_due_before_much_lies_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "MOST_WRITTEN", 1 << 20)
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         due = []
         for number in range(cache.MOST_PUT):
             due.append(made.due)
@@ -104,7 +104,7 @@ def test_a_commit_is_due_before_much_lies_in_memory(tmp_path: Path, monkeypatch:
 
 
 def test_robots_txt_files_that_expired_long_ago_are_forgotten(tmp_path: Path) -> None:
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         for number in range(20):
             made.put_robots(f"http://old{number}.test", StoredRobots(200, 1.0, b""), now=0.0)
         for number in range(30):
@@ -119,7 +119,7 @@ def test_robots_txt_files_that_expired_long_ago_are_forgotten(tmp_path: Path) ->
 def test_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "GIB", 1 << 20)
     body = random.Random(1).randbytes(400_000)
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         for number in range(20):
             made.put_robots(f"http://h{number}.test", StoredRobots(200, 1.0, body), now=0.0)
             made.commit()
@@ -133,7 +133,7 @@ def test_a_damaged_one_is_moved_aside_and_begun_anew(
 ) -> None:
     path = tmp_path / "crawl"
     for _ in range(2):  # the second one takes the place of the first
-        with CrawlCache(path) as made:
+        with closing(CrawlCache(path)) as made:
             made.put_robots(SITE, RULES, now=0.0)
             made.commit()
         data = path / "data.mdb"
@@ -151,7 +151,7 @@ def test_a_damaged_one_is_moved_aside_and_begun_anew(
             (path / "photo.jpg").touch()
         elif harm == "folder":
             data.mkdir()
-        with caplog.at_level(logging.WARNING), CrawlCache(path) as made:
+        with caplog.at_level(logging.WARNING), closing(CrawlCache(path)) as made:
             assert made.robots(SITE) is None
             made.put_robots(SITE, RULES, now=0.0)
             made.commit()
@@ -163,7 +163,7 @@ def test_a_damaged_one_is_moved_aside_and_begun_anew(
 
 def test_damage_that_is_met_later_does_not_end_the_crawl(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "crawl"
-    with CrawlCache(path) as made:
+    with closing(CrawlCache(path)) as made:
         for number in range(2000):
             made.put_robots(f"http://h{number}.test", RULES, now=0.0)
             made.put_original(number.to_bytes(20), ORIGINAL)
@@ -172,18 +172,18 @@ def test_damage_that_is_met_later_does_not_end_the_crawl(tmp_path: Path, caplog:
     for page in range(2, len(data) // 4096):
         data[page * 4096 + 10 : page * 4096 + 12] = b"\0\0"  # of no kind
     (path / "data.mdb").write_bytes(data)
-    with caplog.at_level(logging.WARNING), CrawlCache(path) as made:
+    with caplog.at_level(logging.WARNING), closing(CrawlCache(path)) as made:
         assert made.robots("http://h7.test") is None
         assert made.original((7).to_bytes(20)) is None
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
     assert caplog.text.count("begun anew") == 1
-    with CrawlCache(path) as made:
+    with closing(CrawlCache(path)) as made:
         assert made.robots(SITE) == RULES
 
 
 def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with CrawlCache(tmp_path) as made:
+    with closing(CrawlCache(tmp_path)) as made:
         made.put_original(DIGEST, ORIGINAL)
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
@@ -194,14 +194,14 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, caplog: pytest.Log
             txn.put(key, b"\xc1", db=table)
             txn.put(b"0", b"", db=table)
     env.close()
-    with caplog.at_level(logging.WARNING), CrawlCache(tmp_path) as made:
+    with caplog.at_level(logging.WARNING), closing(CrawlCache(tmp_path)) as made:
         assert made.robots(SITE) is None and made.original(DIGEST) is None
         made.put_robots("http://other.test", RULES, now=0.0)  # sweeps over them
     assert caplog.text.count("cannot be read") == 2
 
 
 def test_only_once_in_a_process(tmp_path: Path) -> None:
-    with CrawlCache(tmp_path / "crawl") as made:
+    with closing(CrawlCache(tmp_path / "crawl")) as made:
         with pytest.raises(FrontierLocked):
             CrawlCache(tmp_path / "crawl")
         made.put_original(DIGEST, ORIGINAL)
@@ -219,7 +219,7 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "crawl"
     done = subprocess.run([sys.executable, "-c", code, path], timeout=PATIENCE, check=False)
     assert done.returncode == -signal.SIGKILL
-    with CrawlCache(path) as made:
+    with closing(CrawlCache(path)) as made:
         assert made.robots(SITE) == StoredRobots(200, 86400.0, b"kept")
 
 
@@ -231,7 +231,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) -> None:
-    with CrawlCache(small_disk / "crawl") as made:
+    with closing(CrawlCache(small_disk / "crawl")) as made:
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
         with pytest.raises(StorageFull):
@@ -246,7 +246,7 @@ def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) ->
     with pytest.raises(StorageFull):
         CrawlCache(small_disk / "other")
     filler.unlink()
-    with CrawlCache(small_disk / "crawl") as made:
+    with closing(CrawlCache(small_disk / "crawl")) as made:
         assert made.robots(SITE) == RULES
 
 
@@ -256,7 +256,10 @@ def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) ->
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[tuple[Path, CrawlCache]]:
     """A job with a memory, and that memory, open."""
-    with Frontier.open(tmp_path / "job" / "frontier"), CrawlCache(tmp_path / "job" / "frontier" / MEMORY) as made:
+    with (
+        Frontier.open(tmp_path / "job" / "frontier"),
+        closing(CrawlCache(tmp_path / "job" / "frontier" / MEMORY)) as made,
+    ):
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
         made.put_robots("http://uncommitted.test", RULES, now=0.0)
@@ -270,7 +273,7 @@ def test_a_backup_of_a_running_crawl_holds_its_memory(job: tuple[Path, CrawlCach
     command = [sys.executable, "-m", "budgetfrontier", "backup", str(job[0]), str(tmp_path / "backup")]
     done = subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True, text=True)
     assert done.stderr == ""
-    with CrawlCache(tmp_path / "backup" / "frontier" / MEMORY) as copied:
+    with closing(CrawlCache(tmp_path / "backup" / "frontier" / MEMORY)) as copied:
         assert copied.robots(SITE) == RULES
         assert copied.robots("http://uncommitted.test") is None
 
@@ -291,10 +294,10 @@ def test_the_memory_stays_while_the_frontier_is_cared_for(tmp_path: Path, care: 
     path = tmp_path / "frontier"
     with Frontier.open(path) as frontier:
         frontier.schedule("http://a.test/")
-    with CrawlCache(path / MEMORY) as made:
+    with closing(CrawlCache(path / MEMORY)) as made:
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
     care(path)
-    with Frontier.open(path) as frontier, CrawlCache(path / MEMORY) as made:
+    with Frontier.open(path) as frontier, closing(CrawlCache(path / MEMORY)) as made:
         frontier.check()
         assert made.robots(SITE) == RULES

@@ -6,6 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ Make = Callable[..., Robots]
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[CrawlCache]:
-    with CrawlCache(tmp_path / "crawl") as made:
+    with closing(CrawlCache(tmp_path / "crawl")) as made:
         yield made
 
 
@@ -126,7 +127,7 @@ def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_p
     cache.commit()
     cache.close()
     now.time += LIFETIME - 1
-    with CrawlCache(tmp_path / "crawl") as reopened:
+    with closing(CrawlCache(tmp_path / "crawl")) as reopened:
         made = Robots("ExampleBot", cache=reopened, now=now)
         assert made.knows(ROBOTS) and made.prerequisite(lease()) is None
         assert verdict(made) is (Permission.DISALLOWED if status == 200 else Permission.ALLOWED)
@@ -612,7 +613,7 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
         settings = site.settings("http://a.test/")
         with (
             Frontier.open(tmp_path / "frontier", settings) as frontier,
-            CrawlCache(tmp_path / "frontier" / MEMORY) as cache,
+            closing(CrawlCache(tmp_path / "frontier" / MEMORY)) as cache,
         ):
             frontier.schedule("http://a.test/")
             made = Robots(settings.fetch.user_agent, cache=cache)

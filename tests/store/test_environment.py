@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import check_files
 from budgetfrontier.store.lock import WriterLock, locked
 
@@ -63,3 +64,20 @@ def test_a_lock_that_somebody_else_has_names_them(tmp_path: Path) -> None:
     with locked(path):
         command = [sys.executable, "-c", MAKE, str(path)]
         assert b"FrontierLocked" in subprocess.run(command, check=False, stderr=subprocess.PIPE).stderr
+
+
+def test_reprs_say_where_and_how_much(tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    make_elsewhere(path)
+    environment = Environment(path)
+    assert repr(environment.view()).endswith(": 1 URIs pending, 1 queues>")
+    assert repr(environment).startswith(f"<Environment {path}: <View of transaction ")
+    environment.close()
+    assert repr(environment) == f"<Environment {path}: not open>"
+    reader = Reader(path)
+    assert repr(reader) == f"<Reader {path}: open>"
+    reader.close()
+    assert repr(reader) == f"<Reader {path}: closed>"
+    memory = Environment(None)
+    assert repr(memory).startswith("<Environment in memory: ")
+    memory.close()
