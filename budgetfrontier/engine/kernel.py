@@ -194,7 +194,7 @@ class Kernel:
 
     def place(self, queue: QueueRecord, place: bytes, value: bytes, precedence: int | None, now: float) -> None:
         """Put one URI on its queue. An ordinal of 0 in `place` stands for an arrival now. Asks no policy."""
-        directive, priority, cost, ordinal = keys.place.unpack(place)
+        directive, priority, cost, ordinal = keys.rank.unpack(place)
         settings = self.in_force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
         self.take_budgets(queue, settings, precedence)
         if not ordinal:
@@ -254,7 +254,7 @@ class Kernel:
         rotation, queues, counters, leases = self.rotation, self.queues, self.counters, self.leases
         ring, cache, dirty, cursor = rotation.ring, queues.cache, queues.dirty, self.env.pending
         ids, gone = ring.ids, ring.gone
-        pack, unpack_place, out = keys.u32.pack, keys.place.unpack_from, leases.out
+        pack, unpack_place, out = keys.u32.pack, keys.rank.unpack_from, leases.out
         trivial, settings = self.in_force.trivial, self.in_force.base
         revision, concurrency = counters.settings_revision, settings.per_queue_concurrency
         turns = 0
@@ -489,7 +489,7 @@ class Kernel:
                 break
             row = self.future.take_due(now)
             if row is not None:
-                self.place(self.queues.get(row.queue), row.place, row.value, next(precedences, None), now)
+                self.place(self.queues.get(row.queue), row.rank, row.value, next(precedences, None), now)
             self.queues.trim()
         else:
             self.cut_short = True

@@ -192,7 +192,7 @@ def compact(path: Path) -> tuple[int, int]:
         copy(env.env, path, making)
         number_on(making / "data.mdb", env.env.info()["last_txnid"], env.env.stat()["psize"])
         _compare(env.env, making)
-        take_place(making, path)
+        replace_data(making, path)
         return before, (path / "data.mdb").stat().st_size
     finally:
         env.close()
@@ -233,7 +233,7 @@ def _compare(env: lmdb.Environment, folder: Path) -> None:
         other.close()
 
 
-def take_place(made: Path, path: Path) -> None:
+def replace_data(made: Path, path: Path) -> None:
     """Let the data file in `made` take the place of that in `path` at once. The writer's lock must be ours."""
     new, old = made / "data.mdb", path / "data.mdb"
     owner = old.stat()

@@ -67,7 +67,7 @@ class _Checker:
                 self._say(f"table {name}: the sentinel is missing")
         self._read_queues()
         self._check_pending()
-        self._check_places()
+        self._check_indexes()
         self._check_leases()
         self._check_future_and_dead()
         self._check_audit()
@@ -114,28 +114,28 @@ class _Checker:
         for queue_id in count:
             self._say(f"pending: URIs of queue {queue_id}, which does not exist")
 
-    def _check_places(self) -> None:
-        places: dict[int, list[QueueState]] = defaultdict(list)
+    def _check_indexes(self) -> None:
+        found: dict[int, list[QueueState]] = defaultdict(list)
         for key, value in self._items(keys.ACTIVE):
-            self._place(places, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
+            self._found_in(found, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
         for key, _ in self._items(keys.SNOOZED):
             wake_time, queue_id = keys.timed.unpack(key)
-            self._place(places, queue_id, QueueState.SNOOZED, None)
+            self._found_in(found, queue_id, QueueState.SNOOZED, None)
             if queue_id in self._queues and self._queues[queue_id].wake_time != wake_time:
                 self._say(f"queue {self._queues[queue_id].queue}: snoozed under another wake time")
         for key, value in self._items(keys.INACTIVE):
             precedence, position = keys.fifo.unpack(key)
             queue_id = keys.u32.unpack(value)[0]
-            self._place(places, queue_id, QueueState.INACTIVE, position)
+            self._found_in(found, queue_id, QueueState.INACTIVE, position)
             if queue_id in self._queues and self._queues[queue_id].precedence != precedence:
                 self._say(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
         for key, value in self._items(keys.RETIRED):
-            self._place(places, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
+            self._found_in(found, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
         nowhere = (QueueState.IN_PROCESS, QueueState.EXHAUSTED)
         for queue in self._queues.values():
             expected = [] if queue.state in nowhere else [queue.state]
-            if places.get(queue.id, []) != expected:
-                self._say(f"queue {queue.queue}: {queue.state}, but found in {places.get(queue.id, [])}")
+            if found.get(queue.id, []) != expected:
+                self._say(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
             if not rules.is_possible(queue):
                 self._say(f"queue {queue.queue}: {queue.state} with {queue.queued} URIs")
             if queue.state is QueueState.IN_PROCESS and not queue.out:
@@ -144,12 +144,12 @@ class _Checker:
             if not first <= queue.position <= last:
                 self._say(f"queue {queue.queue}: {queue.state} in place {queue.position}, which was never given out")
 
-    def _place(self, places: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
+    def _found_in(self, found: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
         queue = self._queues.get(queue_id)
         if queue is None:
             self._say(f"{state}: queue {queue_id} does not exist")
             return
-        places[queue_id].append(state)
+        found[queue_id].append(state)
         if at is not None and queue.position != at:
             self._say(f"queue {queue.queue}: its record says position {queue.position}, its place is {at}")
 
@@ -174,25 +174,25 @@ class _Checker:
 
     def _check_future_and_dead(self) -> None:
         future: Counter[int] = Counter()
-        kept_places: set[bytes] = set()
+        kept: set[bytes] = set()
         for key, value in self._items(keys.FUTURE):
             row = decode_future(value)
             future[row.queue] += 1
             queue = self._queues.get(row.queue)
             if queue is None:
                 self._say(f"for later, {key.hex()}: its queue does not exist")
-            check_url(restore_uri(row.place, row.value, "" if queue is None else queue.queue).url)
-            if keys.place.unpack(row.place)[3]:  # it keeps its place
-                place = keys.u32.pack(row.queue) + row.place
-                if place in kept_places or self._txn.get(place, db=self._db[keys.PENDING]) is not None:
+            check_url(restore_uri(row.rank, row.value, "" if queue is None else queue.queue).url)
+            if keys.rank.unpack(row.rank)[3]:  # it keeps its rank
+                pending = keys.u32.pack(row.queue) + row.rank
+                if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
                     self._say(f"for later, {key.hex()}: another URI has its place")
-                kept_places.add(place)
+                kept.add(pending)
         for queue in self._queues.values():
             if queue.future != future[queue.id]:
                 self._say(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
         for key, value in self._items(keys.DEAD):
             letter = decode_dead(value)
-            check_url(restore_uri(letter.place, letter.value, letter.name).url)
+            check_url(restore_uri(letter.rank, letter.value, letter.name).url)
             if letter.queue not in self._queues:
                 self._say(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
 

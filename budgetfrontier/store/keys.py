@@ -55,7 +55,7 @@ timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
 due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
 pending_start = Layout(">IBII")  # the same without the ordinal
-place = Layout(">BIIQ")  # the same without the queue: a URI's place
+rank = Layout(">BIIQ")  # the same without the queue: a URI's rank in it
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)

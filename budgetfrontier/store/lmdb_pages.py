@@ -167,8 +167,8 @@ class Trees:
     def nodes(self, page: bytes) -> Iterator[tuple[int, int, int, bytes | None]]:
         """Yield offset, size (or page below), flags and key of each record of a page; key None: it is damaged."""
         lower = _HEAD.unpack_from(page)[3]
-        for place in range(_HEAD.size, lower, 2):
-            at = int.from_bytes(page[place : place + 2], sys.byteorder)
+        for slot in range(_HEAD.size, lower, 2):
+            at = int.from_bytes(page[slot : slot + 2], sys.byteorder)
             if at < lower or at + _NODE.size > len(page):
                 yield at, 0, 0, None
                 continue

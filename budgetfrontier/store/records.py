@@ -92,10 +92,10 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class FutureRow(msgspec.Struct, array_like=True, gc=False):
-    """A URI that waits for its time. `place` is kept by a retry, and empty for one that never was in its queue."""
+    """A URI that waits for its time. `rank` is kept by a retry, and empty for one that never was in its queue."""
 
     queue: QueueId
-    place: bytes
+    rank: bytes
     value: bytes
 
 
@@ -104,7 +104,7 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
 
     queue: QueueId
     name: str
-    place: bytes
+    rank: bytes
     value: bytes
     reason: str
     time: float
@@ -312,10 +312,10 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
 
-def restore_uri(place: bytes, value: bytes, queue: str) -> CrawlUri:
-    """Return the CrawlUri of a pending record, from its place (the key without the queue) and value."""
+def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:
+    """Return the CrawlUri of a pending record, from its rank (the key without the queue) and value."""
     uri = decode_uri(value, queue)
-    directive, inverted, uri.cost, _ = keys.place.unpack(place)
+    directive, inverted, uri.cost, _ = keys.rank.unpack(rank)
     if directive > Directive.NORMAL:
         raise Damage(f"{directive} is no directive")
     uri.directive = Directive(directive)
@@ -346,7 +346,7 @@ def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lea
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:
     """Return the public form of a dead letter."""
     attempts, deliveries = tries(row.value)
-    uri = restore_uri(row.place, row.value, row.name)
+    uri = restore_uri(row.rank, row.value, row.name)
     return DeadLetter(
         id=ordinal,
         queue=row.name,

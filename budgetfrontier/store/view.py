@@ -50,10 +50,10 @@ class PendingUri(msgspec.Struct, kw_only=True):
     place: int = 0
 
 
-def pending_uri(queue: QueueRecord, where: bytes, value: bytes, **extra: Any) -> PendingUri:
-    """Return the public form of a pending record; `where` is its key without the queue."""
+def pending_uri(queue: QueueRecord, rank: bytes, value: bytes, **extra: Any) -> PendingUri:
+    """Return the public form of a pending record; `rank` is its key without the queue."""
     attempts, deliveries = tries(value)
-    uri = restore_uri(where, value, queue.queue)
+    uri = restore_uri(rank, value, queue.queue)
     return PendingUri(queue=queue.queue, uri=uri, cost=uri.cost or 0, attempts=attempts, deliveries=deliveries, **extra)
 
 
@@ -179,7 +179,7 @@ class View:
         for key, value in self.items(keys.FUTURE) if queue.future else ():
             row = decode_future(value)
             if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
-                return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+                return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
         return None
 
     def find_dead(self, href: str) -> DeadLetter | None:
@@ -243,7 +243,7 @@ class View:
         """Return the public form of a record of `future`."""
         row = decode_future(value)
         queue = self.queue_by_id(row.queue)
-        return pending_uri(queue, row.place, row.value, when=keys.due.unpack(key)[0])
+        return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
 
     def keys_out(self) -> Iterator[bytes]:
         """Yield the keys of the pending URIs that are out."""

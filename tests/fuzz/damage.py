@@ -36,7 +36,7 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     records.short_url,
     lambda value: records.decode_uri(value, "a.test"),
     lambda value: records.with_tries(value, 1, 1),
-    lambda value: records.restore_uri(keys.place.pack(3, 0, 1, 1), value, "a.test"),
+    lambda value: records.restore_uri(keys.rank.pack(3, 0, 1, 1), value, "a.test"),
     lambda value: records.restore_uri(value[:17], value[17:], "a.test"),
     lambda value: records.dead_letter(1, records.decode_dead(value)),
     lambda value: records.restore_lease(1, records.decode_lease(value), "a.test", b"\xff/"),

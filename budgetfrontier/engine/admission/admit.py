@@ -229,7 +229,7 @@ class Admitter:
         if uri is None or uri.not_before is None or uri.not_before <= now:
             return False
         kernel = self._kernel
-        place = keys.place.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
+        place = keys.rank.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
         queue = kernel.queues.find_or_create(special.queue)
         kernel.future.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
         return True

@@ -102,7 +102,7 @@ def _replay(
     found, done = _letters(kernel, args, progress, upto, limit)
     precedences = [kernel.asked_precedence(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
-        place = row.place[:-8] + bytes(8)  # an arrival now
+        place = row.rank[:-8] + bytes(8)  # an arrival now
         kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), precedence, now)
         kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
     progress.effect["replayed"] += len(found)

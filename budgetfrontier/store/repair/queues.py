@@ -22,8 +22,8 @@ from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 
-LAST_ORDINAL = 1 << 48  # more than any frontier gives out; a higher one is damage, and so are places beyond these:
-FIRST_PLACE, LAST_PLACE = 1 << 24, 3 << 62
+LAST_ORDINAL = 1 << 48  # more than any frontier gives out; a higher one is damage, and so are positions beyond these:
+FIRST_POSITION, LAST_POSITION = 1 << 24, 3 << 62
 LAST_EPOCH = (1 << 24) - (1 << 16)  # as the engine numbers its leases, with room for those to come
 
 
@@ -80,9 +80,9 @@ class QueueRebuild:
                 self._notes.say(f"queue {queue.queue}: {', '.join(lost)} cannot be read, and begin anew")
             before = replace(queue)
             self._count(queue, number)
-            self._place(queue, known=queue.state is before.state)
+            self._put(queue, known=queue.state is before.state)
             self._report(before, queue)
-        made = self._find_places()
+        made = self._from_indexes()
         for number in sorted(self._found.made):
             found = made.get(number)
             queue = found or QueueRecord(self._found.names[number], number, INACTIVE)
@@ -91,10 +91,10 @@ class QueueRebuild:
             if found is None and self._found.out[number]:
                 queue.state = IN_PROCESS
             self._count(queue, number)
-            self._place(queue, known=found is not None and queue.state is not EXHAUSTED)
+            self._put(queue, known=found is not None and queue.state is not EXHAUSTED)
             self._notes.say(f"queue {queue.queue}: {queue.state}, with {queue.queued} URIs, {queue.expenditure} spent")
         for queue in self._late:
-            self._place_last(queue)
+            self._put_last(queue)
         self._compare_indexes()
 
     def _compare_indexes(self) -> None:
@@ -118,13 +118,13 @@ class QueueRebuild:
         queue.landed = self._found.landed[number]
         mend(queue, self._now)
 
-    def _find_places(self) -> dict[int, QueueRecord]:
+    def _from_indexes(self) -> dict[int, QueueRecord]:
         """Return records for the queues whose own is lost, from what the indexes say of them."""
         found: dict[int, QueueRecord] = {}
 
-        def add(number: int, state: QueueState, **place: Any) -> None:
+        def add(number: int, state: QueueState, **known: Any) -> None:
             if number in self._found.made:
-                found[number] = QueueRecord(self._found.names[number], number, state, **place)
+                found[number] = QueueRecord(self._found.names[number], number, state, **known)
 
         if self._found.made:
             for key, value in self._source.records(keys.ACTIVE):
@@ -143,27 +143,27 @@ class QueueRebuild:
                     add(number, SNOOZED, wake_time=wake_time, block=wake_time)  # nobody knows whether it is a block
         return found
 
-    def _place(self, queue: QueueRecord, *, known: bool) -> None:
+    def _put(self, queue: QueueRecord, *, known: bool) -> None:
         """Put a queue where it was, if that is known and free, else note it for the back."""
         if queue.state is SNOOZED:
             self._tables.put(keys.SNOOZED, keys.timed.pack(queue.wake_time, queue.id), b"")
-        elif queue.state in _PLACES:
-            lowest = FIRST_PLACE if queue.state is READY else 0
-            if not known or not lowest < queue.position < LAST_PLACE or not self._tables.put(*_place_of(queue)):
+        elif queue.state in _BACK_OF:
+            lowest = FIRST_POSITION if queue.state is READY else 0
+            if not known or not lowest < queue.position < LAST_POSITION or not self._tables.put(*_index_row(queue)):
                 self._late.append(queue)
                 self._tables.put(keys.QUEUES, keys.u32.pack(queue.id), b"")  # until then, for there may be another one
                 return
         self._write(queue)
 
-    def _place_last(self, queue: QueueRecord) -> None:
-        back = _PLACES[queue.state]
+    def _put_last(self, queue: QueueRecord) -> None:
+        back = _BACK_OF[queue.state]
         queue.position = getattr(self._totals, back) + 1
-        self._tables.put(*_place_of(queue))
+        self._tables.put(*_index_row(queue))
         self._write(queue)
         self._notes.say(f"queue {queue.queue}: {queue.state}, at the back")
 
     def _write(self, queue: QueueRecord) -> None:
-        """Write the record of a queue in its place, and count it."""
+        """Write the record of a queue, and count it."""
         totals, state = self._totals, queue.state
         queue.row = queue.position if state is READY else 0
         self._tables.put(keys.QUEUES, keys.u32.pack(queue.id), encode(queue), overwrite=True)
@@ -180,8 +180,8 @@ class QueueRebuild:
             totals.retired_by_name += queue.by_name
         else:
             totals.queued += queue.queued
-        if state in _PLACES:
-            back = _PLACES[state]
+        if state in _BACK_OF:
+            back = _BACK_OF[state]
             setattr(totals, back, max(getattr(totals, back), queue.position))
         if state is READY:
             totals.ring_front = min(totals.ring_front, queue.position)
@@ -202,10 +202,10 @@ class QueueRebuild:
         if stored is None:
             return
         self._totals = totals = replace(stored, **dict.fromkeys(_COUNTED, 0))
-        if not FIRST_PLACE < totals.ring_front <= totals.ring_back < LAST_PLACE:
+        if not FIRST_POSITION < totals.ring_front <= totals.ring_back < LAST_POSITION:
             totals.ring_front, totals.ring_back = Counters().ring_front, Counters().ring_back
         for name in "fifo_back", "retired_back":
-            if not 0 <= getattr(totals, name) < LAST_PLACE:
+            if not 0 <= getattr(totals, name) < LAST_POSITION:
                 setattr(totals, name, 0)
 
     def _write_totals(self) -> None:
@@ -259,7 +259,7 @@ class QueueRebuild:
             totals.pause_reason = rules.FINISH
 
 
-_PLACES = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
+_BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, and which of the totals numbers the last of it."""
 
 _REPORTED_FIELDS = (
@@ -277,7 +277,7 @@ _GIVEN_OUT = (
 _INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIRED)
 
 
-def _place_of(queue: QueueRecord) -> tuple[str, bytes, bytes]:
+def _index_row(queue: QueueRecord) -> tuple[str, bytes, bytes]:
     """Return the index row of a queue that waits: table, key, value."""
     number = keys.u32.pack(queue.id)
     if queue.state is INACTIVE:

@@ -20,7 +20,7 @@ import lmdb.verify
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.backup import PARTIAL, copy, number_on, take_place
+from budgetfrontier.store.backup import PARTIAL, copy, number_on, replace_data
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.lmdb_env import (
     GIB,
@@ -78,7 +78,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
             _link(data, partial / "data.mdb")
             sync_folder(partial)
             sync_folder(path.parent)
-            take_place(path / UNFINISHED, path)
+            replace_data(path / UNFINISHED, path)
         except BaseException:
             if not (partial / "data.mdb").exists() or (partial / "data.mdb").samefile(data):
                 shutil.rmtree(partial, ignore_errors=True)

@@ -211,11 +211,11 @@ class TableRebuild:
             self._make(self._last_queue, name)
         return self._ids[name]
 
-    def _restored(self, queue: int, place: bytes, value: bytes) -> tuple[int, bytes, CrawlUri]:
+    def _restored(self, queue: int, rank: bytes, value: bytes) -> tuple[int, bytes, CrawlUri]:
         """Return the queue of a URI, its value there, and the URI. Raises whatever a damaged record may cause."""
         queue = self._alias.get(queue, queue)
         name = self._found.names.get(queue)
-        uri = restore_uri(place, value, _NO_NAME if name is None else name)
+        uri = restore_uri(rank, value, _NO_NAME if name is None else name)
         if name is not None:
             check_url(uri.url)
             return queue, value, uri
@@ -276,19 +276,19 @@ class TableRebuild:
                 self._found.last_lease = max(self._found.last_lease, number)
 
     def _copy_future(self) -> None:
-        kept_places = set()
+        kept = set()
         for key, value in self._source.records(keys.FUTURE):
             try:
                 when, ordinal = keys.due.unpack(key)
                 row = decode_future(value)
-                row.queue, row.value, uri = self._restored(row.queue, row.place, row.value)
-                place = keys.u32.pack(row.queue) + row.place
+                row.queue, row.value, uri = self._restored(row.queue, row.rank, row.value)
+                pending = keys.u32.pack(row.queue) + row.rank
                 if not 0 <= when < inf or ordinal > LAST_ORDINAL:
                     raise ValueError("no time")
-                if keys.place.unpack(row.place)[3]:  # it keeps its place, else it gets one when it is due
-                    if place in kept_places or self._tables.get(keys.PENDING, place) is not None:
+                if keys.rank.unpack(row.rank)[3]:  # it keeps its rank, else it gets one when it is due
+                    if pending in kept or self._tables.get(keys.PENDING, pending) is not None:
                         raise ValueError("another URI has its place")
-                    kept_places.add(place)
+                    kept.add(pending)
                 seen = self._fingerprint(uri)
             except lmdb.Error:
                 raise
@@ -304,7 +304,7 @@ class TableRebuild:
         for key, value in self._source.records(keys.DEAD):
             try:
                 ordinal, row = keys.u64.unpack(key)[0], decode_dead(value)
-                uri = restore_uri(row.place, row.value, row.name)
+                uri = restore_uri(row.rank, row.value, row.name)
                 check_url(uri.url)
                 if ordinal > LAST_ORDINAL or not isfinite(row.time):
                     raise ValueError("no dead letter")
