@@ -26,14 +26,15 @@ class BoundedCache(dict[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Add an entry, or replace it, as the youngest. The one put last always stays, whatever it weighs."""
-        self._drop(key)
-        added = 1 if self._weigh is None else self._weigh(value)
-        while self and self._used() + added > self._limit:
-            for oldest in list(islice(self, (len(self) + 3) // 4)):
-                self._drop(oldest)
+        old = self.pop(key, None)
+        if self._weigh is None:
+            if len(self) >= self._limit:
+                self._drop_oldest()
+        else:
+            self.weight += self._weigh(value) - (0 if old is None else self._weigh(old))
+            while self and self.weight > self._limit:
+                self._drop_oldest()
         self[key] = value
-        if self._weigh is not None:
-            self.weight += added
 
     def refresh(self, key: K) -> None:
         """Make an entry the youngest."""
@@ -44,11 +45,8 @@ class BoundedCache(dict[K, V]):
         super().clear()
         self.weight = 0
 
-    def _used(self) -> int:
-        return len(self) if self._weigh is None else self.weight
-
-    def _drop(self, key: K) -> None:
-        if key in self:
+    def _drop_oldest(self) -> None:
+        for key in list(islice(self, (len(self) + 3) // 4)):
             value = self.pop(key)
             if self._weigh is not None:
                 self.weight -= self._weigh(value)

@@ -11,7 +11,7 @@ import msgspec
 
 from budgetfrontier import plugins, rules
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.settings import Settings, answers
+from budgetfrontier.settings import Settings, policy_results
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
 
@@ -53,9 +53,9 @@ class SettingsInForce:
         if found is None:
             policy = plugins.resolve("cost", spec)
             constant: object = getattr(policy, "constant", None)
-            cost = answers.whole(constant)
+            cost = policy_results.whole(constant)
             if constant is not None and (cost is None or cost < 0):
-                raise answers.wrong("cost", spec, "any URL", constant)
+                raise policy_results.wrong("cost", spec, "any URL", constant)
             found = self._costs[name] = policy, None if cost is None else min(cost, keys.MAX_COST)
         return found
 
@@ -72,10 +72,10 @@ class SettingsInForce:
         try:
             found = policy(CrawlUri(url) if uri is None else renamed(uri, url))
         except Exception as e:
-            raise answers.raised("cost", settings.cost_policy, url, e) from e
-        cost = answers.whole(found)
+            raise policy_results.raised("cost", settings.cost_policy, url, e) from e
+        cost = policy_results.whole(found)
         if cost is None or cost < 0:
-            raise answers.wrong("cost", settings.cost_policy, url, found)
+            raise policy_results.wrong("cost", settings.cost_policy, url, found)
         return min(cost, keys.MAX_COST)
 
     def precedence(self, uri: CrawlUri, settings: QueueSettings) -> int:
@@ -86,10 +86,10 @@ class SettingsInForce:
         try:
             found: object = self._precedence(uri, precedence=settings.precedence)
         except Exception as e:
-            raise answers.raised("precedence", name, uri.url, e) from e
-        precedence = answers.whole(found)
+            raise policy_results.raised("precedence", name, uri.url, e) from e
+        precedence = policy_results.whole(found)
         if precedence is None:
-            raise answers.wrong("precedence", name, uri.url, found)
+            raise policy_results.wrong("precedence", name, uri.url, found)
         return min(max(precedence, 0), rules.WORST_PRECEDENCE)
 
     def rest(
@@ -104,10 +104,10 @@ class SettingsInForce:
                 settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=random.random
             )
         except Exception as e:
-            raise answers.raised("politeness", name, uri.url, e) from e
-        delay = answers.seconds(found)
+            raise policy_results.raised("politeness", name, uri.url, e) from e
+        delay = policy_results.seconds(found)
         if delay is None:
-            raise answers.wrong("politeness", name, uri.url, found)
+            raise policy_results.wrong("politeness", name, uri.url, found)
         return delay
 
 

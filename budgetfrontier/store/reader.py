@@ -16,7 +16,7 @@ from typing import Any, Self
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
-from budgetfrontier.settings import Settings, answers, policies
+from budgetfrontier.settings import Settings, policies, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import batches, keys, meta
 from budgetfrontier.store.backup import appearing, copy, copy_memory
@@ -256,10 +256,12 @@ class Reader:
             return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
         with self.view() as view:
             frontier = view.settings()[0].frontier
-            canonical = partial(answers.form, policies.canonicalization(frontier), frontier.canonicalization_policy)
+            canonical = partial(
+                policy_results.form, policies.canonicalization(frontier), frontier.canonicalization_policy
+            )
             seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
             assign = policies.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
-            name = answers.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
+            name = policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
             queue = view.find_queue(name)
             pending = None
             if queue is not None:

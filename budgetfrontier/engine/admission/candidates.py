@@ -18,7 +18,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
-from budgetfrontier.settings import answers, policies
+from budgetfrontier.settings import policies, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, encode_url, plain_start, shorten
@@ -239,17 +239,17 @@ class Candidates:
             return None
 
     def _form(self, url: str) -> str:
-        return answers.form(self._canonical, self._in_force.frontier.canonicalization_policy, url)
+        return policy_results.form(self._canonical, self._in_force.frontier.canonicalization_policy, url)
 
     def _no_form(self, url: str, error: Exception) -> PolicyError:
-        return answers.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
+        return policy_results.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """The key of the queue of a URI with a normalized URL, by the policy.
 
         Raises InvalidUrl for text that is no key: that is the URL's fault.
         """
-        return _check_key(answers.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri))
+        return _check_key(policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri))
 
 
 def _check_key(key: object) -> str:

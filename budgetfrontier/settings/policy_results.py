@@ -1,4 +1,4 @@
-"""What policies answer, checked: each kind has its kind of value, and all else is a PolicyError that names all three.
+"""The results of policies, checked: what a kind of policy may not return is a PolicyError that names it, URL and value.
 
 Whoever asks a policy does so before anything is changed, so that the call that it fails in can simply raise.
 """
