@@ -11,7 +11,7 @@ import pytest
 
 from budgetfrontier import uris
 from budgetfrontier.crawl.fetch import addresses
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, exempt, is_public, place_of
+from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, endpoint_of, exempt_endpoints, is_public
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BLOCKED, DNS_FAILED, Response
 from budgetfrontier.model import CrawlUri, Outcome
@@ -265,12 +265,12 @@ def test_a_seed_allows_its_own_place_only() -> None:
 
 def test_a_name_allows_nothing() -> None:
     seeds = ["http://intranet.example/", "https://[::1]/", "http://localhost/a", "http://10.0.0.1:8080/", "no url"]
-    assert exempt(seeds).local == {("::1", 443), ("localhost", 80), ("10.0.0.1", 8080)}
+    assert exempt_endpoints(seeds).local == {("::1", 443), ("localhost", 80), ("10.0.0.1", 8080)}
 
 
 def test_places() -> None:
-    assert place_of("https://user@[2001:db8::1]/") == ("2001:db8::1", 443)
-    assert place_of("http://[::1]:8080/a:1") == ("::1", 8080)
+    assert endpoint_of("https://user@[2001:db8::1]/") == ("2001:db8::1", 443)
+    assert endpoint_of("http://[::1]:8080/a:1") == ("::1", 8080)
 
 
 def test_the_error_says_what_to_do() -> None:

@@ -21,7 +21,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from budgetfrontier.crawl.fetch.encodings import ACCEPTED, FREE, Body, both, layers
+from budgetfrontier.crawl.fetch.encodings import ACCEPTED, FREE, Body, combined, decoders
 
 PAGE = b"".join(b'<a href="/page/%d">%d</a>\n' % (number, number * number) for number in range(5000))
 
@@ -75,7 +75,7 @@ def test_nothing_is_nothing(encoding: str) -> None:
 
 
 def test_what_is_accepted_is_undone() -> None:
-    assert all(layers(name) for name in ACCEPTED.split(", "))
+    assert all(decoders(name) for name in ACCEPTED.split(", "))
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "Identity, identity", " , "])
@@ -155,8 +155,8 @@ def test_what_is_no_text_either_is_damaged(encoding: str) -> None:
 
 
 def test_a_transfer_encoding_is_on_top() -> None:
-    assert both("br", ["GZIP, chunked"]) == "br, GZIP"
-    assert both("", ["identity", "Chunked"]) == ""
+    assert combined("br", ["GZIP, chunked"]) == "br, GZIP"
+    assert combined("", ["identity", "Chunked"]) == ""
 
 
 def test_a_window_that_is_too_wide() -> None:

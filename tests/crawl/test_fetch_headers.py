@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.crawl.fetch.headers import end, fields, mended
+from budgetfrontier.crawl.fetch.headers import end, fields, repaired
 from budgetfrontier.crawl.fetch.response import BROKEN, TIMED_OUT, Response
 from budgetfrontier.crawl.outputs.records import response_header
 from tests.crawl.raw import RawServer
@@ -166,5 +166,5 @@ _PIECES = st.sampled_from([b"\r\n", b"\n", b"\r", b"\0", b"\xff", *_WORDS.split(
 
 @given(st.lists(_PIECES, max_size=30).map(b"".join))
 def test_what_is_mended_needs_no_mending(head: bytes) -> None:
-    better = mended(head)
-    assert better is None or (mended(better) == better and fields(better) is not None)
+    better = repaired(head)
+    assert better is None or (repaired(better) == better and fields(better) is not None)

@@ -1,1 +1,1 @@
-"""HTTP: a request goes out, a Response comes back."""
+"""HTTP fetching: one request for a URI, and its Response."""

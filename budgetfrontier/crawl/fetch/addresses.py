@@ -1,4 +1,4 @@
-"""Names to addresses: DNS, the hosts that the settings map to an address, and which addresses are nobody's business."""
+"""Address resolution: DNS, hosts that the settings map to an address, and addresses that are refused as private."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from budgetfrontier.crawl.fetch.system_resolver import SystemResolver
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.matching import glob
 
-Place = tuple[str, int]
-"""A host as a URL writes it, without brackets, and a port."""
+Endpoint = tuple[str, int]
+"""Host and port: the host as in a normalized URL, IPv6 addresses without brackets."""
 
-_MOST = 16  # addresses of a host that are tried, and remembered
-_LITERAL = re.compile(r"https?://(?:[^/]*@)?(?:\[|[0-9.]+[:/])")  # a normalized href has no other form of an address
+_MOST = 16  # addresses of one host that are tried and cached, at most
+_LITERAL = re.compile(r"https?://(?:[^/]*@)?(?:\[|[0-9.]+[:/])")  # the forms of an IP address in a href
 _PORTS = {"http:": 80, "https:": 443}
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
-_UNICAST = ipaddress.IPv6Network("2000::/3")  # all that was ever given out
-# What the special-purpose registries of the IANA do not call globally reachable, as of November 2025:
-# https://www.iana.org/assignments/iana-ipv4-special-registry, and -ipv6-. What `ipaddress` knows of it depends on the
-# version of Python. The exceptions are those of 192.0.0.0/24 and 2001::/23.
+_UNICAST = ipaddress.IPv6Network("2000::/3")  # all unicast addresses that the IANA has allocated
+# Networks that the IANA's special-purpose registries do not list as globally reachable, as of November 2025:
+# https://www.iana.org/assignments/iana-ipv4-special-registry, and -ipv6-. The lists in
+# `ipaddress` depend on the version of Python. `_REACHABLE` are the exceptions within 192.0.0.0/24 and 2001::/23.
 _SPECIAL = tuple(
     map(
         ipaddress.ip_network,
@@ -53,7 +53,7 @@ _REACHABLE = tuple(
 
 
 class PrivateAddressError(OSError):
-    """A host is at a loopback, private or otherwise special address, and no setting allows that."""
+    """A host has a loopback, private or otherwise special address, and no setting allows that."""
 
     def __init__(self, host: str, address: str) -> None:
         where = host if host == address else f"{host} is at {address}, which"
@@ -61,31 +61,33 @@ class PrivateAddressError(OSError):
 
 
 class Resolver(AbstractResolver):
-    """DNS, except for the hosts that the setting `fetch.resolve` maps to an address; the first glob that fits counts.
+    """A resolver that maps hosts by the setting `fetch.resolve` (the first matching glob applies), and others by DNS.
 
-    The request itself, its Host header and TLS name included, stays as the URL says. Of a host's addresses only the
-    public ones are returned; PrivateAddressError if there are none. What is returned is what is connected to, so
-    that a name whose address changes (DNS rebinding) gains nothing. `allowed` are the places that may be private,
-    None for all; so may be those that are mapped.
+    The request itself, with its Host header and TLS server name, is unaffected. Of the addresses from the DNS, only
+    public ones are returned, unless the endpoint is in `allowed` (None: all are); mapped addresses may be private. The
+    connection is made to the addresses returned here, so that a name whose address changes (DNS rebinding) gains
+    nothing.
     """
 
-    def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Place] | None = None) -> None:
+    def __init__(self, addresses: Mapping[str, str], *, allowed: Collection[Endpoint] | None = None) -> None:
         self._rules = [(glob(pattern.lower()), *_split_address(address)) for pattern, address in addresses.items()]
         self._allowed = allowed
-        self._dns = aiohttp.ThreadedResolver(SystemResolver())  # type: ignore[arg-type] # it asks no more of a loop
+        self._dns = aiohttp.ThreadedResolver(SystemResolver())  # type: ignore[arg-type] # it calls no other method of a loop
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a host: that of the first rule that picks it, else those of the DNS that are public.
+        """Return the addresses of a host: the mapped one of the first matching rule, else the public ones of the DNS.
 
-        Raises PrivateAddressError if none is, and what the look-up raises.
+        Raises PrivateAddressError if none is public, and whatever the DNS lookup raises.
         """
         for matches, address, mapped in self._rules:
             if matches(host):
-                kind = socket.AF_INET6 if ":" in address else socket.AF_INET
+                mapped_family = socket.AF_INET6 if ":" in address else socket.AF_INET
                 flags = socket.AI_NUMERICHOST
-                return [ResolveResult(hostname=host, host=address, port=mapped, family=kind, proto=0, flags=flags)]
+                return [
+                    ResolveResult(hostname=host, host=address, port=mapped, family=mapped_family, proto=0, flags=flags)
+                ]
         found = await self._dns.resolve(host, port, family)
         public = found
         if self._allowed is not None and (host, port) not in self._allowed:
@@ -98,40 +100,47 @@ class Resolver(AbstractResolver):
         await self._dns.close()
 
 
-def check_literal(href: str, allowed: Collection[Place], *, proxied: bool = False) -> None:
-    """Raise PrivateAddressError if the host of a normalized href is itself a private address, not `allowed`.
+def check_literal(href: str, allowed: Collection[Endpoint], *, proxied: bool = False) -> None:
+    """Raise PrivateAddressError if the host of a normalized href is a private IP address and not `allowed`.
 
-    Such a host is never asked of a resolver. `proxied`: nor is any other, and localhost would be the proxy itself, so
-    that this counts, too. About 0.5 us for a name.
+    Such hosts never reach the resolver. With `proxied`, no host does, and "localhost" would be the proxy's own host, so
+    that it is refused too. About 0.5 us for a host name.
     """
-    local = proxied and "localhost" in href and _is_local_name(place_of(href)[0])
-    if (local or _LITERAL.match(href)) and (place := place_of(href)) not in allowed and not is_public(place[0]):
-        raise PrivateAddressError(place[0], place[0])
+    local = proxied and "localhost" in href and _is_local_name(endpoint_of(href)[0])
+    if (
+        (local or _LITERAL.match(href))
+        and (endpoint := endpoint_of(href)) not in allowed
+        and not is_public(endpoint[0])
+    ):
+        raise PrivateAddressError(endpoint[0], endpoint[0])
 
 
 class Exempt(NamedTuple):
-    """Places that someone meant: `local` may be at a private address, `ports` at a port that is blocked."""
+    """Endpoints exempt from a rule: those in `local` may have a private address, those in `ports` a blocked port."""
 
-    local: frozenset[Place]
-    ports: frozenset[Place]
+    local: frozenset[Endpoint]
+    ports: frozenset[Endpoint]
 
 
-def exempt(urls: Iterable[str]) -> Exempt:
-    """Return the places of those URLs whose host is written as an address, or is localhost; and of blocked ports."""
-    local: set[Place] = set()
-    blocked: set[Place] = set()
+def exempt_endpoints(urls: Iterable[str]) -> Exempt:
+    """Return the endpoints of those URLs whose host is an IP address or localhost, or whose port is blocked.
+
+    URLs that are not valid are skipped.
+    """
+    local: set[Endpoint] = set()
+    blocked: set[Endpoint] = set()
     for url in urls:
         with suppress(InvalidUrl):
-            place = place_of(uris.parse(url))
-            if _is_local_name(place[0]) or _parsed(place[0]):
-                local.add(place)
-            if place[1] in ports.BLOCKED:
-                blocked.add(place)
+            endpoint = endpoint_of(uris.parse(url))
+            if _is_local_name(endpoint[0]) or _ip_address(endpoint[0]):
+                local.add(endpoint)
+            if endpoint[1] in ports.BLOCKED:
+                blocked.add(endpoint)
     return Exempt(frozenset(local), frozenset(blocked))
 
 
-def place_of(href: str) -> Place:
-    """Return host and port of a normalized href."""
+def endpoint_of(href: str) -> Endpoint:
+    """Return host and port of a normalized href; the port is the scheme's default if none is given."""
     name, colon, port = uris.authority(href).rpartition(":")
     if not colon or not port.isdigit():
         name, port = uris.authority(href), str(_PORTS[href[: href.find("/")]])
@@ -139,22 +148,22 @@ def place_of(href: str) -> Place:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an IP address is one of the open internet.
+    """Tell whether an IP address belongs to the public internet; False for text that is not an IP address.
 
-    Not public are what the IANA's special-purpose registries do not call globally reachable (loopback, private,
-    link-local, shared, documentation, unspecified...), multicast, and IPv6 beyond 2000::/3. An IPv6 address that
-    carries an IPv4 one (mapped, NAT64, 6to4, Teredo) is as public as that is.
+    Not public: networks that the IANA's special-purpose registries do not list as globally reachable (loopback,
+    private, link-local, shared, documentation, unspecified...), multicast, and IPv6 outside 2000::/3. An IPv6 address
+    that embeds an IPv4 address (mapped, NAT64, 6to4, Teredo) is public if that one is.
     """
-    parsed = _parsed(address)
+    parsed = _ip_address(address)
     if parsed is None:
         return False
     if isinstance(parsed, ipaddress.IPv4Address):
         return not _is_special(parsed)
     if parsed in _NAT64:
         return is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
-    carried = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
-    if any(carried):
-        return all(is_public(str(inner)) for inner in carried if inner is not None)
+    embedded = [parsed.ipv4_mapped, parsed.sixtofour, *(parsed.teredo or ())]
+    if any(embedded):
+        return all(is_public(str(inner)) for inner in embedded if inner is not None)
     return parsed in _UNICAST and not _is_special(parsed)
 
 
@@ -162,7 +171,7 @@ def _is_special(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return any(address in network for network in _SPECIAL) and not any(address in network for network in _REACHABLE)
 
 
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _ip_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -174,7 +183,7 @@ def _is_local_name(host: str) -> bool:
     return name == "localhost" or name.endswith(".localhost")  # RFC 6761, section 6.3
 
 
-def _split_address(address: str) -> Place:
-    """Return ("::1", 8080) of "[::1]:8080"; the settings have checked the form."""
+def _split_address(address: str) -> Endpoint:
+    """Return ("::1", 8080) for "[::1]:8080". The settings have validated the form."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)

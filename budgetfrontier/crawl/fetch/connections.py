@@ -1,4 +1,4 @@
-"""What aiohttp leaves open: a bound on everything that comes before a body, and where an answer came from."""
+"""Connections on top of aiohttp's: bounded headers and idle connections, lenient parsing, the peer's address."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from budgetfrontier.crawl.fetch import headers
 
 
 class HeaderTooLarge(aiohttp.ClientError):
-    """What came before or after the body is larger than the setting `fetch.max_header`."""
+    """The header or trailer of a response is larger than the setting `fetch.max_header`."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"the header or trailer is larger than fetch.max_header ({most} bytes)")
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's, with connections that take in at most `max_header` bytes that are no body.
+    """aiohttp's connector, with connections that accept at most `max_header` bytes besides the body of a response.
 
-    At most `max_idle` connections are kept for the next fetch from their host: aiohttp bounds those in use only, and in
-    a crawl of many hosts the idle ones would use up the file descriptors.
+    At most `max_idle` idle connections are kept alive: aiohttp limits only those in use, and in a crawl of many hosts
+    the idle ones would use up the file descriptors.
     """
 
     def __init__(self, *, max_header: int, max_idle: int, **options: Any) -> None:
@@ -38,16 +38,16 @@ class Connector(aiohttp.TCPConnector):
         self._factory = partial(_Handler, self._loop, max_header)  # type: ignore[assignment]
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        self._idle += 1  # at the most: those that were used again, or lost, are taken off only when it matters
+        self._idle += 1  # an upper bound: connections reused or lost are subtracted only when it exceeds the limit
         if self._idle > self._max_idle:
             self._idle = sum(map(len, self._conns.values())) + 1
         super()._release(key, protocol, should_close=should_close or self._idle > self._max_idle)
 
 
 class AddressedResponse(aiohttp.ClientResponse):
-    """aiohttp's response with the peer's address, and its header as it was sent if that had to be mended.
+    """aiohttp's response plus the peer's address, and the raw header if that had to be repaired.
 
-    Both are lost once a short response has released its connection.
+    Both are recorded here because a short response releases its connection, and loses them with it.
     """
 
     address: str | None = None
@@ -64,36 +64,37 @@ class AddressedResponse(aiohttp.ClientResponse):
 
 
 class NoCookies(aiohttp.DummyCookieJar):
-    """Keeps no cookies, and does not even parse them."""
+    """A cookie jar that keeps no cookies, and does not parse them either."""
 
     def update_cookies_from_headers(self, headers: Sequence[str], response_url: yarl.URL) -> None:
         pass
 
 
 class _Handler(ResponseHandler):
-    """One connection, with what aiohttp's leaves open.
+    """One connection, which handles hostile and broken responses that aiohttp's own handler does not.
 
-    - aiohttp bounds each header field and their number, and interim answers (1xx) not at all. Here all that comes
-      before a body is counted together, and so is all that brings none: trailers, chunk extensions.
-    - Answers that nobody asked for, behind the one that somebody did, would be kept. Here they end the connection.
-    - A body longer than its Content-Length, or garbage behind an answer, makes aiohttp drop the answer too if both came
-      at once. Here the header goes ahead by itself.
-    - Garbage between chunks leaves aiohttp's reader waiting for ever. Here it is told.
-    - A header that is not as HTTP has it loses the answer. Here it waits until it is whole, and what the parser refuses
-      is mended, if it can be; the connection is closed then.
-    - A connection that is reset ends a body that has no length like one that is closed. Here it is an error.
+    - aiohttp limits each header field and their number, and interim responses (1xx) not at all. Here, all bytes before
+      a body are counted together, and so are bytes that add nothing to it: trailers, chunk extensions.
+    - aiohttp keeps unsolicited responses that follow the requested one. Here, they abort the connection.
+    - A body longer than its Content-Length, or garbage after a response, makes aiohttp drop the response too if both
+      arrive together. Here, the header is parsed by itself first.
+    - Garbage between chunks leaves aiohttp's reader waiting for ever. Here, the reader gets the error.
+    - A header that violates HTTP makes aiohttp drop the response. Here, it is buffered until it is complete; if the
+      parser refuses it, it is repaired where that is possible, and the connection is closed after the response.
+    - aiohttp treats a reset connection as the end of a body without a length, like an orderly close. Here, it is an
+      error.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_header: int) -> None:
         super().__init__(loop)
         self._max_header = max_header
-        self._heading = False  # whether an answer's header is still to come
-        self._received = 0  # bytes since the request was sent, or the body grew last
+        self._heading = False  # whether a response's header is still expected
+        self._received = 0  # bytes since the request was sent, or since the body last grew
         self._body_size = 0
-        self._head = bytearray()  # as far as it has come
+        self._head = bytearray()  # the part received so far
         self._params: dict[str, Any] = {}
         self.broken_head: bytes | None = None
-        """The header of the last answer as it was sent, if it had to be mended."""
+        """The raw header of the last response, if it had to be repaired."""
 
     def set_response_params(self, **params: Any) -> None:
         self._heading, self._received, self._body_size = True, 0, 0
@@ -115,12 +116,12 @@ class _Handler(ResponseHandler):
             self._refuse()
 
     def _receive_head(self, data: bytes) -> bytes:
-        """Read on until a header is whole, and return what comes after it."""
+        """Buffer data until a header is complete, parse it, and return the bytes after it."""
         head = self._head
         known = len(head)
         head += data
         if not (b"http/".startswith(head.lstrip(b"\r\n")[:5].lower())):
-            end = len(head)  # no use to wait
+            end = len(head)  # not HTTP: let the parser refuse it at once
         elif not (end := headers.end(head, known)):
             return b""
         self._parse_head(bytes(head[:end]))
@@ -128,14 +129,14 @@ class _Handler(ResponseHandler):
         return data[end - known :]
 
     def _parse_head(self, head: bytes) -> None:
-        tolerant = _Tolerant(self, head)
-        self._parser = cast(Any, tolerant)
+        lenient = _LenientParser(self, head)
+        self._parser = cast(Any, lenient)
         super().data_received(head)
         if self._parser is not None:
-            self._parser = tolerant.parser
+            self._parser = lenient.parser
 
-    def mend(self, head: bytes) -> Any:
-        """Return a new parser, after one has refused a header that can be mended."""
+    def new_parser_for(self, head: bytes) -> Any:
+        """Return a new parser for a repaired header, and record the refused one; the connection will be closed."""
         self.broken_head = head
         super().set_response_params(**self._params)
         self.force_close()
@@ -149,7 +150,7 @@ class _Handler(ResponseHandler):
             super().feed_data(data, size)
         elif self._received > self._max_header and _size(message) > self._max_header:
             self._refuse()
-        else:  # more than that may have come, but it is the body's beginning
+        else:  # the rest of what was received is the beginning of the body
             self._heading, self._received = False, 0
             super().feed_data(data, size)
 
@@ -157,11 +158,11 @@ class _Handler(ResponseHandler):
         super().set_exception(exc, *cause)
         if (payload := self._payload) is not None and not payload.is_eof():
             error = aiohttp.ClientPayloadError(str(exc))
-            self._loop.call_soon(_fail, payload, error)  # later: what is there already is read first
+            self._loop.call_soon(_fail, payload, error)  # later, so that data received before is read first
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._heading and self._head and self._parser is not None:
-            super().data_received(bytes(self._head))  # it may say why
+            super().data_received(bytes(self._head))  # parsing the incomplete header may give a better error
         if exc is not None and (payload := self._payload) is not None and not payload.is_eof():
             payload.set_exception(aiohttp.ClientOSError(*exc.args))
             self._payload = None
@@ -173,8 +174,8 @@ class _Handler(ResponseHandler):
         self.set_exception(HeaderTooLarge(self._max_header))
 
 
-class _Tolerant:
-    """A parser for one header: what it refuses, it is given once more, mended."""
+class _LenientParser:
+    """A parser for one header: if it refuses the header, it parses a repaired one instead."""
 
     def __init__(self, handler: _Handler, head: bytes) -> None:
         self._handler, self._head = handler, head
@@ -184,11 +185,11 @@ class _Tolerant:
         try:
             return self.parser.feed_data(data)
         except HttpProcessingError:
-            mended = headers.mended(self._head)
-            if mended is None:
+            repaired = headers.repaired(self._head)
+            if repaired is None:
                 raise
-            self.parser = self._handler.mend(self._head)
-            return self.parser.feed_data(mended)
+            self.parser = self._handler.new_parser_for(self._head)
+            return self.parser.feed_data(repaired)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.parser, name)

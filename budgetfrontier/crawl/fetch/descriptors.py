@@ -1,4 +1,4 @@
-"""How many connections the open files of a process allow: a crawl that runs out of them cannot write either."""
+"""Limits on connections from the limit on open files: a crawl that exhausts it cannot write its outputs either."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import resource
 from contextlib import suppress
 
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
-_OTHERS = 150  # files that are no connections: the frontier's, logs, WARC files, and two for each of 64 lookups
+_OTHERS = 150  # files besides connections: the frontier, logs, WARC files, and two for each of 64 DNS lookups
 _ENOUGH = 1_000_000
 
 
 def most_fetches(wanted: int) -> int:
-    """Return how many fetches may be made at a time, of those `wanted`; at least one.
+    """Return how many of the `wanted` concurrent fetches the limit on open files allows; at least one.
 
-    The soft limit on open files (`ulimit -n`) is raised for them, as far as this process may.
+    Raises the soft limit (`ulimit -n`) as far as needed and as the hard limit permits.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * (wanted + _OTHERS)  # as many connections may be idle
+    needed = 2 * (wanted + _OTHERS)  # for each fetch, one idle connection may be kept
     if resource.RLIM_INFINITY != soft < needed:
-        with suppress(ValueError, OSError):  # some systems do not tell how far that is
+        with suppress(ValueError, OSError):  # some systems refuse values below the hard limit they report
             most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return max(min(wanted, _connections() // 2), 1)
 
 
 def most_idle(fetches: int) -> int:
-    """Return how many idle connections may be kept beside those of so many fetches; at least one."""
+    """Return how many idle connections may be kept besides those of `fetches` concurrent fetches; at least one."""
     return max(min(_IDLE, _connections() - fetches), 1)
 
 

@@ -1,7 +1,7 @@
-"""Content encodings (RFC 9110, section 8.4): a body is decompressed while it comes in, and bounded all the while.
+"""Content encodings (RFC 9110, section 8.4): bodies are decompressed as they arrive, within limits on their size.
 
-Whatever is sent, a body takes no more memory than `max_body` twice, once as sent and once decompressed, besides the
-windows of its decoders: 32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd (the most that RFC 9659 allows).
+Whatever is sent, a body takes at most twice `max_body` in memory, once as sent and once decompressed, plus the windows
+of its decoders: 32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd (the most that RFC 9659 allows).
 """
 
 from __future__ import annotations
@@ -20,45 +20,49 @@ else:
     from backports import zstd
 
 ACCEPTED = "gzip, deflate, br, zstd"
-"""What a request says it understands."""
+"""The Accept-Encoding header that requests send."""
 
-MOST_LAYERS = 3
-"""Encodings on top of each other; more are not undone."""
+MOST_ENCODINGS = 3
+"""The most encodings on top of each other that are decoded; a body with more is kept as sent."""
 
 FREE = 1024**2
-"""A body may grow to this size whatever its expansion: a small page of blanks is no bomb."""
+"""Bytes up to which the expansion is not limited: a small page of blanks is not a decompression bomb."""
 
-_PIECE = 32 * 1024  # what is decompressed in one go
-_SLICE = 16 * 1024  # what is fed in one go: decoders copy what they did not get to
+_PIECE = 32 * 1024  # most bytes that a decoder returns at once
+_SLICE = 16 * 1024  # bytes fed at once: decoders copy the input that they have not consumed
 _WIDEST: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 _LOOKED_AT = 64
-# https://mimesniff.spec.whatwg.org/#sniffing-a-mislabeled-binary-resource: a byte order mark says that it is text.
+# https://mimesniff.spec.whatwg.org/#sniffing-a-mislabeled-binary-resource: a byte order mark indicates text.
 _BINARY = re.compile(rb"(?!\xfe\xff|\xff\xfe).*?[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]", re.DOTALL)
 _ERRORS = (zlib.error, brotlicffi.error, zstd.ZstdError)
 
 
 class Body:
-    """The body of one answer: feed it what comes in, then `end` it.
+    """The body of one response: call `feed` with each chunk received, then `end`.
 
-    At most `limit` bytes are kept, compressed or not (0 for no limit); beyond 1 MiB, decompressed bytes may also be no
-    more than `max_expansion` times those that came in. `notes` gets "lenTrunc" where that cut the body, "badEncoding"
-    where its compressed data is damaged or ends too early: what could be read is kept; "notEncoded" where it is text
-    that is not compressed at all, and "unknownEncoding" where nobody knows: the body is kept as it is. `problem` says
-    why, in words. `received` counts what came in and was kept.
+    At most `limit` bytes are kept, compressed or not (0: no limit); beyond 1 MiB, decompressed data is also limited to
+    `max_expansion` times the bytes received. `received` counts the bytes received and kept. `notes` contains:
+
+    - "lenTrunc": one of these limits cut the body.
+    - "badEncoding": the compressed data is damaged or incomplete; the part that could be decompressed is kept.
+    - "notEncoded": the body is plain text despite its Content-Encoding; kept as sent.
+    - "unknownEncoding": the Content-Encoding is not supported; the body is kept as sent.
+
+    `problem` gives the reason in words.
     """
 
     def __init__(self, encoding: str, *, limit: int, max_expansion: int) -> None:
         self._encoding, self._limit, self._max_expansion = encoding, limit, max_expansion
-        self._layers = layers(encoding)
+        self._decoders = decoders(encoding)
         self._chunks: list[bytes] = []
         self._decoded: list[bytes] = []
         self.received = 0
-        self._over = False  # whether the rest is not decompressed
-        self.notes: list[str] = [] if self._layers is not None else ["unknownEncoding"]
+        self._over = False  # whether decompression has ended, so that further data is only kept as sent
+        self.notes: list[str] = [] if self._decoders is not None else ["unknownEncoding"]
         self.problem = ""
 
     def feed(self, chunk: bytes) -> bool:
-        """Take in what was received; return whether more is wanted."""
+        """Add received bytes; return whether more are wanted."""
         room = self._limit - self.received if self._limit else len(chunk)
         full = len(chunk) > room
         if full:
@@ -66,7 +70,7 @@ class Body:
         self._chunks.append(chunk)
         start = self.received
         self.received += len(chunk)
-        if self._layers and not self._over:
+        if self._decoders and not self._over:
             full = not self._decompress(chunk, start) or full
         if full and "lenTrunc" not in self.notes:
             self.notes.append("lenTrunc")
@@ -74,14 +78,14 @@ class Body:
         return not full
 
     def end(self, *, complete: bool) -> tuple[bytes, bytes]:
-        """Return the body as it was sent, and decompressed; the same object twice if it was not compressed.
+        """Return the body as sent and decompressed; the same object twice if it was not compressed.
 
-        `complete`: the answer did not end too early, so that its compressed data ought to be whole.
+        `complete` means that the response did not end prematurely, so that its compressed data should be complete.
         """
         raw = b"".join(self._chunks)
-        if not self._layers:
+        if not self._decoders:
             return raw, raw
-        if raw and complete and not (self._over or self.notes) and not all(layer.done for layer in self._layers):
+        if raw and complete and not (self._over or self.notes) and not all(decoder.done for decoder in self._decoders):
             self._damage("the compressed data ends too early")
         if "badEncoding" in self.notes and not _BINARY.match(raw[:_LOOKED_AT]):
             self.notes[self.notes.index("badEncoding")] = "notEncoded"
@@ -93,96 +97,99 @@ class Body:
         for offset in range(0, len(chunk), _SLICE):
             piece = chunk[offset : offset + _SLICE]
             try:
-                self._pass_on(0, piece, start + offset + len(piece))
+                self._decode(0, piece, start + offset + len(piece))
             except _Full as reason:
                 self.problem = str(reason)
                 return False
             except _ERRORS as error:
-                if not self._salvage(start + offset):
+                if not self._decode_again(start + offset):
                     self._damage(str(error))
-                self._over = True  # what else comes belongs to the body as it was sent only
+                self._over = True  # further data is added to the body as sent only
                 return True
         return True
 
-    def _pass_on(self, depth: int, data: bytes, received: int) -> None:
-        """Give what one layer made to the next; none of them may make too much, nor may the last."""
-        if depth == len(self._layers or ()):
+    def _decode(self, depth: int, data: bytes, received: int) -> None:
+        """Pass data through the decoder at `depth` and those after it. Raises _Full if one exceeds the size limits.
+
+        `received` is the number of bytes of the body received so far, which bounds the expansion.
+        """
+        if depth == len(self._decoders or ()):
             self._decoded.append(data)
             return
-        assert self._layers is not None
-        layer = self._layers[depth]
+        assert self._decoders is not None
+        decoder = self._decoders[depth]
         expanded = max(FREE, self._max_expansion * received)
         most = min(self._limit, expanded) if self._limit else expanded
-        for piece in layer.pieces(data):
-            layer.made += len(piece)
-            if layer.made > most:
-                self._pass_on(depth + 1, piece[: len(piece) - (layer.made - most)], received)
+        for piece in decoder.pieces(data):
+            decoder.produced += len(piece)
+            if decoder.produced > most:
+                self._decode(depth + 1, piece[: len(piece) - (decoder.produced - most)], received)
                 if most == self._limit:
                     raise _Full(f"longer than fetch.max_body ({self._limit} bytes)")
                 raise _Full(f"grows to more than fetch.max_expansion ({self._max_expansion}) times its size")
-            self._pass_on(depth + 1, piece, received)
+            self._decode(depth + 1, piece, received)
 
     def _damage(self, problem: str) -> None:
         self.notes.append("badEncoding")
         self.problem = f"Content-Encoding {self._encoding!r}: {problem}"[:200]
 
-    def _salvage(self, good: int) -> bool:
-        """Read once more, bit by bit from `good` on: a decoder that fails keeps back what it had read of a slice.
+    def _decode_again(self, good: int) -> bool:
+        """Decode the body again, byte by byte from offset `good`: a failing decoder drops the output of its last slice.
 
-        Return whether the damage came after the end of the data, where it does not matter.
+        Return whether the damage is after the end of the compressed data, where it does not matter.
         """
         raw = b"".join(self._chunks)
-        self._layers, self._decoded = layers(self._encoding), []
+        self._decoders, self._decoded = decoders(self._encoding), []
         try:
             for start in range(0, good, _SLICE):
-                self._pass_on(0, raw[start : min(start + _SLICE, good)], good)
+                self._decode(0, raw[start : min(start + _SLICE, good)], good)
             for start in range(good, len(raw)):
-                self._pass_on(0, raw[start : start + 1], good)
+                self._decode(0, raw[start : start + 1], good)
         except (_Full, *_ERRORS):
             pass
-        return all(layer.done for layer in self._layers or ())
+        return all(decoder.done for decoder in self._decoders or ())
 
 
 class _Full(Exception):
-    """A layer made as much as it may."""
+    """A decoder has produced as much as the limits allow."""
 
 
-class _Layer(Protocol):
-    """Undoes one encoding."""
+class _Decoder(Protocol):
+    """A decoder for one encoding."""
 
-    made: int
-    """Bytes decompressed so far."""
+    produced: int
+    """Bytes produced so far."""
     done: bool
-    """Whether the data might end here."""
+    """Whether the compressed data may end here."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress what was received, bit by bit."""
+        """Yield the decompressed data in pieces of limited size."""
 
 
-def layers(encoding: str) -> list[_Layer] | None:
-    """Return what undoes a Content-Encoding, first to undo first; None if a part is unknown or there are too many."""
+def decoders(encoding: str) -> list[_Decoder] | None:
+    """Return the decoders for a Content-Encoding, the outermost first; None if one is unknown or there are too many."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
-    if len(names) > MOST_LAYERS or not all(name in _MAKERS for name in names):
+    if len(names) > MOST_ENCODINGS or not all(name in _DECODERS for name in names):
         return None
-    return [_MAKERS[name]() for name in reversed(names)]
+    return [_DECODERS[name]() for name in reversed(names)]
 
 
-def both(encoding: str, transfer: Iterable[str]) -> str:
-    """Return a Content-Encoding with what a Transfer-Encoding puts on top of it, besides chunks."""
+def combined(encoding: str, transfer: Iterable[str]) -> str:
+    """Return a Content-Encoding extended by the codings of a Transfer-Encoding, except "chunked"."""
     codings = (coding.strip() for line in transfer for coding in line.split(","))
     return ", ".join(name for name in (encoding, *codings) if name.lower() not in ("", "chunked", "identity"))
 
 
 class _Gzip:
-    """Members one after the other (RFC 1952, section 2.2); what follows them and is none is ignored, as browsers do."""
+    """A decoder for gzip members in sequence (RFC 1952, section 2.2); ignores trailing garbage, as browsers do."""
 
     def __init__(self) -> None:
-        self.made, self.done = 0, False
+        self.produced, self.done = 0, False
         self._member = zlib.decompressobj(31)
         self._over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress gzip, member after member; what follows the last is left out."""
+        """Yield the content of all members; data after the last one is ignored."""
         piece = b""
         while (data or len(piece) == _PIECE) and not self._over:
             if self.done:
@@ -200,14 +207,14 @@ class _Gzip:
 
 
 class _Deflate:
-    """zlib's format, as the RFC says, or bare deflate, as some servers send."""
+    """A decoder for "deflate": the zlib format, as the RFC says, or raw deflate, which some servers send."""
 
     def __init__(self) -> None:
-        self.made, self.done = 0, False
+        self.produced, self.done = 0, False
         self._start: bytes | None = b""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress, once two bytes have told which of the two it is."""
+        """Yield the decompressed data, once the first two bytes have shown which of the two formats it is."""
         if self._start is not None:
             data = self._start + data
             if len(data) < 2:
@@ -225,12 +232,14 @@ class _Deflate:
 
 
 class _Brotli:
+    """A decoder for Brotli (RFC 7932)."""
+
     def __init__(self) -> None:
-        self.made, self.done = 0, False
+        self.produced, self.done = 0, False
         self._decoder = brotlicffi.Decompressor()
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress Brotli; what follows its end is left out."""
+        """Yield the decompressed data; data after its end is ignored."""
         more = bool(data)
         while more and not self.done:
             piece = self._decoder.process(data, output_buffer_limit=_PIECE)
@@ -241,18 +250,18 @@ class _Brotli:
 
 
 class _Zstd:
-    """Frames one after the other (RFC 8878, section 3)."""
+    """A decoder for Zstandard frames in sequence (RFC 8878, section 3)."""
 
     def __init__(self) -> None:
-        self.made, self.done = 0, False
+        self.produced, self.done = 0, False
         self._frame = zstd.ZstdDecompressor(options=_WIDEST)
         self._over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Decompress Zstandard, frame after frame; what follows the last is left out."""
+        """Yield the content of all frames; data after the last one is ignored."""
         while not self._over and (data or not self._frame.needs_input):
             if self.done:
-                self._over = data[1:4] not in (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")  # a frame, or one to skip
+                self._over = data[1:4] not in (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")  # neither a frame nor a skippable one
                 if self._over:
                     return
                 self._frame, self.done = zstd.ZstdDecompressor(options=_WIDEST), False
@@ -265,7 +274,7 @@ class _Zstd:
                 return
 
 
-_MAKERS: dict[str, Callable[[], _Layer]] = {
+_DECODERS: dict[str, Callable[[], _Decoder]] = {
     "gzip": _Gzip,
     "x-gzip": _Gzip,
     "deflate": _Deflate,

@@ -1,4 +1,4 @@
-"""One fetch: a request goes out, a Response comes back, whatever the network does. No redirect is followed here."""
+"""The fetcher: one request per call, which returns a Response for every failure too. It follows no redirects."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.crawl.fetch import encodings
-from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt
+from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt_endpoints
 from budgetfrontier.crawl.fetch.connections import AddressedResponse, Connector, HeaderTooLarge, NoCookies
 from budgetfrontier.crawl.fetch.descriptors import most_idle
 from budgetfrontier.crawl.fetch.headers import fields
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
-from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, tell
+from budgetfrontier.crawl.fetch.requests import Requests, proxy_of, redact
 from budgetfrontier.crawl.fetch.response import (
     BLOCKED,
     BROKEN,
@@ -40,31 +40,30 @@ WINDOW = 20.0
 """The seconds over which `min_speed` is measured."""
 
 _DNS_CACHE = 10_000  # hosts
-_RECEIVED_AT_ONCE = 1024**2  # or less: asyncio takes 256 KiB
-_PROXY_MAY_RECOVER = (407, 408, 429)  # wrong credentials among them: nobody wants to lose a crawl to these
+_RECEIVED_AT_ONCE = 1024**2  # an upper bound: asyncio receives 256 KiB at a time
+_PROXY_MAY_RECOVER = (407, 408, 429)  # retried; 407 too, so that wrong credentials do not fail the whole crawl
 _BLOCKED = (PrivateAddressError, BlockedPortError)
 _NOTHING: Mapping[str, str] = {}
 
 
 class Fetcher:
-    """HTTP for the crawl: one session, no cookies kept, no redirects, bounded in time and size. Use with `async with`.
+    """The HTTP client of a crawl: no cookies kept, no redirects followed, limited time and size. Use with `async with`.
 
-    `seeds` are URLs; those whose host is localhost, or written as an address, may be at a private one, and those that
-    name a blocked port at that port. Raises SettingsError, before anything is fetched, if an environment variable that
-    the settings name is not set.
+    `seeds` are URLs exempt from two rules: a seed whose host is localhost or an IP address may have a private address,
+    and a seed that names a blocked port may use it. Raises SettingsError, before anything is fetched, if an environment
+    variable that the settings name is not set.
 
-    Time: a connection has to be there within `connect_timeout` (DNS and TLS included), the answer's header within
-    `first_byte_timeout`, all of it within `timeout`, each from the beginning of the fetch. Of the body, each
-    `min_speed` times 20 bytes have to come within 20 seconds of those before: an answer may start slowly, or pause,
-    for that long.
+    Timeouts, each from the start of the fetch: `connect_timeout` for the connection (DNS and TLS included),
+    `first_byte_timeout` for the response header, `timeout` for all of it. Each `min_speed` * 20 bytes of the body have
+    to arrive within 20 seconds of the previous ones: a response may start slowly, or pause, for that long.
     """
 
     def __init__(self, settings: FetchSettings, *, seeds: Iterable[str] = ()) -> None:
         self._settings = settings
         self._requests = Requests(settings.requests)
         self._proxy = proxy_of(settings.proxy)
-        meant = exempt(seeds)
-        self._allowed, self._ports = None if settings.allow_private else meant.local, meant.ports
+        exemptions = exempt_endpoints(seeds)
+        self._allowed, self._ports = None if settings.allow_private else exemptions.local, exemptions.ports
         whole, first = settings.timeout or None, settings.first_byte_timeout or None
         self._whole, self._first = whole, min(filter(None, (whole, first)), default=None)
         self._block = settings.min_speed * WINDOW
@@ -72,7 +71,7 @@ class Fetcher:
     async def __aenter__(self) -> Self:
         settings = self._settings
         self._loop = asyncio.get_running_loop()
-        # Behind a proxy, it is the proxy that looks up names; only its own is asked for here.
+        # With a proxy, the proxy resolves host names; only its own name is resolved here.
         resolver = Resolver({}) if self._proxy else Resolver(settings.resolve, allowed=self._allowed)
         self._session = aiohttp.ClientSession(
             connector=Connector(
@@ -95,7 +94,7 @@ class Fetcher:
             auto_decompress=False,
             response_class=AddressedResponse,
             proxy=self._proxy and self._proxy.url,
-            # The connection counts the header as a whole, and is asked first; these would count each field by itself.
+            # The connection limits the header as a whole, and applies first; aiohttp would limit each field by itself.
             max_line_size=settings.max_header + _RECEIVED_AT_ONCE,
             max_field_size=settings.max_header + _RECEIVED_AT_ONCE,
             max_headers=settings.max_header + _RECEIVED_AT_ONCE,
@@ -108,11 +107,11 @@ class Fetcher:
         await self._session.close()
 
     def refusal(self, href: str) -> Response | None:
-        """Return the answer to a URL of a blocked port or a host written as a private address; else None."""
+        """Return the Response for a URL whose port is blocked or whose host is a private IP address; else None."""
         try:
             self._check(href)
         except (PrivateAddressError, BlockedPortError) as error:
-            return Response(status=BLOCKED, reason=_words(error))
+            return Response(status=BLOCKED, reason=_message(error))
         return None
 
     def _check(self, href: str) -> None:
@@ -121,101 +120,112 @@ class Fetcher:
         check_port(href, self._ports)
 
     async def get(self, uri: CrawlUri, *, max_body: int | None = None, accept: Accept | None = None) -> Response:
-        """Fetch a URI (its url a normalized href) and return what came of it; raises nothing but cancellation.
+        """Fetch a URI (its url a normalized href) and return the Response. Raises nothing but CancelledError.
 
-        Reads at most `max_body` bytes (None: the setting; 0 is no limit), compressed or not. `accept` is asked once
-        the header is in; a text that it returns, the reason, ends the fetch there.
+        Reads at most `max_body` bytes (None: as the setting says; 0: no limit), compressed or not. `accept` is called
+        when the header has arrived; if it returns a reason, the fetch ends without the body ("midFetchAbort").
         """
         loop = self._loop
         begin = loop.time()
-        answer = Response(status=0, started=time.time())
+        response = Response(status=0, started=time.time())
         try:
             async with asyncio.timeout_at(begin + self._first if self._first else None) as clock:
-                response = await self._send(uri, answer)
+                client_response = await self._send(uri, response)
                 try:
-                    if accept is not None and (reason := accept(answer)) is not None:
-                        answer.notes.append("midFetchAbort")
-                        answer.reason = reason
+                    if accept is not None and (reason := accept(response)) is not None:
+                        response.notes.append("midFetchAbort")
+                        response.reason = reason
                     else:
                         limit = self._settings.max_body if max_body is None else max_body
-                        await self._read(response, answer, limit, clock, begin + self._whole if self._whole else None)
+                        await self._read(
+                            client_response, response, limit, clock, begin + self._whole if self._whole else None
+                        )
                 finally:
-                    if not response.closed:
-                        response.close()  # its connection too, as there is more to come
-        except TimeoutError as error:  # aiohttp's own time-outs are among them
-            if answer.status:
-                answer.notes.append("timeTrunc")
+                    if not client_response.closed:
+                        client_response.close()  # closes the connection too, because unread data remains
+        except TimeoutError as error:  # includes aiohttp's own timeouts
+            if response.status:
+                response.notes.append("timeTrunc")
                 whole = self._whole is not None and loop.time() >= begin + self._whole
-                answer.reason = "longer than fetch.timeout" if whole else "slower than fetch.min_speed"
+                response.reason = "longer than fetch.timeout" if whole else "slower than fetch.min_speed"
             else:
-                self._fail(answer, error)
-        except Exception as error:  # aiohttp's, the system's, and whatever hostile input may still bring about
-            self._fail(answer, error)
-        answer.seconds = loop.time() - begin
-        return answer
+                self._fail(response, error)
+        except Exception as error:  # aiohttp's, the system's, and any that hostile input may cause
+            self._fail(response, error)
+        response.seconds = loop.time() - begin
+        return response
 
-    async def _send(self, uri: CrawlUri, answer: Response) -> AddressedResponse:
-        """Send the request, wait for the header and note what it says."""
+    async def _send(self, uri: CrawlUri, response: Response) -> AddressedResponse:
+        """Send the request, wait for the header, and record it in `response`."""
         self._check(uri.url)
         url = yarl.URL(uri.url, encoded=True)
         options: dict[str, Any] = {"allow_redirects": False}
-        headers, told = uri.headers, _NOTHING
+        headers, redacted = uri.headers, _NOTHING
         if self._requests or self._proxy:
-            headers, told = self._extra_headers(uri, options)
-            if "authorization" in told:
-                url = url.with_user(None)  # a setting wins over what a link says
+            headers, redacted = self._extra_headers(uri, options)
+            if "authorization" in redacted:
+                url = url.with_user(None)  # `fetch.requests` takes precedence over the credentials in a link
         if headers:
             options["headers"] = headers
         if uri.body:
             options["data"] = uri.body
-        response = await self._session.request(uri.method, url, **options)
-        assert isinstance(response, AddressedResponse)
-        if response.status < 100:
-            response.close()
-            raise ValueError(f"{response.status} is no HTTP status")
-        if response.status == 407 and self._proxy:  # RFC 9110, section 15.5.8: no host says that, only the proxy
-            response.close()
-            raise aiohttp.ClientHttpProxyError(response.request_info, (), status=407, message=response.reason or "")
-        answer.status, answer.headers = response.status, response.headers
-        answer.raw_headers = response.raw_headers
-        if (head := response.broken_head) is not None:
-            answer.notes.append("badHeader")
-            answer.reason = "the header breaks rules of HTTP/1.1"
-            answer.raw_headers = fields(head) or ()
-        answer.phrase = response.reason or ""
-        if response.version is not HttpVersion11 and response.version is not None:
-            answer.version = f"{response.version.major}.{response.version.minor}"
-        if not (answer.phrase.isascii() and b"".join(chain.from_iterable(response.raw_headers)).isascii()):
-            answer.phrase = _text(answer.phrase.encode(errors="surrogateescape"))
-            answer.headers = CIMultiDictProxy(CIMultiDict((_text(name), _text(v)) for name, v in response.raw_headers))
-        sent = response.request_info.headers.items()
-        answer.request_headers = tell(sent, told) if told or uri.headers or "@" in uri.url else tuple(sent)
+        client_response = await self._session.request(uri.method, url, **options)
+        assert isinstance(client_response, AddressedResponse)
+        if client_response.status < 100:
+            client_response.close()
+            raise ValueError(f"{client_response.status} is no HTTP status")
+        if client_response.status == 407 and self._proxy:  # sent by the proxy: RFC 9110, section 15.5.8
+            client_response.close()
+            raise aiohttp.ClientHttpProxyError(
+                client_response.request_info, (), status=407, message=client_response.reason or ""
+            )
+        response.status, response.headers = client_response.status, client_response.headers
+        response.raw_headers = client_response.raw_headers
+        if (head := client_response.broken_head) is not None:
+            response.notes.append("badHeader")
+            response.reason = "the header breaks rules of HTTP/1.1"
+            response.raw_headers = fields(head) or ()
+        response.phrase = client_response.reason or ""
+        if client_response.version is not HttpVersion11 and client_response.version is not None:
+            response.version = f"{client_response.version.major}.{client_response.version.minor}"
+        if not (response.phrase.isascii() and b"".join(chain.from_iterable(client_response.raw_headers)).isascii()):
+            response.phrase = _decode_header(response.phrase.encode(errors="surrogateescape"))
+            response.headers = CIMultiDictProxy(
+                CIMultiDict((_decode_header(name), _decode_header(v)) for name, v in client_response.raw_headers)
+            )
+        sent = client_response.request_info.headers.items()
+        response.request_headers = redact(sent, redacted) if redacted or uri.headers or "@" in uri.url else tuple(sent)
         if not self._proxy:
-            answer.address = response.address
-        return response
+            response.address = client_response.address
+        return client_response
 
     def _extra_headers(self, uri: CrawlUri, options: dict[str, Any]) -> tuple[dict[str, str], Mapping[str, str]]:
-        headers, told = self._requests.headers(uri.url)
+        headers, redacted = self._requests.headers(uri.url)
         if self._proxy and self._proxy.authorization:
             secret = {"Proxy-Authorization": self._proxy.authorization}
             if uri.url.startswith("https:"):
-                options["proxy_headers"] = secret  # for the proxy's ears only: the request itself goes through a tunnel
+                options["proxy_headers"] = secret  # only for the proxy: the request itself goes through a tunnel
             else:
                 headers |= secret
-                told |= {"proxy-authorization": "-"}
-        return headers | (uri.headers or {}), told
+                redacted |= {"proxy-authorization": "-"}
+        return headers | (uri.headers or {}), redacted
 
     async def _read(
-        self, response: AddressedResponse, answer: Response, limit: int, clock: asyncio.Timeout, end: float | None
+        self,
+        client_response: AddressedResponse,
+        response: Response,
+        limit: int,
+        clock: asyncio.Timeout,
+        end: float | None,
     ) -> None:
-        """Read the body; what was read is kept even if it ends badly."""
-        content = response.content
-        encoding = ", ".join(response.headers.getall("Content-Encoding", ()))
-        if "Transfer-Encoding" in response.headers:
-            encoding = encodings.both(encoding, response.headers.getall("Transfer-Encoding"))
+        """Read the body into `response`; the part received before an error is kept."""
+        content = client_response.content
+        encoding = ", ".join(client_response.headers.getall("Content-Encoding", ()))
+        if "Transfer-Encoding" in client_response.headers:
+            encoding = encodings.combined(encoding, client_response.headers.getall("Transfer-Encoding"))
         first = content.read_nowait() if content.is_eof() else None
         if first is not None and not encoding and (not limit or len(first) <= limit):
-            answer.body = answer.raw = first  # most pages that are short: all of it came along with the header
+            response.body = response.raw = first  # most short pages: the whole body arrived with the header
             return
         body = encodings.Body(encoding, limit=limit, max_expansion=self._settings.max_expansion)
         complete = False
@@ -228,46 +238,46 @@ class Fetcher:
         except aiohttp.ClientPayloadError as error:
             if not body.received:
                 raise
-            answer.notes.append("connTrunc")
-            answer.reason = _words(error)
+            response.notes.append("connTrunc")
+            response.reason = _message(error)
         finally:
-            answer.raw, answer.body = body.end(complete=complete)
-            answer.notes += body.notes
-            answer.reason = answer.reason or body.problem
-        if "badEncoding" in body.notes and not answer.body:
-            answer.status = BROKEN
+            response.raw, response.body = body.end(complete=complete)
+            response.notes += body.notes
+            response.reason = response.reason or body.problem
+        if "badEncoding" in body.notes and not response.body:
+            response.status = BROKEN
 
     async def _receive(
         self, content: aiohttp.StreamReader, body: encodings.Body, clock: asyncio.Timeout, end: float | None
     ) -> None:
-        """Feed the body what comes in, as long as it comes fast enough."""
-        block, came = self._block, 0.0
+        """Feed received data to the body; `clock` is moved on as long as data arrives fast enough."""
+        block, received = self._block, 0.0
         clock.reschedule(self._next(end))
         while (chunk := await content.readany()) and body.feed(chunk):
-            came += len(chunk)
-            if came >= block:
-                came = 0.0
+            received += len(chunk)
+            if received >= block:
+                received = 0.0
                 clock.reschedule(self._next(end))
 
     def _next(self, end: float | None) -> float | None:
-        """Return when to give up on the next block of a body."""
+        """Return when (in the loop's time) to time out unless the next block of the body has arrived."""
         if not self._block:
             return end
         slow = self._loop.time() + WINDOW
         return slow if end is None else min(slow, end)
 
-    def _fail(self, answer: Response, error: Exception) -> None:
-        """Turn an answer into a failure: its code says whose fault it seems."""
-        answer.status = _status(error)
+    def _fail(self, response: Response, error: Exception) -> None:
+        """Make a response a failure, with the status code for `error` and the reason in words."""
+        response.status = _status(error)
         if type(error) is TimeoutError:
             name = "timeout" if self._first == self._whole else "first_byte_timeout"
-            answer.reason = f"no answer within {self._first:g} s (fetch.{name})"
+            response.reason = f"no answer within {self._first:g} s (fetch.{name})"
             return
         if isinstance(error, HeaderTooLarge):
-            answer.notes.append("headerTrunc")
+            response.notes.append("headerTrunc")
         if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.__cause__, PrivateAddressError):
             error = error.__cause__
-        answer.reason = self._requests.scrub(_words(error))
+        response.reason = self._requests.scrub(_message(error))
 
 
 def _status(error: Exception) -> int:
@@ -277,7 +287,7 @@ def _status(error: Exception) -> int:
         return DNS_FAILED
     if isinstance(error, aiohttp.ClientSSLError):
         return BROKEN
-    if isinstance(error, aiohttp.ClientHttpProxyError):  # 403 and its like: it does not want to, and never will
+    if isinstance(error, aiohttp.ClientHttpProxyError):  # 403 and the like: the proxy refuses for good
         return CONNECT_FAILED if error.status >= 500 or error.status in _PROXY_MAY_RECOVER else BROKEN
     if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)):
         return CONNECT_FAILED
@@ -290,8 +300,8 @@ def _status(error: Exception) -> int:
     return BROKEN
 
 
-def _words(error: Exception) -> str:
-    """Return what an error says, in one line, with its type unless it is ours."""
+def _message(error: Exception) -> str:
+    """Return the message of an error in one line, with its type unless it is an error of this package."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "ServerDisconnectedError: the server closed the connection before its answer's end"
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -301,8 +311,8 @@ def _words(error: Exception) -> str:
     return text if ours else f"{type(error).__name__}: {text}".rstrip(": ")[:300]
 
 
-def _text(value: bytes) -> str:
-    """Decode what stands in a header: it ought to be ASCII, often is UTF-8, and else Latin-1 never fails."""
+def _decode_header(value: bytes) -> str:
+    """Decode header text, which should be ASCII and often is UTF-8; fall back to Latin-1, which never fails."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Headers of answers that break the rules of HTTP/1.1, and that browsers and curl read all the same.
+"""Repair of response headers that violate HTTP/1.1 but that browsers and curl accept.
 
-To read them otherwise than the next reader would is what request smuggling rests on. A crawler has none behind it, and
-does not use such a connection again.
+Lenient parsing enables request smuggling where a second HTTP implementation reads the same bytes differently. There is
+none behind a crawler, and the connection is not used again after such a header.
 
 https://www.rfc-editor.org/rfc/rfc9112, https://fetch.spec.whatwg.org/#content-length-header
 """
@@ -15,20 +15,20 @@ _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _NUMBER = re.compile(rb"\+?(\d+)")
 _REFUSED = re.compile(rb"[\r\0]")
 _LONGEST = 1 << 62
-_UNREAD = frozenset({b"sec-websocket-key1"})  # aiohttp takes it for a websocket's
+_UNREAD = frozenset({b"sec-websocket-key1"})  # aiohttp takes it for a part of a WebSocket handshake
 
 Field = tuple[bytes, bytes]
 
 
 def end(head: bytes | bytearray, start: int = 0) -> int:
-    """Return where a header ends, behind its blank line, if that ends after `start`; 0 if it does not end yet."""
+    """Return the offset after the blank line that ends a header, searching from `start`; 0 if there is none yet."""
     start = max(start - 3, 0)
-    ends = [place + len(blank) for blank in (b"\n\r\n", b"\n\n") if (place := head.find(blank, start)) >= 0]
+    ends = [position + len(blank) for blank in (b"\n\r\n", b"\n\n") if (position := head.find(blank, start)) >= 0]
     return min(ends, default=0)
 
 
 def fields(head: bytes) -> list[Field] | None:
-    """Return names and values as they were sent; None where a line is neither a field nor goes on with one."""
+    """Return the names and values of a raw header; None if a line is neither a field nor the continuation of one."""
     found: list[Field] = []
     for line in _lines(head)[1:]:
         if line[:1] in (b" ", b"\t"):
@@ -43,12 +43,12 @@ def fields(head: bytes) -> list[Field] | None:
     return found
 
 
-def mended(head: bytes) -> bytes | None:
-    """Return a header as HTTP/1.1 has it; None if nobody can tell what it says.
+def repaired(head: bytes) -> bytes | None:
+    """Return a header in the syntax of HTTP/1.1; None if it is ambiguous and so cannot be repaired.
 
-    Fields with names that cannot be one are left out. Of a body that comes in chunks, lengths say nothing; one length
-    may be said more than once, and be followed by what is no number; of one beyond all measure nothing is known.
-    Lengths that contradict each other, NUL and a CR by itself are not mended.
+    Fields with invalid names are dropped. Content-Length is dropped if the body is chunked or the length is 2**62 or
+    more; it may be repeated, and be followed by text that is not digits. Contradictory lengths, NUL, and a CR without
+    LF cannot be repaired.
     """
     status = _STATUS.fullmatch((_lines(head) or [b""])[0])
     found = fields(head)
@@ -61,14 +61,14 @@ def mended(head: bytes) -> bytes | None:
         return None
     major, minor, code, phrase = status.groups()
     version = b"1.0" if (major, minor) == (b"1", b"0") else b"1.1"
-    kept = [field for field in named if field[0].lower() not in (b"content-length", b"transfer-encoding")]
+    others = [field for field in named if field[0].lower() not in (b"content-length", b"transfer-encoding")]
     lines = [b"HTTP/%b %b %b" % (version, code, phrase or b"")]
-    lines += [b"%b: %b" % field for field in kept + framing]
+    lines += [b"%b: %b" % field for field in others + framing]
     return b"\r\n".join((*lines, b"", b""))
 
 
 def _framing(named: list[Field]) -> list[Field] | None:
-    """Return the one field that says where the body ends, or none; None where they contradict each other."""
+    """Return the field that determines the length of the body, if any; None if there are contradictory ones."""
     codings = [coding for coding in _values(named, b"transfer-encoding") if coding.lower() != b"identity"]
     if codings:
         return [(b"Transfer-Encoding", b", ".join(codings))]

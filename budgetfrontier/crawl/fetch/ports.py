@@ -1,6 +1,6 @@
 """Ports that browsers refuse to open for a URL: behind them are mail, name and file servers, not the web.
 
-Whoever writes a link to http://mail.example:25/ lets its reader send lines of his own to a mail server.
+A link to http://mail.example:25/ would make the crawler send lines that the link's author chose to a mail server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class BlockedPortError(OSError):
 
 
 def check_port(href: str, allowed: Collection[tuple[str, int]]) -> None:
-    """Raise BlockedPortError if a normalized href names a blocked port, and its place is not `allowed`. About 1 us."""
+    """Raise BlockedPortError if a normalized href has a blocked port and its host and port are not `allowed`.
+
+    About 1 us.
+    """
     if (found := _PORT.match(href)) and (port := int(found[2])) in BLOCKED:
         host = found[1].strip("[]")
         if (host, port) not in allowed:

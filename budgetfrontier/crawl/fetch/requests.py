@@ -1,7 +1,7 @@
-"""What is sent beyond the usual: headers, cookies and passwords of `fetch.requests`, and the proxy.
+"""Additions to requests: headers, cookies and passwords from `fetch.requests`, and the proxy.
 
-`${NAME}` stands for an environment variable. Its value is sent and kept nowhere: where what was sent is told, there is
-a "-" in its place.
+`${NAME}` is replaced by the value of an environment variable. The value is sent, but never stored: records of the
+request have "-" instead of it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from budgetfrontier.settings.schema import RequestSettings
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What cannot stand in a header that is sent (RFC 9110, section 5.5), though answers come with it."""
+"""Characters that a request header may not contain (RFC 9110, section 5.5), although response headers do."""
 _HIDDEN = ("authorization", "proxy-authorization")
 
 
 class _Value(NamedTuple):
+    """A header or cookie: its name, the value that is sent, and the value that may be recorded."""
+
     name: str
     sent: str
-    told: str
+    recorded: str
 
 
 class _Extra(NamedTuple):
-    """What one entry of `fetch.requests` adds: headers by their names in lower case, and cookies."""
+    """The additions of one entry of `fetch.requests`: headers by name in lower case, and cookies by name."""
 
     match: Match
     headers: dict[str, _Value]
@@ -40,22 +42,22 @@ class _Extra(NamedTuple):
 
 
 class Requests:
-    """The headers that `fetch.requests` adds, by URI: all entries that match apply, later ones win.
+    """The headers that `fetch.requests` adds by URI. All entries that match apply; later ones take precedence.
 
-    Raises SettingsError for an environment variable that is not set, and for what cannot stand in a header; it names
-    the setting and the variable, never the value. Falsy when there is nothing to add.
+    Raises SettingsError for an environment variable that is not set, and for text that a header cannot contain; the
+    message names the setting and the variable, never the value. False if there are no entries.
     """
 
     def __init__(self, settings: Iterable[RequestSettings], *, environment: Mapping[str, str] = os.environ) -> None:
         self._secrets: set[str] = set()
-        fill = filler(environment, self._secrets)
-        self._extras = [_extra(f"fetch.requests.{index}", one, fill) for index, one in enumerate(settings)]
+        substitute = substitution(environment, self._secrets)
+        self._extras = [_extra(f"fetch.requests.{index}", one, substitute) for index, one in enumerate(settings)]
 
     def __bool__(self) -> bool:
         return bool(self._extras)
 
     def headers(self, href: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the headers to add to the request for a normalized href, and what to tell of them, by lower name."""
+        """Return the headers to add to a request for a normalized href, and the values to record by lower-case name."""
         headers: dict[str, _Value] = {}
         cookies: dict[str, _Value] = {}
         for extra in self._extras:
@@ -64,30 +66,30 @@ class Requests:
                 cookies |= extra.cookies
         if cookies:
             sent = "; ".join(f"{cookie.name}={cookie.sent}" for cookie in cookies.values())
-            told = "; ".join(f"{cookie.name}={cookie.told}" for cookie in cookies.values())
-            headers["cookie"] = _Value("Cookie", sent, told)
-        return {one.name: one.sent for one in headers.values()}, {low: one.told for low, one in headers.items()}
+            recorded = "; ".join(f"{cookie.name}={cookie.recorded}" for cookie in cookies.values())
+            headers["cookie"] = _Value("Cookie", sent, recorded)
+        return {one.name: one.sent for one in headers.values()}, {low: one.recorded for low, one in headers.items()}
 
     def scrub(self, text: str) -> str:
-        """Return a text, such as an error's, without the values of environment variables."""
+        """Return a text, such as an error message, with the values of environment variables replaced by "-"."""
         for secret in self._secrets:
             text = text.replace(secret, "-")
         return text
 
 
 class Proxy(NamedTuple):
-    """The proxy: its URL without userinfo, and the Proxy-Authorization that this made, if any."""
+    """A proxy: its URL without userinfo, and the Proxy-Authorization header made from the userinfo, if any."""
 
     url: yarl.URL
     authorization: str | None
 
 
 def proxy_of(text: str | None, *, environment: Mapping[str, str] = os.environ) -> Proxy | None:
-    """Return the proxy that `fetch.proxy` names; None if it names none. Raises SettingsError, without the value."""
+    """Return the proxy given by `fetch.proxy`; None if empty. Raises SettingsError, whose message omits the value."""
     if not text:
         return None
     try:
-        url = yarl.URL(filler(environment, set())(text, "fetch.proxy"))
+        url = yarl.URL(substitution(environment, set())(text, "fetch.proxy"))
         valid = url.scheme == "http" and bool(url.host)
         secret = f"{url.user or ''}:{url.password or ''}" if url.user or url.password else None
     except ValueError:
@@ -98,22 +100,22 @@ def proxy_of(text: str | None, *, environment: Mapping[str, str] = os.environ) -
 
 
 def basic(credentials: str) -> str:
-    """Return the Authorization of "user:password" (RFC 7617)."""
+    """Return the Authorization header for "user:password" (RFC 7617)."""
     return "Basic " + base64.b64encode(credentials.encode()).decode()
 
 
-def tell(headers: Iterable[tuple[str, str]], told: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the header that was sent with what is told instead of secrets; passwords are never told."""
-    return [(name, "-" if (low := name.lower()) in _HIDDEN else told.get(low, value)) for name, value in headers]
+def redact(headers: Iterable[tuple[str, str]], recorded: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return request headers with secrets replaced by the values to record; credentials always become "-"."""
+    return [(name, "-" if (low := name.lower()) in _HIDDEN else recorded.get(low, value)) for name, value in headers]
 
 
-Fill = Callable[[str, str], str]
+Substitute = Callable[[str, str], str]
 
 
-def filler(environment: Mapping[str, str], secrets: set[str]) -> Fill:
-    """Return what puts the values of variables into a text, given the setting's name; it adds them to `secrets`."""
+def substitution(environment: Mapping[str, str], secrets: set[str]) -> Substitute:
+    """Return a function of (text, setting's name) that replaces variables by their values, added to `secrets`."""
 
-    def fill(text: str, setting: str) -> str:
+    def substitute(text: str, setting: str) -> str:
         def value(match: re.Match[str]) -> str:
             name = match[1]
             if name not in environment:
@@ -124,27 +126,30 @@ def filler(environment: Mapping[str, str], secrets: set[str]) -> Fill:
 
         return _VARIABLE.sub(value, text)
 
-    return fill
+    return substitute
 
 
-def _extra(place: str, settings: RequestSettings, fill: Fill) -> _Extra:
+def _extra(setting: str, settings: RequestSettings, substitute: Substitute) -> _Extra:
     headers = {
-        name.lower(): _value(name, text, f"{place}.headers.{name}", fill) for name, text in settings.headers.items()
+        name.lower(): _value(name, text, f"{setting}.headers.{name}", substitute)
+        for name, text in settings.headers.items()
     }
-    cookies = {name: _value(name, text, f"{place}.cookies.{name}", fill) for name, text in settings.cookies.items()}
+    cookies = {
+        name: _value(name, text, f"{setting}.cookies.{name}", substitute) for name, text in settings.cookies.items()
+    }
     for name, cookie in cookies.items():
         if ";" in cookie.sent:
-            raise SettingsError(f"{place}.cookies.{name}: a cookie's value cannot hold a semicolon")
+            raise SettingsError(f"{setting}.cookies.{name}: a cookie's value cannot hold a semicolon")
     if settings.auth:
-        credentials = fill(settings.auth, f"{place}.auth")
+        credentials = substitute(settings.auth, f"{setting}.auth")
         if ":" not in credentials:
-            raise SettingsError(f"{place}.auth: expected user:password")
+            raise SettingsError(f"{setting}.auth: expected user:password")
         headers["authorization"] = _Value("Authorization", basic(credentials), "-")
     return _Extra(parse_match(settings.match), headers, cookies)
 
 
-def _value(name: str, text: str, setting: str, fill: Fill) -> _Value:
-    value = fill(text, setting)
+def _value(name: str, text: str, setting: str, substitute: Substitute) -> _Value:
+    value = substitute(text, setting)
     if not _TOKEN.fullmatch(name):
         raise SettingsError(f"{setting}: this cannot be a name in a header")
     if UNSENDABLE.search(value):

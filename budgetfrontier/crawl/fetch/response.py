@@ -1,4 +1,4 @@
-"""The result of a fetch: an HTTP response, or a status below zero that says what went wrong."""
+"""The result of a fetch: an HTTP response, or a failure with a negative status."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 
 from budgetfrontier.model import Outcome
 
-# Heritrix's codes for what is no HTTP answer: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
+# Heritrix's status codes for fetches without an HTTP response: https://heritrix.readthedocs.io/en/latest/glossary.html#status-codes
 DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, BROKEN = -1, -2, -3, -4, -5
 ROBOTS_UNREACHABLE, ROBOTS_PRECLUDED = -61, -9998
 OUT_OF_SCOPE = -5000
 BLOCKED = -5001
-"""Heritrix's "blocked from fetch by user setting": the host is at an address that `fetch.allow_private` forbids, or the
-port is one that browsers do not open."""
+"""Heritrix's "blocked from fetch by user setting": `fetch.allow_private` forbids the host's address, or the port is one
+that browsers block."""
 
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -26,65 +26,75 @@ _LONGEST_WAIT = 86400
 
 
 class Response(msgspec.Struct, kw_only=True):
-    """What a fetch gave: an HTTP answer, or a negative status and a reason.
+    """The result of a fetch: an HTTP response, or a negative status and a reason.
 
-    `started` is epoch seconds; `seconds` is None when nothing was sent. `notes` are Heritrix's annotations: lenTrunc
-    (cut at `max_body` or `max_expansion`), timeTrunc (cut at `timeout` or for `min_speed`), headerTrunc (given up at
-    `max_header`), midFetchAbort (not wanted once the header was in); and five of our own: connTrunc (the server closed
-    the connection before the end that it had announced), badHeader (it breaks rules of HTTP/1.1, and was mended),
-    badEncoding (compressed data that is damaged or incomplete), notEncoded and unknownEncoding (kept as it was sent:
-    not compressed though it says so, or nobody knows how). With any of them, `reason` says more.
+    `started` is epoch seconds; `seconds` is the duration, None if nothing was sent. `notes` are Heritrix's annotations:
+
+    - lenTrunc: the body was cut at `max_body` or `max_expansion`.
+    - timeTrunc: the body was cut at `timeout`, or for `min_speed`.
+    - headerTrunc: the fetch was ended because the header exceeded `max_header`.
+    - midFetchAbort: the fetch was ended after the header, because of what it says.
+
+    and five more:
+
+    - connTrunc: the server closed the connection before the announced end of the body.
+    - badHeader: the header violates HTTP/1.1, and was repaired.
+    - badEncoding: the compressed data is damaged or incomplete.
+    - notEncoded: the body is kept as sent, because it is not compressed although its Content-Encoding says so.
+    - unknownEncoding: the body is kept as sent, because its Content-Encoding is not supported.
+
+    With any of them, `reason` has the details.
     """
 
     status: int
     reason: str = ""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
-    """The page, decompressed."""
+    """The decompressed body."""
     raw: bytes = b""
-    """The body as it was sent, still compressed, without chunks; the same object as `body` if it was not compressed."""
+    """The body as sent: compressed, but without chunks; the same object as `body` if it was not compressed."""
     raw_headers: Sequence[tuple[bytes, bytes]] = ()
-    """The header as it was sent, in order."""
+    """Names and values of the response header as sent, in order."""
     version: str = "1.1"
     phrase: str = ""
     request_headers: Sequence[tuple[str, str]] = ()
-    """The header that was sent, without what came from environment variables."""
+    """The request header, with "-" instead of credentials and of values from environment variables."""
     address: str | None = None
-    """The IP address that answered."""
+    """The IP address of the server."""
     started: float = 0.0
     seconds: float | None = None
     notes: list[str] = msgspec.field(default_factory=list)
 
     @property
     def mime(self) -> str:
-        """The media type in lower case, without parameters; "" if the answer names none."""
+        """The media type in lower case, without parameters; "" if the response has none."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     @property
     def charset(self) -> str | None:
-        """The charset that the Content-Type names."""
+        """The charset of the Content-Type header; None if it has none."""
         match = re.search(r"charset\s*=\s*[\"']?([^\s;\"']+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
         return match[1] if match else None
 
     @property
     def location(self) -> str | None:
-        """Where a redirect leads, as the server wrote it."""
+        """The target of a redirect, as sent; None for other statuses."""
         return self.headers.get("Location") if self.status in _REDIRECTS else None
 
     @property
     def outcome(self) -> Outcome:
-        """SUCCESS for any answer, a 404 too; RETRY where the host may recover (429 and 503 say so); else FAILURE."""
+        """SUCCESS for an HTTP response (404 too), RETRY for 429, 503 and failures that may pass, FAILURE for others."""
         if self.status in _RETRIED:
             return Outcome.RETRY
         return Outcome.SUCCESS if self.status > 0 else Outcome.FAILURE
 
     def digest(self) -> bytes:
-        """Return the SHA-1 of the body as it was sent (20 bytes); b"" if there is none."""
+        """Return the SHA-1 of the body as sent (20 bytes); b"" without a body."""
         return hashlib.sha1(self.raw, usedforsecurity=False).digest() if self.raw else b""
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds that a 429 or 503 asks for, as a number or an HTTP date (RFC 9110, 10.2.3); at most a day."""
+        """The Retry-After of a 429 or 503, a number or an HTTP date (RFC 9110, 10.2.3), in seconds; at most a day."""
         value = self.headers.get("Retry-After", "").strip()
         if self.status not in _RETRIED or not value:
             return None

@@ -1,4 +1,4 @@
-"""DNS by the system's resolver, in threads that do not delay the end of the process."""
+"""DNS lookups by the system's resolver, in threads that do not delay the end of the process."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_MOST = 64  # lookups at a time: each blocks a thread, those of hosts whose name servers are gone for long
+_MOST = 64  # concurrent lookups: each blocks a thread, for long if the name servers of the host are down
 
 
 class SystemResolver:
-    """What aiohttp's `ThreadedResolver` asks of an event loop, done in daemon threads. Use within a running loop.
+    """The methods that aiohttp's `ThreadedResolver` calls on an event loop, run in daemon threads.
 
-    The threads of a pool are waited for when the loop ends and when Python exits: up to half a minute, as long as the
-    system's resolver waits for a name server that is gone.
+    Use within a running loop. A thread pool is not used because its threads delay the end of the loop and of Python by
+    up to half a minute, the time that the system's resolver waits for a name server that is down.
     """
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(_MOST)
 
     async def getaddrinfo(self, host: str, port: int, **options: Any) -> Any:
-        """As `socket.getaddrinfo`."""
-        return await self._ask(partial(socket.getaddrinfo, host, port, **options))
+        """Call `socket.getaddrinfo` in a thread."""
+        return await self._call(partial(socket.getaddrinfo, host, port, **options))
 
     async def getnameinfo(self, address: Any, flags: int) -> tuple[str, str]:
-        """As `socket.getnameinfo`."""
-        return await self._ask(partial(socket.getnameinfo, address, flags))
+        """Call `socket.getnameinfo` in a thread."""
+        return await self._call(partial(socket.getnameinfo, address, flags))
 
-    async def _ask(self, question: Callable[[], T]) -> T:
+    async def _call(self, function: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
 
         def settle(result: T | None, error: BaseException | None) -> None:
-            self._free.release()  # here, not where it was awaited: that may have been cancelled, the thread goes on
-            if answer.done():
+            self._free.release()  # here and not in the awaiting task: after a cancellation, the thread still runs
+            if future.done():
                 return
             if error is None:
-                answer.set_result(result)  # type: ignore[arg-type]
+                future.set_result(result)  # type: ignore[arg-type]
             else:
-                answer.set_exception(error)
+                future.set_exception(error)
 
         def work() -> None:
             result, error = None, None
             try:
-                result = question()
+                result = function()
             except BaseException as e:
                 error = e
-            with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so that nothing awaits the result
                 loop.call_soon_threadsafe(settle, result, error)
 
         await self._free.acquire()
@@ -61,4 +61,4 @@ class SystemResolver:
         except BaseException:
             self._free.release()
             raise
-        return await answer
+        return await future
