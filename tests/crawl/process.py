@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,22 @@ from typing import Any
 from tests.crawl.site import Site
 from tests.support import PATIENCE
 
-_MAIN = f"import sys; from budgetfrontier.cli import common, main; common.PATIENCE = {PATIENCE}; sys.exit(main())"
-COMMAND = [sys.executable, "-c", _MAIN]
-"""The command line, which waits for a running engine however busy the machine is."""
+_MAIN = f"""
+import sys
+from budgetfrontier.cli import common, main
+common.PATIENCE = {PATIENCE}
+sys.exit(main())
+"""
+_HEEDED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+COMMAND = [sys.executable, "-c", _HEEDED + _MAIN]
+"""The command line. It waits for a running engine however busy the machine is, and heeds SIGHUP even under nohup."""
+UNDER_NOHUP = [sys.executable, "-c", _HEEDED.replace("SIG_DFL", "SIG_IGN") + _MAIN]
 
 
 @contextmanager
-def started(site: Site, folder: Path, *seeds: str, **sections: Any) -> Iterator[subprocess.Popen[str]]:
+def started(
+    site: Site, folder: Path, *seeds: str, command: Sequence[str] = COMMAND, **sections: Any
+) -> Iterator[subprocess.Popen[str]]:
     """Run `budgetfrontier crawl` on a configuration in `folder`; its job is in folder/job."""
     config = {
         "seeds": list(seeds),
@@ -28,8 +37,8 @@ def started(site: Site, folder: Path, *seeds: str, **sections: Any) -> Iterator[
         **sections,
     }
     (folder / "crawl.yaml").write_text(json.dumps(config))
-    command = [*COMMAND, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    crawl = [*command, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job")]
+    with subprocess.Popen(crawl, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from budgetfrontier import CrawlState, QueueRecord, Reader, Report
 from budgetfrontier.engine.remote import steer
-from tests.crawl.process import COMMAND, end, started
+from tests.crawl.process import COMMAND, UNDER_NOHUP, end, started
 from tests.crawl.site import Site, linking, reopened
 from tests.support import PATIENCE, until
 
@@ -116,6 +116,17 @@ def test_other_signals_stop_it_as_ctrl_c_does(tmp_path: Path, number: signal.Sig
     with Endless() as site, started(site, tmp_path, "http://a.test/0") as process:
         until(lambda: len(site.hits) > 5, process)
         process.send_signal(number)
+        code, said = end(process)
+    assert code == 0 and "stopped: interrupted" in said
+
+
+def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    with Endless() as site, started(site, tmp_path, "http://a.test/0", command=UNDER_NOHUP) as process:
+        until(lambda: len(site.hits) > 5, process)
+        process.send_signal(signal.SIGHUP)
+        before = len(site.hits)
+        until(lambda: len(site.hits) > before + 10, process)
+        process.send_signal(signal.SIGINT)
         code, said = end(process)
     assert code == 0 and "stopped: interrupted" in said
 
