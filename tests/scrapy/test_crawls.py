@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import math
-import subprocess
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from aiohttp import web
 from scrapy import version_info
 
 from budgetfrontier import Frontier, Outcome, Reader
+from budgetfrontier.cli import common, main
 from budgetfrontier.scrapy.options import claim
-from tests.crawl.process import COMMAND
 from tests.crawl.site import Site, linking, text
 from tests.scrapy.process import crawl, started
 from tests.support import PATIENCE, until
@@ -218,14 +219,14 @@ def test_a_kill_loses_nothing_and_repeats_only_what_was_not_committed(tmp_path: 
 
 
 def budgetfrontier(command: str, job: Path, *arguments: str) -> str:
-    """Run a command on a job."""
-    done = subprocess.run(
-        [*COMMAND, command, str(job), *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    return done.stdout
+    """Run a command on a job, in this process; what it said."""
+    with redirect_stdout(io.StringIO()) as said:
+        assert main([command, str(job), *arguments]) == 0
+    return said.getvalue()
 
 
-def test_the_command_line_looks_at_and_steers_a_running_spider(tmp_path: Path) -> None:
+def test_the_command_line_looks_at_and_steers_a_running_spider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "PATIENCE", PATIENCE)
     job = tmp_path / "job"
     slow = {"CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05, **JOB}
     with Site(mesh("a", 2000)) as site, started(site, tmp_path, MESH, JOBDIR=str(job), **slow) as process:
