@@ -153,6 +153,7 @@ class Frontier:
         self._guard.enter()
         admissions: list[Admission] = []
         for part in _parts(self._guard.materialize(uris)):
+            self._guard.enter()
             try:
                 admissions += self._admitter.take_each(part, self._guard.now())
                 self._guard.settle()
@@ -564,6 +565,8 @@ class Frontier:
     def __repr__(self) -> str:
         if self._guard.closed is not None:
             return f"<Frontier {self._path} closed>"
+        if get_ident() != self._guard.owner:
+            return f"<Frontier {self._path} of another thread or process>"
         return f"<Frontier {self._path} {status_line(self.summary())}>"
 
     # -- inside

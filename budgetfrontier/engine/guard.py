@@ -245,11 +245,13 @@ class Guard:
         if isinstance(uris, str | bytes):
             raise TypeError("this takes an iterable of URIs; one alone goes into a list")
         try:
-            return list(uris)
+            found = list(uris)
         except Exception:
             raise
         except BaseException as e:
             self.abort(e)
+        self.enter()  # it may have closed the frontier
+        return found
 
     def abort(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation.

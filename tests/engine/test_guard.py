@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +201,39 @@ def test_a_frontier_belongs_to_its_thread() -> None:
         thread.join()
         assert [type(error) for error in errors] == [WrongThread]
         assert crawl_state(f) == "NEW"
+
+
+def test_it_can_be_shown_in_another_thread() -> None:
+    with memory() as f:
+        shown: list[str] = []
+        thread = threading.Thread(target=lambda: shown.append(repr(f)))
+        thread.start()
+        thread.join()
+        assert [text.endswith(" of another thread or process>") for text in shown] == [True]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, lease, uris: f.schedule_many(uris),
+        lambda f, lease, uris: f.schedule_each(uris),
+        lambda f, lease, uris: f.mark_seen(uris),
+        lambda f, lease, uris: f.finish(lease, discovered=uris),
+    ],
+    ids=["schedule_many", "schedule_each", "mark_seen", "finish"],
+)
+def test_an_iterable_that_closes_the_frontier_ends_the_call(
+    call: Callable[[Frontier, Lease, Iterator[str]], object],
+) -> None:
+    f = memory()
+    f.schedule("https://a.test/")
+
+    def closing() -> Iterator[str]:
+        f.close()
+        yield "https://b.test/"
+
+    with pytest.raises(FrontierClosed):
+        call(f, one(f), closing())
 
 
 def test_a_closed_frontier_says_so() -> None:
