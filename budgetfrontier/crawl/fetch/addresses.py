@@ -27,8 +27,8 @@ _PORTS = {"http:": 80, "https:": 443}
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
 _UNICAST = ipaddress.IPv6Network("2000::/3")  # all unicast addresses that the IANA has allocated
 # Networks that the IANA's special-purpose registries do not list as globally reachable, as of November 2025:
-# https://www.iana.org/assignments/iana-ipv4-special-registry, and -ipv6-. The lists in
-# `ipaddress` depend on the version of Python. `_REACHABLE` are the exceptions within 192.0.0.0/24 and 2001::/23.
+# https://www.iana.org/assignments/iana-ipv4-special-registry, and -ipv6-. The lists
+# in `ipaddress` depend on the version of Python. `_REACHABLE` are the exceptions in 192.0.0.0/24 and 2001::/23.
 _SPECIAL = tuple(
     map(
         ipaddress.ip_network,

@@ -1,8 +1,9 @@
-"""Where in a page text may not be what it looks like: in SVG and MathML, and in a frameset.
+"""Parsing contexts of a page in which raw text elements may be ordinary ones: SVG, MathML and framesets.
 
-There `<title>`, `<style>` and others may be elements like any other, though elsewhere what follows them is no markup.
-Which it is depends on the tree of the page, which is not built. So what is kept here is where it *may* be so: a context
-is what is open of such elements, () where all is plain HTML. It may say too much, never too little.
+Within these, `<title>`, `<style>` and others may be ordinary elements, whose content is markup, while in plain HTML
+their content is text. Which applies depends on the tree of the page, which is not built. A context is the list of open
+foreign elements, () in plain HTML. It is conservative: it may contain elements that are closed already, but never lacks
+one that is open.
 
 https://html.spec.whatwg.org/multipage/parsing.html#parsing-main-inforeign
 """
@@ -12,22 +13,22 @@ from __future__ import annotations
 Context = tuple[str, ...]
 
 HTML: Context = ()
-UNSURE: Context = ("?",)
-"""Anything may be the case, until the end of the page."""
+UNKNOWN: Context = ("?",)
+"""The context is unknown, until the end of the page."""
 
 _DEEPEST = 64
 
 
 def names(text: str) -> frozenset[str]:
-    """Return names that stand one after the other."""
+    """Return the set of the names in a list separated by spaces."""
     return frozenset(text.split())
 
 
 _ROOTS = names("svg math")
-# Integration points: HTML elements may stand in them.
+# Integration points: foreign elements that may contain HTML elements.
 _POINTS = names("title desc foreignobject annotation-xml mi mo mn ms mtext")
-# Start tags that end SVG and MathML. A font does, too, but only with some attributes.
-_ENDING = names(
+# Start tags that end SVG and MathML. <font> does too, but only with some attributes, and is left out.
+_BREAKOUT = names(
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta"
     " nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
@@ -35,24 +36,24 @@ _VOID = names(
     "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr"
 )
 OPENING = _ROOTS | {"frameset"}
-TELLING = OPENING | _POINTS | _ENDING
-"""The names whose start tags matter in a context that is not `nested`."""
+CONTEXT_CHANGING = OPENING | _POINTS | _BREAKOUT
+"""Names whose start tags change a context that is not `nested`."""
 CLOSING = _ROOTS
-"""The names whose end tags do."""
+"""Names whose end tags change a context that is not `nested`."""
 
 
 def nested(context: Context) -> bool:
-    """Tell whether every tag matters: within an integration point."""
-    return bool(context) and context is not UNSURE and context[-1] not in _ROOTS
+    """Tell whether every tag may change the context, which is so within an integration point."""
+    return bool(context) and context is not UNKNOWN and context[-1] not in _ROOTS
 
 
 def opened(context: Context, name: str, *, closed: bool) -> Context:
-    """Return the context after a start tag, `closed` if it ends in "/>"."""
-    if context is UNSURE or name == "frameset":
-        return UNSURE
+    """Return the context after a start tag; `closed` says whether it ends in "/>"."""
+    if context is UNKNOWN or name == "frameset":
+        return UNKNOWN
     top = context[-1] if context else ""
     if top in _ROOTS:
-        if name in _ENDING:
+        if name in _BREAKOUT:
             while context and context[-1] in _ROOTS:
                 context = context[:-1]
             return opened(context, name, closed=closed) if context else HTML
@@ -60,32 +61,32 @@ def opened(context: Context, name: str, *, closed: bool) -> Context:
     elif not context:
         pushed = name in _ROOTS
     else:
-        closed = closed and name in _ROOTS  # of other elements, the "/" means nothing
+        closed = closed and name in _ROOTS  # the "/" has no effect on other elements
         pushed = name not in _VOID
     if not pushed or closed:
         return context
-    return (*context, name) if len(context) < _DEEPEST else UNSURE
+    return (*context, name) if len(context) < _DEEPEST else UNKNOWN
 
 
 def closed(context: Context, name: str) -> Context:
-    """Return the context after an end tag: what it closes, if everything within that was closed before."""
-    if not context or context is UNSURE or name not in context:
+    """Return the context after an end tag; UNKNOWN if an element within the closed one is still open."""
+    if not context or context is UNKNOWN or name not in context:
         return context
     kept = context
     while kept[-1] != name:
         if kept[-1] not in _POINTS:
-            return UNSURE
+            return UNKNOWN
         kept = kept[:-1]
     return kept[:-1]
 
 
 def merged(one: Context, other: Context) -> Context:
-    """Return the context where two ways to read a page have met."""
+    """Return the context where two interpretations of a page have converged."""
     if one == other or not other:
         return one
-    return UNSURE if one else other
+    return UNKNOWN if one else other
 
 
 def is_foreign(context: Context) -> bool:
-    """Tell whether an element would be one of SVG or MathML."""
+    """Tell whether an element in this context belongs to SVG or MathML."""
     return bool(context) and context[-1] in _ROOTS

@@ -1,11 +1,11 @@
-"""What style sheets embed: other style sheets, images, fonts."""
+"""References in style sheets: other style sheets, images, fonts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# Comments and strings are taken whole, so that what looks like a URL in them is none.
+# Comments and strings are matched as a whole, so that text in them is not taken for a URL.
 # https://www.w3.org/TR/css-syntax-3/#tokenization
 _QUOTED = r"""(?:"((?:[^"\\\n]++|\\.)*+)"?+|'((?:[^'\\\n]++|\\.)*+)'?+"""
 _PARTS = re.compile(
@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(\n|.))", re.DOTALL)
 def references(text: str) -> Iterator[tuple[str, str]]:
     """Yield (reference as written, "E") of each `url()` and `@import` of a style sheet or a style attribute, in order.
 
-    Raises nothing; work grows with the text and no faster.
+    Raises nothing; takes time linear in the length of the text.
     """
     for match in _PARTS.finditer(text):
         if match.lastindex:

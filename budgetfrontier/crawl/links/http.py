@@ -1,4 +1,4 @@
-"""Links in the header of an HTTP answer."""
+"""Links in the header of an HTTP response."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PARAMETER = re.compile(r""";\s*+([^\s=;"]++)\s*+(?:=\s*+(?:"((?:[^"\\]++|\\.)*+
 def references(headers: Mapping[str, str], *, nofollow: bool = True) -> Iterator[tuple[str, str]]:
     """Yield (reference as written, hop) of the Link (RFC 8288) and Refresh header fields, in order.
 
-    A link is L or E by its rel, as a link element is. Other than Location, which is the fetch's, a Refresh is R as a
-    redirect is, which Heritrix does too.
+    The rel of a Link determines its hop, as for a link element. A Refresh has the hop R, like a redirect, as in
+    Heritrix. Location is not yielded here: `discover` handles redirects.
     """
     for value in values(headers, "Link"):
         for match in _LINK.finditer(value):
@@ -31,8 +31,8 @@ def references(headers: Mapping[str, str], *, nofollow: bool = True) -> Iterator
 
 
 def values(headers: Mapping[str, str], name: str) -> list[str]:
-    """Return each line of a header field, in order."""
-    every = getattr(headers, "getall", None)  # of a multidict; a plain dict has one line for each name
+    """Return the values of all lines of a header field, in order."""
+    every = getattr(headers, "getall", None)  # a multidict; a plain dict has one value per name
     if every is not None:
         return list(every(name, ()))
     return [headers[name]] if name in headers else []

@@ -1,4 +1,4 @@
-"""Text without markup: where comments end, and the content of raw text elements."""
+"""Text without markup: the ends of comments, CDATA sections and raw text elements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from budgetfrontier.crawl.links.patterns import ATTRIBUTES
 
 NAMES = frozenset({"iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"})
-"""Elements whose content is text to the HTML standard."""
+"""Elements whose content is text according to the HTML standard."""
 
 HIDDEN = frozenset({"iframe", "noembed", "noframes"})
-"""Those whose content is markup all the same, to browsers that do not know them: their links count."""
+"""Those among them whose content is markup to browsers that do not support them: links in it are extracted."""
 
 _COMMENT, _NO_COMMENT, _COMMENT_END = re.compile("<!--"), re.compile("-?>"), re.compile("--!?>")
 _CDATA_END = re.compile(r"\]\]>")
@@ -23,27 +23,27 @@ Span = tuple[int, int]
 
 
 class Ends:
-    """Finds ends in one text. What was found is kept, so that asking again and again costs no more than once."""
+    """A finder of ends in one text. Results are cached, so that repeated searches take no more time than one."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._known: dict[re.Pattern[str], tuple[int, Span | None]] = {}
 
     def comment(self, position: int) -> int | None:
-        """Return where a comment ends whose text begins here."""
+        """Return the end of the comment whose text begins at `position`; None if it is not closed."""
         if match := _NO_COMMENT.match(self._text, position):
             return match.end()
         return self._after(_COMMENT_END, position)
 
     def cdata(self, position: int) -> int | None:
-        """Return where a CDATA section ends."""
+        """Return the end of the CDATA section whose text begins at `position`; None if it is not closed."""
         return self._after(_CDATA_END, position)
 
     def content(self, name: str, position: int, *, sure: bool) -> Span | None:
-        """Return where the end tag of an element's content, which begins here, begins and ends.
+        """Return start and end of the end tag of an element whose content begins at `position`; None if there is none.
 
-        Of a script, comments within it count. If it is not `sure` that it is one they do for a while only, so that many
-        such scripts, each within the others, take no longer.
+        In a script, comments may hide end tags. Unless it is `sure` that the element is a script, only a limited number
+        of comments is followed, which bounds the time that many nested candidates take.
         """
         found = self._find(_END[name], position)
         if name != "script" or found is None:

@@ -1,11 +1,11 @@
-"""The start tags of an HTML text, as the tokenizer of the HTML standard finds them, without building a tree.
+"""The start tags of an HTML text, found by the rules of the HTML standard's tokenizer, without building a tree.
 
-A tree is what links do not need, and what hostile pages attack: a few kB of unclosed <b> make a DOM of hundreds of MiB,
-and nested <div> take quadratic time. Here every character is looked at a few times, and nothing is kept.
+Links do not need a tree, and hostile pages exploit one: a few kB of unclosed <b> make a DOM of hundreds of MiB, and
+nested <div> take quadratic time. Here, every character is read a small number of times, and nothing is kept in memory.
 
-Without a tree it is not always known whether an element's content is markup. Where it is not, both is tried, and what
-either way finds is yielded: no link is lost. The ways meet again as soon as they agree on where a tag begins, so that
-there are never more than a few.
+Without a tree, it is sometimes unknown whether the content of an element is markup. Then both interpretations are
+followed, and the tags of both are yielded, so that no link is lost. Interpretations that reach the same position are
+merged, so that there are never more than a few.
 
 https://html.spec.whatwg.org/multipage/parsing.html#tokenization
 """
@@ -30,18 +30,19 @@ from budgetfrontier.crawl.links.patterns import (
     tag_pattern,
 )
 
-_LINKING = contexts.names(
+_LINK_ELEMENTS = contexts.names(
     "a area audio base body embed frame iframe image img input link meta object script source style table td th track"
     " video"
 )
-_WANTED = frozenset(
+_RELEVANT = frozenset(
     {"background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel", "src", "srcset"}
     | {"style", "type", "xlink:href"}
 )
-# Any element may have a style with a URL; few pages have any. The first is for plain HTML, the second for contexts.
+# The first of each pair is for plain HTML, the second for other contexts. `_STYLED` matches any element that may have a
+# style with a URL; few pages need it.
 _PLAIN, _WITH_CONTEXTS = (
-    named(_LINKING | raw_text.NAMES | contexts.OPENING),
-    named(_LINKING | raw_text.NAMES | contexts.TELLING),
+    named(_LINK_ELEMENTS | raw_text.NAMES | contexts.OPENING),
+    named(_LINK_ELEMENTS | raw_text.NAMES | contexts.CONTEXT_CHANGING),
 )
 _CLOSING = named(contexts.CLOSING)
 _PATTERNS = tag_pattern(_PLAIN), tag_pattern(_WITH_CONTEXTS, _CLOSING)
@@ -53,43 +54,43 @@ _REFERENCE = re.compile(r"&(?:#[0-9]{1,8};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Z
 
 
 def tags(text: str, *, xhtml: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (name, attributes), in lower case, of each start tag that may hold a link, in order. The content of a style
-    element is its attribute "#text".
+    """Yield (name, attributes), names in lower case, of each start tag that may contain a link, in order.
 
-    Comments, and what stands in script, style, textarea, title and xmp, hold no tags; what stands in noscript, noframes
-    and template does. Attributes are those that say something of links, their values as written; the first of two with
-    one name counts; those without a value are left out or "". A base that is in a template or in SVG is left out. With
-    `xhtml`, elements may be closed by "/>", and CDATA sections are text.
+    Comments and the content of script, style, textarea, title and xmp contain no tags; the content of noscript,
+    noframes and template does. The content of a style element is given as its attribute "#text". Only attributes that
+    are relevant to links are included, with their values as written; the first of a repeated name applies; those
+    without a value are left out or "". A base within a template or SVG is left out. With `xhtml`, elements may be
+    closed by "/>", and CDATA sections are text.
     """
     return _Reader(text, xhtml=xhtml).tags()
 
 
 class _Reader:
-    """One text, and the ways to read it: from where each goes on, in which context. The first goes on next."""
+    """A reader of one text. `_branches` has the (position, context) of all interpretations, in order of position."""
 
     def __init__(self, text: str, *, xhtml: bool) -> None:
         self._text, self._xhtml = text, xhtml
         self._styled = "(" in text and _URL.search(text) is not None
         self._ends = raw_text.Ends(text)
-        self._ways: list[tuple[int, Context]] = [(0, contexts.HTML)]
-        self._hidden_until = self._told_until = 0
+        self._branches: list[tuple[int, Context]] = [(0, contexts.HTML)]
+        self._hidden_until = self._style_until = 0
         self._templates = self._counted = 0
 
     def tags(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Go on where the first way is, as long as there is one."""
-        ways = self._ways
-        while ways:
-            yield from self._read(*ways.pop(0))
+        """Yield the tags of all interpretations, always continuing the one that is furthest behind."""
+        branches = self._branches
+        while branches:
+            yield from self._read(*branches.pop(0))
 
     def _read(self, position: int, context: Context) -> Iterator[tuple[str, dict[str, str]]]:
-        """Read tags until there is another way that is not as far, or the way or the context changes."""
-        styled, ways = self._styled, self._ways
-        first_way = ways[0][0] if ways else None
+        """Yield tags until another interpretation is further behind, or this one branches or changes its context."""
+        styled, branches = self._styled, self._branches
+        next_branch = branches[0][0] if branches else None
         every = contexts.nested(context)
         pattern = _EVERY if every else (_STYLED if styled else _PATTERNS)[bool(context)]
         for match in pattern.finditer(self._text, position):
-            if first_way is not None and match.start() >= first_way:
-                self._go(match.start(), context)
+            if next_branch is not None and match.start() >= next_branch:
+                self._continue_at(match.start(), context)
                 return
             name, plain, href, rel, other, closed = match.groups()
             if name == "a" and plain and not every and not (styled and "url(" in plain):
@@ -99,18 +100,18 @@ class _Reader:
                 if closed == "":
                     return
                 name = name.lower()
-                found = _plain(plain) if plain and name != "base" else _any(plain or other)
+                attributes = _plain_attributes(plain) if plain and name != "base" else _attributes(plain or other)
                 if name in raw_text.NAMES:
-                    self._skip(name, found, match, context)
-                    yield name, found
+                    self._continue_after(name, attributes, match, context)
+                    yield name, attributes
                     return
-                if (found or name == "body") and (name != "base" or self._counts(match.start(), context)):
-                    yield name, found
+                if (attributes or name == "body") and (name != "base" or self._base_applies(match.start(), context)):
+                    yield name, attributes
                 if not context and name not in contexts.OPENING:
                     continue
                 after = contexts.opened(context, name, closed=_is_closed(plain, other))
             elif match[0] == "<!--":
-                self._go(self._ends.comment(match.end()), context)
+                self._continue_at(self._ends.comment(match.end()), context)
                 return
             elif match[0] == "<![CDATA[":
                 self._cdata(match.end(), context)
@@ -120,50 +121,50 @@ class _Reader:
             else:
                 continue
             if after != context:
-                self._go(match.end(), after)
+                self._continue_at(match.end(), after)
                 return
 
-    def _go(self, position: int | None, context: Context) -> None:
-        """Go on there later, if there is such a place. Ways that have met are one."""
+    def _continue_at(self, position: int | None, context: Context) -> None:
+        """Add an interpretation that continues at a position (None: at none); merge those at the same position."""
         if position is None:
             return
-        ways = self._ways
-        place = bisect_left(ways, (position, contexts.HTML))
-        if place < len(ways) and ways[place][0] == position:
-            context = contexts.merged(context, ways.pop(place)[1])
-        ways.insert(place, (position, context))
+        branches = self._branches
+        index = bisect_left(branches, (position, contexts.HTML))
+        if index < len(branches) and branches[index][0] == position:
+            context = contexts.merged(context, branches.pop(index)[1])
+        branches.insert(index, (position, context))
 
     def _cdata(self, position: int, context: Context) -> None:
-        """Go on after a CDATA section, which is one in XML only; in HTML it ends like a tag."""
+        """Continue after a CDATA section, which exists only in XML; in HTML, it ends at the next ">"."""
         if context or self._xhtml:
-            self._go(self._ends.cdata(position), context)
+            self._continue_at(self._ends.cdata(position), context)
         if not self._xhtml:
-            self._go(self._text.find(">", position) + 1 or None, context)
+            self._continue_at(self._text.find(">", position) + 1 or None, context)
 
-    def _skip(self, name: str, found: dict[str, str], match: re.Match[str], context: Context) -> None:
-        """Go on after the content of an element, or within it, or both."""
+    def _continue_after(self, name: str, attributes: dict[str, str], match: re.Match[str], context: Context) -> None:
+        """Continue after the content of a raw text element, or within it, or both."""
         position, closed = match.end(), _is_closed(match[2], match[5])
         if closed and self._xhtml:
-            self._go(position, context)
+            self._continue_at(position, context)
             return
         sure = not context
         content = self._ends.content(name, position, sure=sure)
         if content is not None:
             start, end = content
-            if name == "style" and position >= self._told_until:  # many may have one end
-                found["#text"], self._told_until = self._text[position:start], end
-            self._go(end, context)
+            if name == "style" and position >= self._style_until:  # several may share one end
+                attributes["#text"], self._style_until = self._text[position:start], end
+            self._continue_at(end, context)
             if self._text.find("<", position) == start:
                 return
             self._hidden_until = max(self._hidden_until, end)
         if name in raw_text.HIDDEN:
-            self._go(position, context)
+            self._continue_at(position, context)
         elif not sure:
             foreign = contexts.is_foreign(context)
-            self._go(position, contexts.opened(context, name, closed=closed) if foreign else contexts.UNSURE)
+            self._continue_at(position, contexts.opened(context, name, closed=closed) if foreign else contexts.UNKNOWN)
 
-    def _counts(self, position: int, context: Context) -> bool:
-        """Tell whether a base counts that stands here."""
+    def _base_applies(self, position: int, context: Context) -> bool:
+        """Tell whether a base at this position applies: not in a template, in raw text, or in SVG or MathML."""
         for match in _TEMPLATE.finditer(self._text, self._counted, position):
             self._templates = max(self._templates + (-1 if match[1] else 1), 0)
         self._counted = max(self._counted, position)
@@ -171,7 +172,7 @@ class _Reader:
 
 
 def _is_closed(plain: str | None, other: str | None) -> bool:
-    """Tell whether a tag ends in "/>", and the "/" is not the end of a value."""
+    """Tell whether a tag ends in "/>", where the "/" is not part of a value."""
     if plain:
         return plain.endswith("/>")
     if other is None or not other.endswith("/"):
@@ -179,32 +180,32 @@ def _is_closed(plain: str | None, other: str | None) -> bool:
     return all(match.end() < len(other) for match in ATTRIBUTE.finditer(other))
 
 
-def _plain(text: str) -> dict[str, str]:
-    # An attribute's name, "=" and a quote cannot stand inside a quoted value.
-    found: dict[str, str] = {}
+def _plain_attributes(text: str) -> dict[str, str]:
+    # A name followed by "=" and a quote cannot occur within a quoted value.
+    attributes: dict[str, str] = {}
     for match in PLAIN_ATTRIBUTE.finditer(text):
-        if match[1] in _WANTED:
-            found.setdefault(match[1], match[2])
-    return found
+        if match[1] in _RELEVANT:
+            attributes.setdefault(match[1], match[2])
+    return attributes
 
 
-def _any(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _attributes(text: str) -> dict[str, str]:
+    attributes: dict[str, str] = {}
     for match in ATTRIBUTE.finditer(text):
         name, double, single, bare = match.groups("")
-        if (name := name.lower()) in _WANTED:
-            found.setdefault(name, double or single or bare)
-    return found
+        if (name := name.lower()) in _RELEVANT:
+            attributes.setdefault(name, double or single or bare)
+    return attributes
 
 
 def unescaped(value: str) -> str:
     """Return an attribute's value with its character references replaced.
 
-    Those without ";" count only where neither "=" nor a letter or digit follows, so that "?a=1&copy=2" stays.
+    References without ";" are replaced only if neither "=" nor a letter or digit follows, which keeps "?a=1&copy=2".
     """
     return _REFERENCE.sub(_character, value) if "&" in value else value
 
 
 def _character(match: re.Match[str]) -> str:
-    found = match[0]
-    return html.unescape(found) if found[1] == "#" else html5.get(found[1:], found)
+    reference = match[0]
+    return html.unescape(reference) if reference[1] == "#" else html5.get(reference[1:], reference)

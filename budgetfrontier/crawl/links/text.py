@@ -1,4 +1,4 @@
-"""Bytes of a page as text: which encoding counts, by the labels of the Encoding standard."""
+"""Decoding of pages: the character encoding by the rules of the HTML and Encoding standards."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _PRESCANNED = 4096
 _META = rb"""<meta(?=[\s/])[^>]{0,500}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([^\s"'/>;]{1,40})"""
-# What one may seem to stand in: comments, and the attributes of other elements.
+# Constructs in which text may look like a meta element: comments, and the attributes of other elements.
 # https://html.spec.whatwg.org/multipage/parsing.html#prescan-a-byte-stream-to-determine-its-encoding
 _OTHER = rb"<!--(?:-?>|.*?(?:-->|\Z))|<(?!meta[\s/])/?[a-z][^ \t\n\f\r/>]*+" + ATTRIBUTES.encode()
 _SEEMING = re.compile(_META, re.IGNORECASE)
 _PRESCAN = re.compile(_META + b"|" + _OTHER, re.IGNORECASE | re.DOTALL)
 _DECLARATION = re.compile(rb"""\s{0,99}<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([^"'>]{1,40})["']""")
 
-# Python's codec for each encoding, and its labels; of codecs that come in several sizes, the largest. Encodings that
-# the standard replaces, as nobody should use them (HZ, ISO-2022-KR), are missing: such pages count as unlabelled.
+# Python's codec for each encoding, and its labels; where several codecs fit, the one that covers most characters. The
+# encodings that the standard maps to "replacement" (HZ, ISO-2022-KR) are missing: such pages count as unlabelled.
 # https://encoding.spec.whatwg.org/#names-and-labels
 _LABELS = {
     label: codec
@@ -73,14 +73,14 @@ _LABELS = {
 
 
 def decode(body: bytes, *, charset: str | None = None) -> tuple[str, str]:
-    """Return a page as text, and the `encoding` that it is in: without its byte order mark, bad bytes as U+FFFD.
+    """Return a page as text, and the codec that was used. The byte order mark is removed, bad bytes become U+FFFD.
 
-    What is in no encoding that anything names is UTF-8 if it can be, else Windows-1252.
+    Without a declared encoding, a page is decoded as UTF-8 if it is valid UTF-8, and as Windows-1252 otherwise.
     """
     codec = encoding(body, charset=charset)
     if codec is None:
         try:
-            # A page that was cut may end within a character.
+            # Not final: a truncated page may end within a character.
             return codecs.utf_8_decode(body, "strict", False)[0], "utf-8"
         except UnicodeDecodeError:
             codec = "cp1252"
@@ -88,7 +88,7 @@ def decode(body: bytes, *, charset: str | None = None) -> tuple[str, str]:
 
 
 def encode_query(reference: str, codec: str) -> str:
-    """Return a reference with its query percent-encoded from the encoding of its page, as browsers do.
+    """Return a reference with its query percent-encoded in the encoding of its page, as browsers do.
 
     https://url.spec.whatwg.org/#query-state
     """
@@ -100,10 +100,10 @@ def encode_query(reference: str, codec: str) -> str:
 
 
 def encoding(body: bytes, *, charset: str | None = None) -> str | None:
-    """Return Python's name of the encoding of a page, None if nothing names one.
+    """Return the Python codec for the declared encoding of a page; None if none is declared.
 
-    Its byte order mark counts first, then `charset` (of the Content-Type), then its XML declaration or meta element in
-    the first 4096 bytes; labels that the standard does not know count as none.
+    The byte order mark takes precedence, then `charset` (of the Content-Type), then an XML declaration or meta element
+    in the first 4096 bytes. Labels that the Encoding standard does not define are ignored.
     https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding
     """
     for mark, name in _BOMS:
@@ -113,12 +113,12 @@ def encoding(body: bytes, *, charset: str | None = None) -> str | None:
         return codec
     found = _DECLARATION.match(body, 0, _PRESCANNED) or _meta(body)
     codec = _LABELS.get(found[1].decode("latin-1").lower()) if found else None
-    # It could not have been read if it were in UTF-16.
+    # A declaration that is readable as ASCII cannot be in UTF-16.
     return "utf-8" if codec and codec.startswith("utf-16") else codec
 
 
 def _meta(body: bytes) -> re.Match[bytes] | None:
-    """Return the first meta element that names a charset."""
+    """Return the match of the first meta element that declares a charset; None if there is none."""
     if not _SEEMING.search(body, 0, _PRESCANNED):
         return None
     return next((match for match in _PRESCAN.finditer(body, 0, _PRESCANNED) if match[1]), None)

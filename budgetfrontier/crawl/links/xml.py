@@ -1,7 +1,7 @@
-"""Links out of sitemaps and feeds, read as a stream: whatever their length, little of them is in memory.
+"""Links of sitemaps and feeds, read as a stream: whatever their length, only a small part is in memory.
 
-Many are not well-formed, and every parser of XML ends at the first error. So tags are read one by one here, without
-asking whether all of it is XML, and entities that a document declares are never looked at.
+Many are not well-formed, and XML parsers stop at the first error. Therefore tags are read one by one here, without
+checking that the document is well-formed, and entities that it declares are never expanded.
 
 https://www.sitemaps.org/protocol.html, https://www.rssboard.org/rss-specification, RFC 4287 (Atom)
 """
@@ -22,7 +22,7 @@ from budgetfrontier.crawl.links.urls import resolve
 SITEMAPS = frozenset({"urlset", "sitemapindex"})
 FEEDS = frozenset({"rss", "rdf", "feed"})
 MAX_SIZE = 50 * 1024 * 1024
-"""No more of a sitemap or feed is read, decompressed; the sitemap protocol allows as much."""
+"""The most bytes of a sitemap or feed that are read, decompressed: the limit of the sitemap protocol."""
 
 SNIFFED = 4096
 _PIECE, _PART = 1 << 16, 1 << 14
@@ -35,7 +35,7 @@ _ROOTED = re.compile(r"<(?:[^\s:<>/]++:)?+(urlset|sitemapindex|rss|rdf|feed)(?=[
 _NOTES = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _URL_LINE = re.compile(r"\s*+https?://\S++[ \t\r]*+(?:\n|\Z)", re.IGNORECASE)
 
-# A tag, or what there is of one at the end of what has come: "/", name, attributes, ">".
+# A tag, or the beginning of one at the end of the text received: "/", name, attributes, ">".
 _TAG = re.compile(r"""<(/?)([^\W\d][^\s<>/]*+)((?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)(?:(>)|(?:"[^"<]*+|'[^'<]*+)?+\Z)""")
 _ATTRIBUTE = re.compile(r"""([^\s=/"']++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))""")
 _DOCTYPE = re.compile(r"<!doctype[^\[>]*+([\[>]|\Z)", re.IGNORECASE)
@@ -46,7 +46,7 @@ _DECLARED = re.compile(r"\]\s*>")
 _LONGEST_END = 64
 _ENTITY = re.compile(r"&[^\W\d][\w.-]*+;")
 
-# What the text of an element is, and what an attribute is.
+# The hop of a URL in the text of an element, and in an attribute.
 _TEXTS = {
     **dict.fromkeys(("loc", "link", "guid", "comments"), "L"),
     **dict.fromkeys(("url", "icon", "logo", "content_loc", "player_loc", "thumbnail_loc"), "E"),
@@ -59,7 +59,7 @@ _ATTRIBUTES = {
 
 
 def pieces(body: bytes) -> Iterator[bytes]:
-    """Yield a body in pieces of at most 64 KiB, decompressed if it is in gzip: at most MAX_SIZE, as far as valid."""
+    """Yield a body in pieces of at most 64 KiB, decompressed if it is gzip: at most MAX_SIZE, up to the first error."""
     parts = (body[start : start + _PART] for start in range(0, len(body), _PART))
     size = 0
     for piece in _gunzip(parts) if body.startswith(b"\x1f\x8b") else parts:
@@ -70,7 +70,7 @@ def pieces(body: bytes) -> Iterator[bytes]:
 
 
 def _gunzip(parts: Iterable[bytes]) -> Iterator[bytes]:
-    # What is left of the input is copied with each member and each piece: so it is given in small parts.
+    # zlib copies the unread input with each member and each piece, so it is fed in small parts.
     member = zlib.decompressobj(31)
     for data in parts:
         piece = b""
@@ -87,20 +87,22 @@ def _gunzip(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def kind(head: str) -> str:
-    """Tell what a text that begins so is: its root element in lower case without prefix ("urlset", "rss"); "text" if
-    its first line is a URL and nothing else; "" if it is neither.
+    """Return the kind of a document by its beginning.
+
+    That is its root element in lower case without prefix ("urlset", "rss"); "text" if its first line is just a URL; ""
+    otherwise.
     """
     match = _ROOT.match(head)
     root = match[1].lower() if match else ""
     if root not in SITEMAPS | FEEDS | {"html"} and (match := _ROOTED.search(_NOTES.sub("", head))):
-        return match[1].lower()  # behind the notice of a script that went wrong
+        return match[1].lower()  # preceded by text, such as the error message of a script
     if root:
         return root
     return "text" if _URL_LINE.match(head) else ""
 
 
 def decoded(pieces: Iterable[bytes], codec: str) -> Iterator[str]:
-    """Yield pieces of bytes as pieces of text, without a byte order mark and space at the beginning."""
+    """Yield pieces of bytes decoded as text, without a byte order mark or whitespace at the beginning."""
     decoder = codecs.getincrementaldecoder(codec)("replace")
     begun = False
     for piece in pieces:
@@ -113,58 +115,58 @@ def decoded(pieces: Iterable[bytes], codec: str) -> Iterator[str]:
 
 
 def lines(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield (URL, "L") for each line of a text sitemap that begins as a URL."""
+    """Yield (URL, "L") for each line of a text sitemap that begins with "http"."""
     rest = ""
     for text in texts:
         *whole, rest = (rest + text).split("\n")
         yield from ((line, "L") for line in map(str.strip, whole) if line[:4].lower() == "http")
         if len(rest) > uris.MAX_LENGTH:
-            rest = " "  # no URL
+            rest = " "  # too long for a URL
     if rest[:4].lower() == "http":
         yield rest.strip(), "L"
 
 
 def references(texts: Iterable[str], url: str) -> Iterator[tuple[str, str]]:
-    """Yield (reference, hop) of a sitemap, a sitemap index or a feed: I for the sitemaps of an index, E for images,
-    enclosures and the like, L for all else. References are absolute where xml:base counts.
+    """Yield (reference, hop) of a sitemap, a sitemap index or a feed.
 
-    What is not well-formed is passed over: text before the root, bad characters, "&" that begins no reference, end tags
-    that fit nothing. Entities of a document type's own count for nothing, nor does what holds them. Elements that are
-    100 deep are not read; a tag of 1 MiB is the end.
+    Hops are I for the sitemaps of an index, E for images, enclosures and the like, L for all others. References are
+    absolute where xml:base applies. Errors are skipped: text before the root, bad characters, "&" without a reference,
+    unmatched end tags. References that contain an entity declared in the document are dropped. Elements nested more
+    than 100 deep are not read; a tag of more than 1 MiB ends the reading.
     """
     reader = _Reader(url)
     for text in texts:
-        going = reader.feed(text)
+        more = reader.feed(text)
         yield from reader.found
         reader.found.clear()
-        if not going:
+        if not more:
             return
 
 
 class _Reader:
-    """One XML text: feed it, take what is `found`.
+    """A reader of one XML text: call `feed` with each piece, and take the references from `found`.
 
-    Names are compared without their prefix: elements of several vocabularies are told by name alone, and expanding
-    namespaces would let a long one be repeated with each element.
+    Names are compared without their prefix. That suffices for the vocabularies read here, while expanding namespaces
+    would let a document repeat a long one with each element.
     """
 
     def __init__(self, url: str) -> None:
         self.found: list[tuple[str, str]] = []
-        self._own = can_ada.parse(url)
-        self._bases = [self._own]  # of each open element
+        self._document_url = can_ada.parse(url)
+        self._bases = [self._document_url]  # one for each open element
         self._path = [""]
-        self._text: list[str] | None = None  # of the element that was opened last
+        self._text: list[str] | None = None  # the text of the element opened last, if it is a URL
         self._size = self._deeper = 0
         self._rest = ""
-        self._passed: re.Pattern[str] | None = None  # the end of what is passed over
+        self._skipped: re.Pattern[str] | None = None  # the end of the construct that is skipped
         self._declared = False
 
     def feed(self, text: str) -> bool:
-        """Read on; tell whether there may be more."""
+        """Read the next piece; return False if reading has to end here."""
         data = self._rest + text
         position = 0
         while True:
-            if self._passed and (position := self._pass(data, position)) < 0:
+            if self._skipped and (position := self._skip(data, position)) < 0:
                 return True
             start = data.find("<", position)
             if self._text is not None:
@@ -189,14 +191,14 @@ class _Reader:
                 return len(self._rest) <= _LONGEST_TOKEN
 
     def _other(self, data: str, start: int) -> int:
-        """Go on after what begins with "<" and is no tag; -1 if it is not known yet what it is."""
+        """Return the position after a "<" that begins no tag; -1 if more text is needed to tell what it begins."""
         if data[start + 1 : start + 2] not in ("", "!", "?", "/"):
             return self._literal(start)
         if data.startswith("</", start):
             return self._literal(start) if len(data) - start > len("</") else -1
         if match := _DOCTYPE.match(data, start):
             self._declared = self._declared or match[1] == "["
-            self._passed = _DECLARED if match[1] == "[" else None
+            self._skipped = _DECLARED if match[1] == "[" else None
             return match.end() if match[1] else -1
         if len(data) - start < len("<!doctype") and any(
             begin.startswith(data[start:].lower()) for begin in _BEGINNINGS if len(begin) > len(data) - start
@@ -204,7 +206,7 @@ class _Reader:
             return -1
         for begin, end in _ENDS.items():
             if data.startswith(begin, start):
-                self._passed = end
+                self._skipped = end
                 return start + len(begin)
         return self._literal(start)
 
@@ -213,17 +215,17 @@ class _Reader:
             self._characters("<")
         return start + 1
 
-    def _pass(self, data: str, position: int) -> int:
-        """Go on after what is passed over; -1 if its end has not come yet. A CDATA section is text."""
-        assert self._passed is not None
-        match = self._passed.search(data, position)
+    def _skip(self, data: str, position: int) -> int:
+        """Return the position after the skipped construct; -1 if its end is still missing. CDATA is kept as text."""
+        assert self._skipped is not None
+        match = self._skipped.search(data, position)
         end = match.start() if match else max(position, len(data) - _LONGEST_END)
-        if self._passed is _ENDS[_CDATA]:
+        if self._skipped is _ENDS[_CDATA]:
             self._characters(data[position:end].replace("&", "&amp;"))
         if match is None:
             self._rest = data[end:]
             return -1
-        self._passed = None
+        self._skipped = None
         return match.end()
 
     def _open(self, name: str, rest: str) -> None:
@@ -248,7 +250,7 @@ class _Reader:
             key, hop = _ATTRIBUTES[name]
             if key in attributes:
                 self._add(attributes[key], "E" if attributes.get("rel") == "enclosure" else hop)
-        elif name == "content":  # of media, and of Atom
+        elif name == "content":  # in Media RSS and Atom
             self._add(attributes.get("url") or attributes.get("src") or "", "E")
         self._text = None
         if name in _TEXTS and attributes.get("isPermaLink") != "false":
@@ -291,6 +293,6 @@ class _Reader:
         if self._declared and _ENTITY.search(reference):
             return
         base = self._bases[-1]
-        absolute = reference if base is self._own else resolve(base, reference)
+        absolute = reference if base is self._document_url else resolve(base, reference)
         if absolute:
             self.found.append((absolute, hop))
