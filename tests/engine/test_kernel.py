@@ -1,4 +1,4 @@
-"""The states of a crawl: NEW, RUNNING, PAUSED, FINISHED, TERMINATED."""
+"""When a crawl is over, and its other states: NEW, RUNNING, PAUSED, FINISHED, TERMINATED."""
 
 from __future__ import annotations
 
