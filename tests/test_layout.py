@@ -1,0 +1,22 @@
+"""How the tests are laid out: as the package is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "budgetfrontier"
+
+
+def test_each_module_of_the_engine_has_a_test_file_of_its_name() -> None:
+    modules = [path.relative_to(PACKAGE) for path in (PACKAGE / "engine").rglob("*.py") if path.name != "__init__.py"]
+    assert len(modules) > 20
+    missing = [path for path in modules if not (TESTS / path.with_name(f"test_{path.name}")).exists()]
+    assert not missing, "each of these modules has no test file of its name"
+
+
+def test_folders_of_tests_are_those_of_the_package_and_a_few_more() -> None:
+    packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")}
+    ours = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    across = {"benchmarks", "crash", "docs", "fuzz", "sites", "stateful", "formats", "cli", "leasing"}
+    assert {str(folder) for folder in ours - packages} <= across
