@@ -16,7 +16,7 @@ def test_each_module_of_the_engine_has_a_test_file_of_its_name() -> None:
 
 
 def test_folders_of_tests_are_those_of_the_package_and_a_few_more() -> None:
-    packages = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py")}
-    ours = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
-    across = {"benchmarks", "crash", "docs", "fuzz", "sites", "stateful", "formats", "cli", "leasing"}
-    assert {str(folder) for folder in ours - packages} <= across
+    across = {"benchmarks", "crash", "docs", "fuzz", "sites", "stateful"}
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    strange = [str(folder) for folder in folders if str(folder) not in across and not (PACKAGE / folder).exists()]
+    assert set(strange) <= {"leasing"}, "budgetfrontier has no such folder"  # a module, with tests of several kinds
