@@ -105,7 +105,7 @@ async def lateness(scheduler: Scheduler, seconds: float, known: int) -> dict[str
     requests = done = 0
 
     def watch_commits(frontier: Frontier) -> None:
-        env = frontier._guard.kernel.env
+        env = frontier._guard.kernel.tables.env
         commit = env.commit
 
         def timed() -> None:

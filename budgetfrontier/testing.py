@@ -22,7 +22,7 @@ def crash(frontier: Frontier) -> None:
 
 def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None = None) -> None:
     """Let the `nth` commit from now fail with `error`, by default as on a full disk."""
-    env = frontier._guard.kernel.env
+    env = frontier._guard.kernel.tables.env
     commit, left = env.commit, nth
 
     def failing() -> None:

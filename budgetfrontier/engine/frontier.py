@@ -62,6 +62,7 @@ class Frontier:
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._guard = Guard(parts, clock, self._hooks)
         self._kernel = parts.kernel
+        self._tables = parts.kernel.tables
         self._admitter = parts.admitter
 
     @classmethod
@@ -88,7 +89,7 @@ class Frontier:
             every_hook = [*hooks, *parts.hooks]
             frontier = cls(parts, clock=clock, hooks=every_hook, keep_leases=keep_leases)
         except BaseException:
-            parts.kernel.env.close()
+            parts.kernel.tables.env.close()
             raise
         frontier._guard.operate(frontier._guard.read_mailbox)
         return frontier
@@ -105,7 +106,8 @@ class Frontier:
             guard.refuse()
         try:
             admission = self._admitter.take_one(uri, guard.now())
-            guard.settle()
+            if self._kernel.counters.state is not _RUNNING:
+                guard.settle()
         except BaseException as e:
             guard.abort(e)
         guard.leave(1)
@@ -139,7 +141,6 @@ class Frontier:
                 try:
                     take(part, tally)
                     self._guard.settle()
-                    self._kernel.queues.trim()
                 except BaseException as e:
                     self._guard.abort(e)
                 self._guard.leave(len(part))
@@ -174,31 +175,30 @@ class Frontier:
         guard = self._guard
         if get_ident() != guard.owner:
             guard.refuse()
-        ttl = self._kernel.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        ttl = self._tables.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         count = int(count)
         try:
             now = guard.now()
             kernel = self._kernel
-            kernel.expire(now)
+            kernel.attempts.expire(now)
             leases: list[Lease] = []
             kernel.rollout.step()
             if kernel.underway:
                 guard.go_on()
-            kernel.cut_short = kernel.rollout.waiting or kernel.underway
+            kernel.turns.cut_short = kernel.rollout.waiting or kernel.underway
             if kernel.counters.state is _RUNNING:
-                kernel.place_due(now)
-                kernel.wake_due(now)
-                kernel.queues.trim()
+                kernel.arrivals.place_due(now)
+                kernel.turns.wake_due(now)
                 try:
-                    kernel.lease(leases, count, ttl, now)
+                    kernel.turns.lease(leases, count, ttl, now)
                 except PolicyError:
                     if not leases:
                         raise  # else the next call meets that queue first, and raises
             if not leases:
                 guard.settle()
-                if count > 0 and not kernel.cut_short:
+                if count > 0 and not kernel.turns.cut_short:
                     guard.commit()
-            if kernel.cut_short and len(kernel.queues.dirty) >= MOST_AT_ONCE:
+            if kernel.turns.cut_short and len(self._tables.queues.dirty) >= MOST_AT_ONCE:
                 guard.commit()
         except BaseException as e:
             guard.abort(e)
@@ -242,28 +242,27 @@ class Frontier:
                 reason = str(reason or "")
             found = guard.materialize(discovered) if discovered else ()
             now = guard.now()
-            mine = kernel.leases.out.get(lease.id)
-            if mine is None or now >= kernel.leases.next_expiry:
+            mine = self._tables.leases.out.get(lease.id)
+            if mine is None or now >= self._tables.leases.next_expiry:
                 mine = self._still_out(lease, now)
         except Exception:
             raise  # a wrong argument, or a lease that has ended: nothing was changed
         except BaseException as e:
             guard.abort(e)
         try:
-            in_force = kernel.in_force
+            in_force = kernel.tables.in_force
             settings = in_force.base if in_force.trivial else in_force.effective.for_uri(mine.uri.url, mine.queue)
             charged = outcome is _SUCCESS or rules.is_charged(outcome)
             # Policies are asked first: what they raise leaves everything as it was.
             wait = in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
             read = self._admitter.read(found, Tally(), mine.uri) if found else ()
-            retry_delay = 0.0
             if outcome is _RETRY or delay:
-                wait, retry_delay = self._wait(mine, outcome, settings, wait, delay, now)
-            if wait > 0.0:
-                self._rest(mine, wait, now)
+                kernel.attempts.rest_after(mine, outcome, settings, wait, delay, now)
+            elif wait > 0.0:
+                kernel.attempts.rest(mine, wait, now)
             if read:
                 self._admitter.admit(read, Tally(), now, mine.uri)
-            kernel.finish(mine, outcome, settings, reason, retire_queue, retry_delay, now)
+            kernel.attempts.finish(mine, outcome, settings, reason, retire_queue, delay, now)
             if not kernel.counters.queued or kernel.counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:
@@ -288,9 +287,10 @@ class Frontier:
         mine = self._still_out(lease, now)
         try:
             if not mine.landed:
-                settings = kernel.in_force.for_uri(mine.uri.url, mine.queue)
-                self._rest(mine, kernel.in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay), now)
-                kernel.landed(mine, settings, now)
+                settings = kernel.tables.in_force.for_uri(mine.uri.url, mine.queue)
+                rest = kernel.tables.in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay)
+                kernel.attempts.rest(mine, rest, now)
+                kernel.attempts.landed(mine, settings, now)
             lease.landed = True
         except BaseException as e:
             guard.abort(e)
@@ -299,11 +299,11 @@ class Frontier:
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
         self._guard.enter()
-        ttl = self._kernel.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
+        ttl = self._tables.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
         now = self._guard.now()
         mine = self._still_out(lease, now)
         try:
-            self._kernel.leases.renewed(mine, now + ttl)
+            self._tables.leases.renewed(mine, now + ttl)
             lease.expires = now + ttl
         except BaseException as e:
             self._guard.abort(e)
@@ -321,12 +321,13 @@ class Frontier:
         if kernel.underway:
             return 0.0
         if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            return float(kernel.in_force.frontier.commit_interval)
+            return float(kernel.tables.in_force.frontier.commit_interval)
         if state is not CrawlState.RUNNING:
             return None
-        if kernel.rotation.ring or kernel.counters.inactive or kernel.rollout.waiting:
+        if kernel.tables.rotation.ring or kernel.counters.inactive or kernel.rollout.waiting:
             return 0.0
-        first = min(kernel.rotation.first_wake(), kernel.future.first_due(), kernel.leases.first_expiry())
+        tables = kernel.tables
+        first = min(tables.rotation.first_wake(), tables.future.first_due(), tables.leases.first_expiry())
         return None if first == NEVER else max(first - self._guard.now(), 0.0)
 
     # -- looking
@@ -340,12 +341,12 @@ class Frontier:
     @property
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
-        return self._kernel.in_force.settings
+        return self._tables.in_force.settings
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a URI that is out: the frontier's, its overrides', its adjustments'."""
         self._guard.enter()
-        return self._kernel.in_force.for_uri(lease.uri.url, lease.queue)
+        return self._tables.in_force.for_uri(lease.uri.url, lease.queue)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, whether there is one yet or not.
@@ -363,24 +364,24 @@ class Frontier:
         Raises PolicyError.
         """
         self._guard.enter()
-        in_force = self._kernel.in_force
+        in_force = self._tables.in_force
         return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
 
     def summary(self) -> Summary:
         """The counters, as of now. O(1)."""
         self._guard.enter()
         kernel = self._kernel
-        kernel.counters.ready = len(kernel.rotation.ring)
-        kernel.counters.leases = len(kernel.leases.out)
-        return kernel.env.view().summary(kernel.counters)
+        kernel.counters.ready = len(kernel.tables.rotation.ring)
+        kernel.counters.leases = len(self._tables.leases.out)
+        return kernel.tables.env.view().summary(kernel.counters)
 
     def queue(self, key: str) -> QueueRecord | None:
         """A queue as it stands now, None if no URI was ever placed there. O(1)."""
         _check_name(key)
 
         def look() -> QueueRecord | None:
-            queue = self._kernel.queues.find(key)
-            return None if queue is None else expanded(self._kernel.as_it_stands(queue))
+            queue = self._tables.queues.look_up(key)
+            return None if queue is None else expanded(self._kernel.turns.as_it_stands(queue))
 
         return self._guard.operate(look, changes=0)
 
@@ -388,30 +389,30 @@ class Frontier:
         """The snapshot that all reports are made from, as of now. O(queues)."""
 
         def look() -> Report:
-            self._kernel.flush()
-            return report(self._kernel.env.view(), generated=self._guard.now())
+            self._tables.flush()
+            return report(self._tables.env.view(), generated=self._guard.now())
 
         return self._guard.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """The commands that were applied, newest last."""
         self._guard.enter()
-        return self._kernel.env.view().audit(limit)
+        return self._tables.env.view().audit(limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """The URIs that were given up on, oldest first. O(answer)."""
         self._guard.enter()
-        return self._kernel.env.view().dead_letters(limit)
+        return self._tables.env.view().dead_letters(limit)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
-        self._guard.operate(self._kernel.flush, changes=0)
+        self._guard.operate(self._tables.flush, changes=0)
         self._guard.enter()
         try:
-            self._kernel.flush()  # hooks that waited may have used the frontier
+            self._tables.flush()  # hooks that waited may have used the frontier
         except BaseException as e:
             self._guard.abort(e)
-        check(self._kernel.env.txn, self._kernel.env.db)
+        check(self._tables.env.txn, self._tables.env.db)
 
     # -- steering
 
@@ -542,13 +543,13 @@ class Frontier:
         try:
             now = self._guard.now()
             if not self._keep_leases:
-                for lease in reversed(list(self._kernel.leases.out.values())):
-                    self._kernel.release(lease, now, front=True)
+                for lease in reversed(list(self._tables.leases.out.values())):
+                    self._kernel.attempts.release(lease, now, front=True)
                 self._guard.settle()
             self._hooks.before_commit()
             self._kernel.counters.time = now
-            self._kernel.flush()
-            self._kernel.env.commit()
+            self._tables.flush()
+            self._tables.env.commit()
         except BaseException as e:
             self._guard.abort(e)
         self._guard.close("this frontier was closed; open it again")
@@ -584,7 +585,7 @@ class Frontier:
 
     def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
         _check_name(args["queue"])
-        if self._guard.operate(lambda: self._kernel.queues.find(args["queue"]), changes=0) is None:
+        if self._guard.operate(lambda: self._tables.queues.look_up(args["queue"]), changes=0) is None:
             return False
         self._steer(op, args, who, reason)
         return True
@@ -592,33 +593,17 @@ class Frontier:
     def _still_out(self, lease: Lease, now: float) -> Lease:
         """The lease's entry, after those that have expired were ended."""
         try:
-            self._kernel.expire(now)
+            self._kernel.attempts.expire(now)
             self._guard.settle()
         except BaseException as e:
             self._guard.abort(e)
-        mine = self._kernel.leases.out.get(lease.id)
+        mine = self._tables.leases.out.get(lease.id)
         if mine is None:
             self._guard.leave(1)
             raise LeaseExpired(
                 f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
             )
         return mine
-
-    def _rest(self, lease: Lease, seconds: float, now: float) -> None:
-        """Let the queue of a lease rest so long, or as long as it does already."""
-        queue = self._kernel.queues.get(lease.queue_id)
-        if seconds > 0.0 and now + seconds > queue.wake_time:
-            self._kernel.rotation.set_wake(queue, now + seconds)
-
-    def _wait(
-        self, lease: Lease, outcome: Outcome, settings: QueueSettings, wait: float, delay: float | None, now: float
-    ) -> tuple[float, float]:
-        """How long the queue waits when a retry, or a delay given by name, lengthens it; and the delay of the retry."""
-        wait, by_name = rules.wait_after(outcome, lease.attempt, settings, wait, delay)
-        if by_name and delay:
-            queue = self._kernel.queues.get(lease.queue_id)
-            queue.block = max(queue.block, now + delay)
-        return wait, rules.retry_delay(settings, delay)
 
 
 def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:

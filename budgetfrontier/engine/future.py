@@ -23,17 +23,23 @@ class FutureTable:
         self._queues = queues
         self.next_due = self.first_due()
         """A lower bound of the due times."""
+        self.held = False
+        """Whether nothing comes out: a command is looking through the table."""
+
+    def __repr__(self) -> str:
+        return f"<FutureTable {self._counters.future} URIs, next due at {self.next_due:.0f}{' held' * self.held}>"
 
     def first_due(self) -> float:
         """The earliest due time, NEVER if nothing is scheduled."""
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
         return float(keys.due.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
-    def add(self, queue: QueueRecord, place: bytes, value: bytes, when: float, ordinal: int) -> None:
+    def add(self, queue: QueueRecord, rank: bytes, value: bytes, when: float) -> None:
         """Set a URI of `queue` aside until `when`."""
+        self._counters.ordinal = ordinal = self._counters.ordinal + 1
         key = keys.due.pack(max(when, 0.0), ordinal)
         self._env.wrote(len(value))
-        self._env.txn.put(key, encode(FutureRow(queue.id, place, value)), db=self._env.db[keys.FUTURE])
+        self._env.txn.put(key, encode(FutureRow(queue.id, rank, value)), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
         self.next_due = min(self.next_due, when)
 
@@ -54,30 +60,29 @@ class FutureTable:
             txn.put(keys.due.pack(max(due - seconds, 0.0), ordinal), value, db=db)
         self.next_due = self.first_due()
 
-    def take_due(self, now: float) -> FutureRow | None:
-        """Take out the first that is due, None if nothing is."""
-        cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
-        found = cursor.set_range(keys.FIRST)
-        key, value = cursor.item()
-        row = None
-        if found and keys.due.unpack(key)[0] <= now:
-            row = decode_future(value)
+    def take_due(self, now: float, limit: int) -> list[FutureRow]:
+        """Take out the first that are due."""
+        found = list(self._due(now, limit))
+        rows = [decode_future(value) for _, value in found]
+        for (key, _), row in zip(found, rows, strict=True):
             self.remove(self._queues.get(row.queue), key)
         self.next_due = self.first_due()
-        return row
+        return rows
 
     def due(self, now: float, limit: int) -> Iterator[FutureRow]:
-        """The first that are due, in the order in which `take_due` takes them."""
+        """Yield the first that are due, in the order in which `take_due` takes them."""
+        return (decode_future(value) for _, value in self._due(now, limit))
+
+    def _due(self, now: float, limit: int) -> Iterator[tuple[bytes, bytes]]:
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
         if cursor.set_range(keys.FIRST):
             for key, value in islice(cursor, limit):
                 if keys.due.unpack(key)[0] > now:
                     break
-                yield decode_future(value)
+                yield key, value
 
     def _count(self, queue: QueueRecord, change: int) -> None:
         queue.future += change
-        self._queues.dirty.add(queue.id)
         self._counters.future += change
         if queue.state is RETIRED:
             self._counters.future_retired += change

@@ -42,7 +42,7 @@ def _after_fork() -> None:
     """A forked child's writes would seem to work: let it do none."""
     for guard in list(_open):
         guard.owner, guard.forked = 0, True
-        guard.kernel.env.disown()
+        guard.tables.env.disown()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -56,6 +56,7 @@ class Guard:
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
         self.kernel = parts.kernel
+        self.tables = parts.kernel.tables
         self.commands = parts.commands
         self.hooks = hooks
         self.owner = get_ident()  # no thread's, once closed or in a forked child: each call looks at this alone
@@ -64,13 +65,13 @@ class Guard:
         self._clock = clock
         self._last_time = parts.now
         self._skew = 0.0
-        self._mailbox = None if parts.kernel.env.memory else Mailbox(parts.path)
+        self._mailbox = None if parts.kernel.tables.env.memory else Mailbox(parts.path)
         if self._mailbox is not None:
             self._mailbox.begin_after(_last_known(parts.kernel.counters, self.commands))
         self.changes = 0
         """Operations since the last commit."""
         self._begin()
-        self._next_tick = time.monotonic() + parts.kernel.in_force.frontier.commit_interval
+        self._next_tick = time.monotonic() + parts.kernel.tables.in_force.frontier.commit_interval
         _open.add(self)
 
     def enter(self) -> None:
@@ -106,8 +107,10 @@ class Guard:
         """Every call that changed something ends with this: commits when it is time, then runs the hooks."""
         try:
             self.changes += changes
-            kernel = self.kernel
-            due = self.changes >= self._most or kernel.env.due or len(kernel.queues.dirty) >= kernel.env.most_queues
+            env, queues = self.tables.env, self.tables.queues
+            if queues.overfull:
+                queues.trim()
+            due = self.changes >= self._most or env.due or len(queues.dirty) >= env.most_queues
             if due or time.monotonic() >= self._next_tick:
                 self.tick()
             if self.hooks.waiting:
@@ -121,7 +124,6 @@ class Guard:
         try:
             result = operation()
             self.settle()
-            self.kernel.queues.trim()
         except BaseException as e:
             self.abort(e)
         self.leave(changes)
@@ -134,24 +136,23 @@ class Guard:
             self.kernel.rollout.step()
             self.settle()
         self.commit()
-        self._next_tick = time.monotonic() + self.kernel.in_force.frontier.commit_interval
+        self._next_tick = time.monotonic() + self.tables.in_force.frontier.commit_interval
 
     def commit(self) -> None:
         """Make what has changed durable."""
-        kernel = self.kernel
-        if self.changes or kernel.queues.dirty or kernel.queues.ahead:
+        tables = self.tables
+        if self.changes or tables.queues.has_changed:
             self.hooks.before_commit()
-            kernel.counters.time = self.now()
-            kernel.flush()
-            kernel.env.commit()
-            kernel.queues.ahead = False
-            kernel.queues.trim()
+            tables.counters.time = self.now()
+            tables.flush()
+            tables.env.commit()
+            tables.queues.committed()
         self._begin()
 
     def _begin(self) -> None:
-        room = self.kernel.env.operations
+        room = self.tables.env.operations
         self.changes = 0
-        self._most = min(self.kernel.in_force.frontier.commit_operations or room, room)
+        self._most = min(self.tables.in_force.frontier.commit_operations or room, room)
 
     def read_mailbox(self) -> None:
         """Go on with a command that takes long; apply those that have come since the last look, up to such a one."""
@@ -266,7 +267,7 @@ class Guard:
     def _abort(self, error: BaseException) -> NoReturn:
         if isinstance(error, PolicyError):
             raise error
-        path = self.kernel.env.path
+        path = self.tables.env.path
         if self.kernel.counters.starts and (not isinstance(error, Exception) or isinstance(error, _NOBODYS_FAULT)):
             self._excuse()
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
@@ -278,10 +279,10 @@ class Guard:
 
     def _excuse(self) -> None:
         """The command that was begun is not to blame: count no start against it, if that can still be written."""
-        kernel, db = self.kernel, self.kernel.env.db[keys.META]
+        kernel, db = self.kernel, self.tables.env.db[keys.META]
         with contextlib.suppress(Exception):
-            kernel.env.abort()
-            with kernel.env.env.begin(write=True) as txn:
+            kernel.tables.env.abort()
+            with kernel.tables.env.env.begin(write=True) as txn:
                 stored = meta.read_counters(txn, db)
                 stored.trying = stored.starts = 0
                 txn.put(b"counters", encode(stored), db=db)
@@ -300,7 +301,7 @@ class Guard:
         _open.discard(self)
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
-            self.kernel.env.close()
+            self.tables.env.close()
         if self._mailbox is not None:
             self._mailbox.close()
 

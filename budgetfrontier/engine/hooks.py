@@ -49,9 +49,9 @@ class Hooks:
     def attach(self, kernel: Kernel, buried: Sequence[tuple[int, DeadRow]] = (), *, paused: bool = False) -> None:
         """Listen to what the kernel does, as far as some hook wants to know; what opening did comes first."""
         if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
-            kernel.rotation.on_move = self._moved
+            kernel.tables.rotation.on_move = self._moved
         if self._hooks["on_dead_letter"]:
-            kernel.on_dead = self._died
+            kernel.tables.dead_letters.on_add = self._died
             for ordinal, row in buried:
                 self._died(ordinal, row)
         if paused:

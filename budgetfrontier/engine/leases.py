@@ -6,13 +6,18 @@ written at all; a crash then needs no repair beyond counting a delivery.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.model import Lease
+from budgetfrontier.model import CrawlUri, Directive, Lease, QueueRecord
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import LeaseRow, decode_lease, encode
+from budgetfrontier.store.records import PLAIN, LeaseRow, decode_lease, encode, tries
+
+_DIRECTIVES = tuple(Directive)
+_unpack_rank = keys.rank.unpack_from
 
 
 class Leases:
@@ -28,9 +33,33 @@ class Leases:
         self.next_id = 0
         self._written: set[int] = set()
 
+    def __repr__(self) -> str:
+        return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
+
     def start(self, epoch: int) -> None:
         """Give out ids of this run, which no other run gives out."""
         self.next_id = (epoch << keys.EPOCH_SHIFT) + 1
+
+    def hand_out(self, queue: QueueRecord, key: bytes, value: bytes, uri: CrawlUri, deadline: float) -> Lease:
+        """Lease a pending record of a queue: `uri` is what it holds, but for what its key says."""
+        try:
+            directive, inverted, cost, _ = _unpack_rank(key, 4)
+            uri.cost = cost
+            if directive != 3:
+                uri.directive = _DIRECTIVES[directive]
+        except (struct.error, IndexError) as e:
+            raise Damage(f"no key of a URI: {key.hex()}") from e
+        if inverted != keys.PRIORITY_ZERO:
+            uri.priority = keys.priority_of(inverted)
+        lease_id = self.next_id
+        self.next_id = lease_id + 1
+        lease = self.out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue.id, key)
+        self.keys.add(key)
+        if value[:1] not in PLAIN:
+            attempts, deliveries = tries(value)
+            lease.attempt += attempts
+            lease.delivery += deliveries
+        return lease
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
         """The leases that an earlier run left, by id."""
@@ -59,8 +88,8 @@ class Leases:
         """The earliest deadline, NEVER if nothing is out. O(leases out)."""
         return min((lease.expires for lease in self.out.values()), default=NEVER)
 
-    def remove(self, lease: Lease) -> None:
-        """The lease has ended."""
+    def end(self, lease: Lease) -> None:
+        """Forget a lease that has ended."""
         del self.out[lease.id]
         self.keys.discard(lease.key)
 

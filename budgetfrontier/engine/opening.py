@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier import plugins, rules
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands.operations import record
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.changes import changes
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import AuditEntry, DeadRow, restore_lease
@@ -49,33 +48,33 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         db = env.db[keys.META]
         kernel = Kernel(env, meta.read_counters(env.txn, db))
         kernel.counters.epoch += 1
-        kernel.leases.start(kernel.counters.epoch)
+        kernel.tables.leases.start(kernel.counters.epoch)
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
         hooks = load_hooks(in_force.hooks) if hooks is None else hooks
         try:
-            kernel.put_in_force(stored or in_force, adjustments)
+            kernel.tables.put_in_force(stored or in_force, adjustments)
         except PolicyError:  # one that is stored cannot be imported any more: whoever brings another may go on
-            kernel.put_in_force(in_force, adjustments)
+            kernel.tables.put_in_force(in_force, adjustments)
         buried: list[tuple[int, DeadRow]] = []
-        kernel.on_dead = lambda ordinal, row: buried.append((ordinal, row))
+        kernel.tables.dead_letters.on_add = lambda ordinal, row: buried.append((ordinal, row))
         _take_leases(kernel, now, keep_leases=keep_leases)
         _follow_clock(kernel, now)
         if stored is not None and _differ(stored, in_force):
-            kernel.change_settings(in_force, adjustments, now)
+            kernel.rollout.change_settings(in_force, adjustments, now)
         else:
-            kernel.put_in_force(in_force, adjustments)
+            kernel.tables.put_in_force(in_force, adjustments)
         if in_force != stored:
             meta.write_settings(env.txn, db, in_force, adjustments)
             if stored is not None:
                 _audit_change(kernel, stored, in_force, now)
-        admitter = Admitter(kernel, _suffix_list(env, in_force))
+        admitter = Admitter(kernel.tables, kernel.arrivals, _suffix_list(env, in_force))
         _check_canonicalizer(env, admitter.canonicalizer_id, stored, in_force)
         _clip_wake_times(kernel, now)
-        kernel.on_dead = None
+        kernel.tables.dead_letters.on_add = None
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
-        kernel.flush()
+        kernel.tables.flush()
         env.commit()
     except BaseException as e:
         env.close()
@@ -96,39 +95,39 @@ def _audit_change(kernel: Kernel, stored: Settings, given: Settings, now: float)
         "before": {change.name: change.before for change in changed},
         "after": {change.name: change.after for change in changed},
     }
-    record(kernel, AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect))
+    kernel.tables.audit.record(AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect))
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     """Keep the leases of an earlier run, or drop them: their queues to the ring's front, in lease order."""
-    leases = []
-    for lease_id, row in kernel.leases.stored():
-        value = kernel.env.txn.get(row.key, db=kernel.env.db[keys.PENDING])
-        if value is None:
-            raise Damage(f"lease {lease_id}: its URI is not pending")
-        leases.append(restore_lease(lease_id, row, kernel.queues.get(row.queue).queue, value))
+    tables, attempts = kernel.tables, kernel.attempts
+    leases = [
+        restore_lease(lease_id, row, tables.queues.look(row.queue).queue, tables.pending.value(row.key))
+        for lease_id, row in tables.leases.stored()
+    ]
     landed = Counter(lease.queue_id for lease in leases if lease.landed)
-    for lease in leases:
-        kernel.leases.keep(lease)
-        queue = kernel.queues.get(lease.queue_id)
-        if queue.landed != landed[queue.id]:  # an older version did not count them
-            queue.landed = landed[queue.id]
-            kernel.queues.dirty.add(queue.id)
+    for lease, queue in zip(leases, _queues_of(kernel, leases), strict=True):
+        tables.leases.keep(lease)
+        queue.landed = landed[queue.id]  # an older version did not count them
     if not keep_leases:
-        for lease in leases:
-            kernel.count_delivery(lease, now)
-        for lease in reversed(leases):
-            kernel.release(lease, now, front=True)
-    kernel.queues.trim()
+        for lease, _ in zip(leases, _queues_of(kernel, leases), strict=True):
+            attempts.count_delivery(lease, now)
+        leases.reverse()
+        for lease, _ in zip(leases, _queues_of(kernel, leases), strict=True):
+            attempts.release(lease, now, front=True)
+
+
+def _queues_of(kernel: Kernel, leases: list[Lease]) -> Iterator[QueueRecord]:
+    return kernel.tables.queues.each(lease.queue_id for lease in leases)
 
 
 def _follow_clock(kernel: Kernel, now: float) -> None:
     """If the clock was ahead at the last commit, leases and retries have as long as they had left then."""
     ahead, kernel.counters.time = kernel.counters.time - now, now
     if ahead >= _AHEAD:
-        for lease in kernel.leases.out.values():
-            kernel.leases.renewed(lease, lease.expires - ahead)
-        kernel.future.bring_forward(ahead)
+        for lease in kernel.tables.leases.out.values():
+            kernel.tables.leases.renewed(lease, lease.expires - ahead)
+        kernel.tables.future.bring_forward(ahead)
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:
@@ -164,17 +163,15 @@ def _as_it_was(before: Settings | None, given: Settings) -> str:
 
 def _clip_wake_times(kernel: Kernel, now: float) -> None:
     """A wake time further ahead than any delay comes from a clock that was wrong; blocks by operators stay."""
-    latest = now + kernel.longest_delay
-    cursor = kernel.env.txn.cursor(kernel.env.db[keys.SNOOZED])
+    latest = now + kernel.tables.longest_delay
+    cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
         return
     ahead = [keys.timed.unpack(key)[1] for key in cursor.iternext(keys=True, values=False)]
-    for queue_id in ahead:
-        queue = kernel.queues.get(queue_id)
+    for queue in kernel.tables.queues.each(ahead):
         wake_time = rules.clipped_wake_time(queue, latest)
         if wake_time != queue.wake_time:
-            kernel.rotation.set_wake(queue, wake_time)
-        kernel.queues.trim()
+            kernel.tables.rotation.set_wake(queue, wake_time)
 
 
 def load_hooks(names: Sequence[str]) -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from math import inf
 from typing import Any
@@ -21,63 +22,109 @@ CACHE = 48 << 10
 class QueueCache:
     """All queues by id and by key. O(1) for one in the cache, else one LMDB look-up.
 
-    A record that was changed must be in `dirty`. Records are never dropped within an operation: who holds one may
-    change it.
+    Who gets a record may change it until the operation ends: it is written at the next commit. Who only looks at one
+    must not. Records are never dropped within an operation, but by `each`.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
         self._counters = counters
-        self.cache: dict[int, QueueRecord] = {}
+        self._cache: dict[int, QueueRecord] = {}
         self.dirty: set[int] = set()
-        self.ids: dict[str, int] = {}
-        self.ahead = False
+        """The records to be written at the next commit, by id."""
+        self._ids: dict[str, int] = {}
+        self._ahead = False
         """Whether records were written since the last commit: none is dirty any more, but something has changed."""
+        self.overfull = False
+        """Whether more records are in memory than there is room for: `trim` drops some."""
+
+    def __repr__(self) -> str:
+        return f"<QueueCache {self._counters.queues} queues, {len(self._cache)} in memory, {len(self.dirty)} changed>"
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether any record has changed since the last commit."""
+        return bool(self.dirty) or self._ahead
 
     def get(self, queue_id: int) -> QueueRecord:
-        """The record of an id that exists."""
-        queue = self.cache.get(queue_id)
+        """Return the record of an id that exists, to be changed."""
+        queue = self._cache.get(queue_id)
         if queue is None:
-            value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
-            if value is None:
-                raise Damage(f"queue {queue_id} has no record")
-            queue = decode_queue(value)
-            if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another one would turn round for ever
-                raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
-            self.cache[queue_id] = queue
+            queue = self._cache[queue_id] = self._read(queue_id)
+            self.overfull |= len(self._cache) > CACHE
+        self.dirty.add(queue_id)
         return queue
 
-    def find(self, name: str) -> QueueRecord | None:
-        """The record of a queue key, None if there is no such queue."""
-        queue_id = self.ids.get(name)
+    def look(self, queue_id: int) -> QueueRecord:
+        """Return the record of an id that exists, only to be looked at."""
+        return self._cache.get(queue_id) or self._read(queue_id)
+
+    def each(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
+        """Yield the records of any number of queues, each to be changed until the next one is asked for."""
+        for queue_id in ids:
+            yield self.get(queue_id)
+            if self.overfull:
+                self.trim()
+
+    def find(self, key: str) -> QueueRecord | None:
+        """Return the record of a queue key, to be changed; None if there is no such queue."""
+        queue_id = self._id(key)
         if queue_id is None:
-            key = rules.queue_key_bytes(name)
-            if key is None:
-                return None
-            found = self._env.txn.get(key, db=self._env.db[keys.QUEUE_IDS])
-            if found is None:
-                return None
-            queue_id = self.ids[name] = keys.u32.unpack(found)[0]
+            return None
+        self._ids[key] = queue_id
         return self.get(queue_id)
 
-    def find_or_create(self, name: str) -> QueueRecord:
-        """The record of a queue key; a new queue is EXHAUSTED until a URI is placed on it."""
-        queue = self.find(name)
-        if queue is not None:
-            return queue
-        self._counters.queue_id += 1
+    def look_up(self, key: str) -> QueueRecord | None:
+        """Return the record of a queue key, only to be looked at; None if there is no such queue."""
+        queue_id = self._id(key)
+        return None if queue_id is None else self.look(queue_id)
+
+    def find_or_create(self, key: str) -> QueueRecord:
+        """Return the record of a legal queue key, to be changed; a new queue is EXHAUSTED until it gets a URI."""
+        queue_id = self._ids.get(key)
+        if queue_id is None:
+            stored = key.encode()
+            found = self._env.txn.get(stored, db=self._env.db[keys.QUEUE_IDS])
+            if found is None:
+                return self._create(key, stored)
+            queue_id = self._ids[key] = keys.u32.unpack(found)[0]
+        return self.get(queue_id)
+
+    def _create(self, key: str, stored: bytes) -> QueueRecord:
         self._counters.queues += 1
-        queue = QueueRecord(name, self._counters.queue_id)
-        self.cache[queue.id] = queue
-        self.ids[name] = queue.id
-        self.dirty.add(queue.id)
-        self._env.txn.put(name.encode(), keys.u32.pack(queue.id), db=self._env.db[keys.QUEUE_IDS])
+        self._counters.queue_id = queue_id = self._counters.queue_id + 1
+        queue = self._cache[queue_id] = QueueRecord(key, queue_id)
+        self._ids[key] = queue_id
+        self.dirty.add(queue_id)
+        self.overfull |= len(self._cache) > CACHE
+        self._env.txn.put(stored, keys.u32.pack(queue_id), db=self._env.db[keys.QUEUE_IDS])
         return queue
+
+    def _id(self, key: str) -> int | None:
+        queue_id = self._ids.get(key)
+        if queue_id is None:
+            stored = rules.queue_key_bytes(key)
+            found = None if stored is None else self._env.txn.get(stored, db=self._env.db[keys.QUEUE_IDS])
+            queue_id = None if found is None else keys.u32.unpack(found)[0]
+        return queue_id
+
+    def _read(self, queue_id: int) -> QueueRecord:
+        value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
+        if value is None:
+            raise Damage(f"queue {queue_id} has no record")
+        queue = decode_queue(value)
+        if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another one would turn round for ever
+            raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
+        return queue
+
+    def committed(self) -> None:
+        """Note that all that was written is durable."""
+        self._ahead = False
 
     def flush(self) -> None:
         """Write what changed, the rows of the ring included: each once a commit, however often it turned."""
         txn, queues, active = self._env.txn, self._env.db[keys.QUEUES], self._env.db[keys.ACTIVE]
-        cache, pack, pack_position = self.cache, keys.u32.pack, keys.u64.pack
+        cache, pack, pack_position = self._cache, keys.u32.pack, keys.u64.pack
         arrived = []
         for queue_id in sorted(self.dirty):
             queue = cache[queue_id]
@@ -97,17 +144,17 @@ class QueueCache:
         self.dirty.clear()
 
     def trim(self) -> None:
-        """Keep the caches bounded; what is dirty is written first.
+        """Drop records until a quarter of the room is free; what has changed is written first.
 
-        Every operation that looks at queues ends with this, and so does each turn of a loop that may look at many. Call
-        it only where nobody holds a record that may still change.
+        Call it only where nobody holds a record that may still change: between operations. `each` does so, too.
         """
-        if len(self.cache) > CACHE:
-            self.ahead |= bool(self.dirty)
+        if len(self._cache) > CACHE:
+            self._ahead |= bool(self.dirty)
             self.flush()
-            _drop_oldest(self.cache)
-        if len(self.ids) > CACHE:
-            _drop_oldest(self.ids)
+            _drop_oldest(self._cache)
+        if len(self._ids) > CACHE:
+            _drop_oldest(self._ids)
+        self.overfull = False
 
 
 def _drop_oldest(cache: dict[Any, Any]) -> None:

@@ -7,39 +7,53 @@ this has come is part of the totals, so that it survives a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from budgetfrontier import rules
-from budgetfrontier.engine.queue_cache import QueueCache
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.turns import Turns
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
-from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters
 
 STEP = 500  # queues, some 10 ms
 
-Change = Callable[[QueueRecord], None]
-
 
 class Rollout:
-    """The INACTIVE and RETIRED queues that have yet to learn of a change of settings."""
+    """Brings a change of settings to the INACTIVE and RETIRED queues that have yet to learn of it."""
 
-    def __init__(
-        self, env: Environment, counters: Counters, queues: QueueCache, *, refresh: Change, unretire: Change
-    ) -> None:
-        self._env = env
-        self._counters = counters
-        self._queues = queues
-        self._refresh = refresh
-        self._unretire = unretire
+    def __init__(self, tables: Tables, turns: Turns) -> None:
+        self._tables = tables
+        self._turns = turns
+        self._counters = tables.counters
+
+    def __repr__(self) -> str:
+        c = self._counters
+        return f"<Rollout of revision {c.settings_revision}{'' if self.waiting else ', done'}>"
 
     @property
     def waiting(self) -> bool:
         """Whether something is left to be done."""
         return self._counters.revive_upto > 0 or self._counters.regrade_upto > 0
 
-    def begin(self, *, precedence: bool) -> None:
-        """Settings have changed: all that are RETIRED now are to learn, and if precedences may have, the INACTIVE."""
+    def change_settings(
+        self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True
+    ) -> None:
+        """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
+
+        So are the INACTIVE ones if the change may give them another `precedence`, or their head URIs may: what came
+        last may have asked for another. The first hundreds at once, the others as time goes on. O(leases out).
+        """
+        tables = self._tables
+        tables.put_in_force(settings, adjustments)
+        self._counters.settings_revision += 1
+        self._begin(precedence=precedence or tables.in_force.mixes_precedences)
+        self.step()
+        for queue in tables.queues.each(sorted({lease.queue_id for lease in tables.leases.out.values()})):
+            self._turns.go_on(queue, now)
+
+    def _begin(self, *, precedence: bool) -> None:
+        """Start a roll-out: re-evaluate what is RETIRED now and, if precedences may have changed, what is INACTIVE."""
         counters = self._counters
         if precedence:
             counters.regrade_precedence = counters.regrade_position = 0
@@ -48,25 +62,22 @@ class Rollout:
         counters.revive_upto = counters.retired_back
 
     def step(self, limit: int = STEP) -> None:
-        """Tell the next of them. O(limit)."""
-        if self.waiting:
-            limit -= self._each(self._regraded(limit), self._refresh)
-            if not self._counters.regrade_upto and limit > 0:
-                self._each(self._revived(limit), self._unretire)
-
-    def _each(self, ids: Iterator[int], change: Change) -> int:
-        found = list(ids)  # before any of them moves
-        for queue_id in found:
-            queue = self._queues.get(queue_id)
-            if change is not self._unretire or not queue.by_name:
-                change(queue)
-            self._queues.trim()
-        return len(found)
+        """Bring the change to the next of them. O(limit)."""
+        if not self.waiting:
+            return
+        regraded = list(self._regraded(limit))  # before any of them moves
+        for queue in self._tables.queues.each(regraded):
+            self._turns.refresh(queue)
+        limit -= len(regraded)
+        if not self._counters.regrade_upto and limit > 0:
+            for queue in self._tables.queues.each(list(self._revived(limit))):
+                if not queue.by_name:
+                    self._turns.unretire(queue)
 
     def _regraded(self, limit: int) -> Iterator[int]:
         """INACTIVE queues by precedence and place, those that came to their FIFO since left out."""
         counters = self._counters
-        cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
+        cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.INACTIVE])
         while counters.regrade_upto and limit:
             at = keys.fifo.pack(counters.regrade_precedence, counters.regrade_position + 1)
             if not cursor.set_range(at):
@@ -85,7 +96,7 @@ class Rollout:
     def _revived(self, limit: int) -> Iterator[int]:
         """RETIRED queues in the order of retirement, those left out that retired since."""
         counters = self._counters
-        cursor = self._env.txn.cursor(self._env.db[keys.RETIRED])
+        cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.RETIRED])
         for _ in range(limit):
             found = cursor.set_range(keys.u64.pack(counters.revived_upto + 1))
             position = keys.u64.unpack(cursor.key())[0] if found else 0

@@ -39,6 +39,13 @@ class Rotation:
         """Told of each change of state that hooks may want: the queue as it is now, and its state before."""
         self._load()
 
+    def __repr__(self) -> str:
+        c = self._counters
+        return (
+            f"<Rotation {len(self.ring)} READY, {c.in_process} IN_PROCESS, {c.snoozed} SNOOZED, {c.inactive} INACTIVE, "
+            f"{c.retired} RETIRED>"
+        )
+
     def _load(self) -> None:
         txn, db = self._env.txn, self._env.db
         cursor = txn.cursor(db[keys.ACTIVE])
@@ -95,7 +102,6 @@ class Rotation:
             sign = -1 if state is RETIRED else 1
             counters.queued += sign * queue.queued
             counters.future_retired -= sign * queue.future
-        self._queues.dirty.add(queue.id)
         if self.on_move is not None and state is not before:
             self.on_move(queue, before)
 
@@ -161,7 +167,6 @@ class Rotation:
             queue.precedence = precedence
             self._enter_fifo(queue)
         queue.precedence = precedence
-        self._queues.dirty.add(queue.id)
 
     def set_wake(self, queue: QueueRecord, wake_time: float) -> None:
         """Change a wake time; the row of a SNOOZED queue goes with it."""
@@ -171,7 +176,6 @@ class Rotation:
             if wake_time < self.next_wake:
                 self.next_wake = wake_time
         queue.wake_time = wake_time
-        self._queues.dirty.add(queue.id)
 
     def front_inactive(self) -> QueueRecord:
         """The front queue of the best precedence; there must be one."""

@@ -36,6 +36,8 @@ class SettingsInForce:
         self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
         """Two URIs of one queue may ask for different precedences."""
         self.fixed_precedence = self.trivial and not self.asks_precedence
+        self.limits_queues = bool(frontier.max_queued or frontier.max_queue_size or not self.trivial)
+        """Some queue, or all, may be full."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(rules.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for

@@ -226,7 +226,7 @@ def test_many_land_at_one_host_without_walking_over_them() -> None:
     f = loaded(300)
     for _ in range(200):
         f.landed(one(f))
-    heads = f._kernel.pending
+    heads = f._kernel.tables.pending
     queue_id = record(f, "A").id
     asked: list[bytes] = []
 
@@ -236,7 +236,7 @@ def test_many_land_at_one_host_without_walking_over_them() -> None:
             return super().__contains__(key)
 
     heads._out = Asked(heads._out)
-    assert heads.next(queue_id) is not None
+    assert heads.head(queue_id) is not None
     assert len(asked) <= 2
 
 

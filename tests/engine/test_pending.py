@@ -75,7 +75,7 @@ def test_a_queue_whose_totals_are_wrong_hands_nothing_out_twice() -> None:
     frontier = memory(hold_queues=False, concurrency=2)
     frontier.schedule_many(pages("A", 1))
     lease = one(frontier)
-    frontier._kernel.queues.find("a.test").queued += 1  # type: ignore[union-attr]  # as a fault of ours might leave it
+    frontier._kernel.tables.queues.find("a.test").queued += 1  # type: ignore[union-attr]  # as a fault of ours might leave it
     frontier.adjust(balance_replenish_amount=100)
     with pytest.raises(CorruptFrontier, match=r"a\.test holds 2 URIs of which 1 are out"):
         frontier.lease(1)

@@ -26,8 +26,8 @@ def room(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def kept(frontier: Frontier) -> int:
-    found = frontier._kernel.queues
-    return max(len(found.cache), len(found.ids))
+    found = frontier._kernel.tables.queues
+    return max(len(found._cache), len(found._ids))
 
 
 def each(call: Callable[[Frontier, str], object]) -> Callable[[Frontier], object]:
@@ -73,12 +73,12 @@ def test_no_call_leaves_more_records_in_memory_than_there_is_room_for(name: str)
 def test_the_cache_is_within_its_bound_again_at_once(room: int) -> None:
     with memory() as frontier:
         frontier.schedule_many(URLS)
-        found = frontier._kernel.queues
+        found = frontier._kernel.tables.queues
         for name in NAMES:
             found.find(name)
-        assert len(found.cache) > 250
+        assert len(found._cache) > 250
         found.trim()
-        assert len(found.cache) == len(found.ids) == room * 3 // 4
+        assert len(found._cache) == len(found._ids) == room * 3 // 4
 
 
 def test_leases_of_many_queues_expire_and_change_within_the_bound() -> None:

@@ -25,7 +25,7 @@ def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: p
     clock = ManualClock(START)
     hosts = [f"https://h{number}.test/" for number in range(500)]
     with memory(clock, polite=True) as f:
-        cached = f._kernel.queues.cache
+        cached = f._kernel.tables.queues._cache
         f.schedule_many(hosts)
         f.adjust(precedence=2)
         assert len(cached) < 100
@@ -55,7 +55,11 @@ def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: p
 def test_long_authorities_are_not_remembered() -> None:
     with memory(overrides=[OVERRIDE]) as f:
         tally = f.schedule_many(f"https://{'u' * 7000}{number}@h.test/{number}" for number in range(100))
-        assert (tally.added, f._admitter._candidates._known, f._kernel.in_force.effective._matching) == (100, {}, {})
+        assert (tally.added, f._admitter._candidates._known, f._kernel.tables.in_force.effective._matching) == (
+            100,
+            {},
+            {},
+        )
         whole(f)
 
 
@@ -104,12 +108,12 @@ def test_limits_leave_no_trace() -> None:
 def test_the_map_grows_between_commits_and_readers_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lmdb_env, "MIN_ROOM", 1 << 20)
     with on_disk(tmp_path, hold_queues=False) as f, Reader(tmp_path / "frontier") as reader:
-        size = f._kernel.env.env.info()["map_size"]
+        size = f._kernel.tables.env.env.info()["map_size"]
         for number in range(15):
             f.schedule_many(f"https://h{host}.test/{number}" for host in range(1000))
             f.commit()
             assert reader.summary().queued == 1000 * (number + 1)
-        assert f._kernel.env.env.info()["map_size"] > size
+        assert f._kernel.tables.env.env.info()["map_size"] > size
         assert reader.report().totals.queued == 15_000
         whole(f)
 

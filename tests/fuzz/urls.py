@@ -236,7 +236,7 @@ class Expected:
 def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], set[bytes]]:
     """The records of the queues, their URIs in order, and the fingerprints."""
     frontier.commit()
-    env = frontier._guard.kernel.env
+    env = frontier._guard.kernel.tables.env
     records = {queue.queue: queue for queue in env.view().queues()}
     held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
     seen = {key for key, _ in env.view().items(keys.SEEN)}

@@ -239,8 +239,8 @@ def test_a_map_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
         rows = reader.queues()
         next(rows)
         number = 0
-        size = f._kernel.env.env.info()["map_size"]
-        while f._kernel.env.env.info()["map_size"] == size:
+        size = f._kernel.tables.env.env.info()["map_size"]
+        while f._kernel.tables.env.env.info()["map_size"] == size:
             f.schedule_many(f"https://h{host}.test/{number}" for host in range(1000))
             f.commit()
             number += 1

@@ -14,24 +14,28 @@ from msgspec.structs import replace
 from budgetfrontier import rules
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special, found_at
 from budgetfrontier.engine.admission.dedup import SeenTable
-from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.arrivals import Arrivals
+from budgetfrontier.engine.tables import Tables
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
-from budgetfrontier.rules import INACTIVE, READY, SNOOZED
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, short_url, shorten
+from budgetfrontier.store.records import encode, encode_found, short_url, shorten
 
 Read = tuple[list[Any], Batch]
 """A batch that is admitted at once, and what was read from it."""
 
 
 class Admitter:
-    """Admits URIs to the queues of a kernel. Cost per URI: one look-up and, when new, three puts."""
+    """Admits URIs to their queues. Cost per URI: one look-up and, when new, three puts."""
 
-    def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
-        self._kernel = kernel
-        self._candidates = Candidates(kernel, suffix_list)
-        self._seen = SeenTable(kernel.env)
+    def __init__(self, tables: Tables, arrivals: Arrivals, suffix_list: str | None) -> None:
+        self._tables = tables
+        self._arrivals = arrivals
+        self._candidates = Candidates(tables, suffix_list)
+        self._seen = SeenTable(tables.env)
         self.canonicalizer_id = self._candidates.canonicalizer_id
+
+    def __repr__(self) -> str:
+        return f"<Admitter {self._tables.counters.scheduled} URIs admitted, {self._seen!r}>"
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch, in order; count what became of each. Raises PolicyError, having changed nothing."""
@@ -69,18 +73,16 @@ class Admitter:
         tally.added += len(candidates)
         tally.duplicate += len(batch) - len(invalid) - len(candidates)
         self._seen.remember(batch, invalid)
-        kernel = self._kernel
-        kernel.env.wrote(0, len(candidates))
+        tables = self._tables
+        tables.env.wrote(0, len(candidates))
         if not charge:
             return
         for candidate in candidates.values():
             name, cost = (
                 (candidate.queue, candidate.cost) if type(candidate) is Special else (candidate[0].queue, constant)  # type: ignore[union-attr]
             )
-            queue = kernel.queues.find_or_create(name)
-            rules.charge_seen(queue, cost)
-            kernel.counters.expenditure += cost
-            kernel.queues.dirty.add(queue.id)
+            rules.charge_seen(tables.queues.find_or_create(name), cost)
+            tables.counters.expenditure += cost
 
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI: what became of it."""
@@ -129,15 +131,16 @@ class Admitter:
 
     def _one_by_one(self) -> bool:
         """Whether each URI may change what the next one meets."""
-        in_force = self._kernel.in_force
-        return bool(in_force.frontier.max_queued or in_force.frontier.max_queue_size or not in_force.fixed_precedence)
+        in_force = self._tables.in_force
+        return in_force.limits_queues or not in_force.fixed_precedence
 
     def _take(self, batch: list[Any], found: Batch, tally: Tally, now: float, via: CrawlUri | None) -> None:
         candidates, forced, _ = found
-        if candidates and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
+        limited = candidates and self._tables.in_force.limits_queues
+        if limited and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
             known = not forced and self._seen.is_seen(next(iter(candidates)))
             tally.duplicate += known
-            self._kernel.counters.duplicates += known
+            self._tables.counters.duplicates += known
             tally.full += not known
             return
         self._admit(found, batch, tally, now, via)
@@ -149,59 +152,69 @@ class Admitter:
         repeated = len(batch) - len(invalid) - len(candidates)
         tally.added += len(candidates)
         tally.duplicate += repeated
-        self._kernel.counters.duplicates += repeated
+        self._tables.counters.duplicates += repeated
         self._seen.remember(batch, invalid)
         if candidates:
-            self._kernel.counters.scheduled += len(candidates)
+            self._tables.counters.scheduled += len(candidates)
             self._place(candidates.values(), via, now)
 
     def _constant_cost(self) -> int:
         """What a URI costs that was not asked for its own cost."""
-        return self._kernel.in_force.constant_cost or 0
+        return self._tables.in_force.constant_cost or 0
 
     def _is_full(self, candidate: Plain | Special) -> bool:
-        kernel = self._kernel
+        tables = self._tables
         if type(candidate) is Special:
             if rules.may_overfill(candidate.uri):
                 return False
             name, settings = candidate.queue, candidate.settings
         else:
-            name, settings = candidate[0].queue, kernel.in_force.base  # type: ignore[union-attr]
-        if rules.is_full(kernel.counters.queued, kernel.in_force.frontier.max_queued):
+            name, settings = candidate[0].queue, tables.in_force.base  # type: ignore[union-attr]
+        if rules.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
             return True
         if not settings.max_queue_size:
             return False
-        queue = kernel.queues.find(name)
+        queue = tables.queues.look_up(name)
         return queue is not None and rules.is_full(queue.queued, settings.max_queue_size)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
-        kernel = self._kernel
-        counters, base = kernel.counters, kernel.in_force.base
-        ids, cache, find = kernel.queues.ids, kernel.queues.cache, kernel.queues.find_or_create
+        tables = self._tables
         groups: dict[str, tuple[int, QueueRecord, list[Any]]] = {}  # queue key -> id, queue, candidates
         for candidate in admitted:
             if type(candidate) is tuple:
                 name = candidate[0].queue
             else:
                 name = candidate.queue
-                if self._set_aside(candidate, now):
+                if self._postpone(candidate, now):
                     continue
             group = groups.get(name)
             if group is None:
-                queue = cache.get(ids.get(name, 0)) or find(name)
+                queue = tables.queues.find_or_create(name)
                 groups[name] = queue.id, queue, [candidate]
             else:
                 group[2].append(candidate)
+        self._insert(sorted(groups.values()), via)
+        base = tables.in_force.base
+        for _, queue, candidates in groups.values():
+            last = candidates[-1]
+            if type(last) is tuple:
+                self._arrivals.arrived(queue, len(candidates), last[0].short + last[1], base, None, now)
+            else:
+                short = short_url(last.value)
+                self._arrivals.arrived(queue, len(candidates), short, last.settings, last.precedence, now)
+
+    def _insert(self, groups: list[tuple[int, QueueRecord, list[Any]]], via: CrawlUri | None) -> None:
+        """Write the pending records of candidates, which are given by queue."""
+        tables = self._tables
+        counters = tables.counters
+        start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
+        flip = keys.MAX_ORDINAL if tables.in_force.base.lifo else 0
         cost = self._constant_cost()
-        pack_start, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
-        flip = keys.MAX_ORDINAL if base.lifo else 0
         hops = "" if via is None else found_at(via)
         records: list[tuple[bytes, bytes]] = []
-        last = kernel.pending.last
-        for queue_id, queue, candidates in sorted(groups.values()):
-            before = len(records)
-            start = pack_start(queue_id, 3, keys.PRIORITY_ZERO, cost)
+        for queue_id, queue, candidates in groups:
+            start = start_of(queue_id, 3, keys.PRIORITY_ZERO, cost)
             found_on = None if via is None else shorten(via.url, queue.queue)
             for candidate in candidates:
                 counters.ordinal = ordinal = counters.ordinal + 1
@@ -216,46 +229,18 @@ class Admitter:
                     records.append((start + pack_ordinal(ordinal ^ flip), value))
                 else:
                     records.append(_record(queue_id, candidate, ordinal))
-            if queue_id in last:
-                kernel.pending.arrived(queue_id, min(records[before:])[0])
         records.sort()  # in order already, but for priorities and costs
-        kernel.env.pending.putmulti(records)
-        kernel.env.wrote(sum(map(_size, records)), len(records))
-        self._arrive(groups.values(), now)
+        tables.pending.insert(records)
 
-    def _set_aside(self, special: Special, now: float) -> bool:
+    def _postpone(self, special: Special, now: float) -> bool:
         """Schedule a candidate for later, if it is to wait for its time."""
         uri = special.uri
         if uri is None or uri.not_before is None or uri.not_before <= now:
             return False
-        kernel = self._kernel
-        place = keys.rank.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
-        queue = kernel.queues.find_or_create(special.queue)
-        kernel.future.add(queue, place, special.value, uri.not_before, kernel.next_ordinal())
+        rank = keys.rank.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
+        queue = self._tables.queues.find_or_create(special.queue)
+        self._tables.future.add(queue, rank, special.value, uri.not_before)
         return True
-
-    def _arrive(self, groups: Iterable[tuple[int, QueueRecord, list[Any]]], now: float) -> None:
-        """Tell each queue once what was placed on it."""
-        kernel = self._kernel
-        in_force, revision, dirty = kernel.in_force, kernel.counters.settings_revision, kernel.queues.dirty
-        fixed = in_force.fixed_precedence
-        for queue_id, queue, candidates in groups:
-            last = candidates[-1]
-            if type(last) is tuple:
-                short, settings = last[0].short + last[1], in_force.base
-            else:
-                short, settings = short_url(last.value), last.settings
-            queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
-            if queue.revision != revision or not fixed:
-                kernel.take_budgets(queue, settings, None if type(last) is tuple else last.precedence)
-            count, state = len(candidates), queue.state
-            if state is INACTIVE or state is READY or state is SNOOZED:  # the common case of `arrived`
-                queue.queued += count
-                queue.enqueued += count
-                kernel.counters.queued += count
-                dirty.add(queue_id)
-            else:
-                kernel.arrived(queue, count, settings, now)
 
 
 def _became(tally: Tally) -> Admission:
@@ -270,10 +255,6 @@ def _became(tally: Tally) -> Admission:
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:
     """The same URI, but with a form to be known by."""
     return replace(given, force=False) if isinstance(given, CrawlUri) and given.force is True else given
-
-
-def _size(record: tuple[bytes, bytes]) -> int:
-    return len(record[1])
 
 
 def _record(queue_id: int, special: Special, ordinal: int) -> tuple[bytes, bytes]:

@@ -14,8 +14,8 @@ import xxhash
 from budgetfrontier import rules, uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.data_size import TOO_LARGE, excess
-from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
+from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
 from budgetfrontier.settings import policies, policy_results
@@ -73,9 +73,9 @@ class Batch(NamedTuple):
 class Candidates:
     """Reads what is given, by the policies in force. Raises PolicyError alone, and stores nothing."""
 
-    def __init__(self, kernel: Kernel, suffix_list: str | None) -> None:
-        frontier = kernel.in_force.frontier
-        self._kernel = kernel
+    def __init__(self, tables: Tables, suffix_list: str | None) -> None:
+        frontier = tables.in_force.frontier
+        self._tables = tables
         self._assign = policies.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
         self._canonical: Any = policies.canonicalization(frontier)
@@ -87,7 +87,7 @@ class Candidates:
 
     @property
     def _in_force(self) -> SettingsInForce:
-        return self._kernel.in_force
+        return self._tables.in_force
 
     # -- a batch
 

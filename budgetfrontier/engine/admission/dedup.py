@@ -23,6 +23,10 @@ class SeenTable:
         self._env = env
         self.recent: set[str] = set()
 
+    def __repr__(self) -> str:
+        entries = self._env.txn.stat(self._env.db[keys.SEEN])["entries"] - 1
+        return f"<SeenTable {entries} forms, {len(self.recent)} URLs in memory>"
+
     def is_seen(self, fingerprint: bytes) -> bool:
         """Whether a form is known. O(log n)."""
         return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None

@@ -113,17 +113,18 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, li
     """Delete the next; whether that was all. O(limit)."""
     chosen, only = Chosen(args), None
     if chosen.only is not None:
-        queue = kernel.queues.find(chosen.only)
+        queue = kernel.tables.queues.look_up(chosen.only)
         if queue is None:
             return True
         only = queue.id
         if not queue.future:
             _go_on_to_pending(progress)
-    view = kernel.env.view()
+    kernel.tables.pending.settle()
+    view = kernel.tables.env.view()
     more = False
 
     def name_of(queue_id: int) -> str:
-        return kernel.queues.get(queue_id).queue
+        return kernel.tables.queues.look(queue_id).queue
 
     if progress.at[0] == LATER:
         part, more = _part(_later(view, chosen, name_of, progress.at[1], upto), chosen, limit)
@@ -134,7 +135,7 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, li
         else:
             _go_on_to_pending(progress)
     if not more:
-        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.leases.keys, only)
+        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.tables.leases.keys, only)
         part, more = _part(found, chosen, limit)
         _delete_pending(kernel, part, progress)
         if more:
@@ -152,7 +153,7 @@ def _go_on_to_pending(progress: Progress) -> None:
 def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
     for key, queue_id in part:
         if queue_id is not None:
-            kernel.future.remove(kernel.queues.get(queue_id), key)
+            kernel.tables.future.remove(kernel.tables.queues.get(queue_id), key)
             progress.effect["deleted"] += 1
             progress.effect["later"] = progress.effect.get("later", 0) + 1
 
@@ -161,12 +162,11 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
     for queue_id, group in groupby(part, lambda taken: taken[1]):
         if queue_id is None:
             continue
-        queue = kernel.queues.get(queue_id)
+        queue = kernel.tables.queues.get(queue_id)
         for key, _ in group:
-            kernel.remove(queue, key)
+            kernel.tables.pending.remove(queue, key)
             progress.effect["deleted"] += 1
-        kernel.queues.dirty.add(queue_id)
-        kernel.deleted(queue)
+        kernel.turns.deleted(queue)
         if queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1

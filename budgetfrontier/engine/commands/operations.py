@@ -20,14 +20,9 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
-from budgetfrontier.rules import RETIRED
 from budgetfrontier.settings.overrides import compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
-from budgetfrontier.store.records import (
-    AuditEntry,
-    encode,
-)
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
@@ -56,7 +51,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
 
 def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
-    queue = kernel.queues.find(str(args["queue"]))
+    queue = kernel.tables.queues.find(str(args["queue"]))
     if queue is None:
         raise FrontierError(f"there is no queue {args['queue']!r}; `budgetfrontier queues JOB` lists them")
     return queue
@@ -76,15 +71,6 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
     return apply
 
 
-def _unretire(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
-    if queue.state is RETIRED:
-        kernel.unretire(queue)
-    elif queue.by_name:  # emptied since it was retired
-        queue.by_name = False
-        kernel.queues.dirty.add(queue.id)
-    kernel.queues.dirty.add(queue.id)
-
-
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         before = kernel.counters.state
@@ -96,7 +82,7 @@ def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
 
 def _pause(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    after = rules.after_pause(counters.state, len(kernel.leases.out))
+    after = rules.after_pause(counters.state, len(kernel.tables.leases.out))
     if after is not counters.state:
         counters.state, counters.pause_reason = after, str(args.get("reason") or "operator")
 
@@ -118,31 +104,33 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
+    tables, counters = kernel.tables, kernel.counters
+    env, settings = tables.env, tables.in_force.settings
     if args.get("dry_run"):
-        kernel.flush()
-        return preview(kernel.env.view(), override)
-    adjustments = compacted([*kernel.in_force.adjustments, override])
-    before, revived = kernel.in_force.effective, kernel.counters.retired - kernel.counters.retired_by_name
-    kernel.change_settings(kernel.in_force.settings, adjustments, now, precedence="precedence" in override.set)
-    effect = values(kernel.env.view(), override, before, kernel.in_force.effective) | {"revived_count": revived}
-    write_settings(kernel.env.txn, kernel.env.db[keys.META], kernel.in_force.settings, adjustments)
+        tables.flush()
+        return preview(env.view(), override)
+    adjustments = compacted([*tables.in_force.adjustments, override])
+    before, revived = tables.in_force.effective, counters.retired - counters.retired_by_name
+    kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
+    effect = values(env.view(), override, before, tables.in_force.effective) | {"revived_count": revived}
+    write_settings(env.txn, env.db[keys.META], settings, adjustments)
     return effect
 
 
 def _delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Say what a delete would do; one that does it takes long."""
-    kernel.flush()
-    return deletion.preview(kernel.env.view(), args)
+    kernel.tables.flush()
+    return deletion.preview(kernel.tables.env.view(), args)
 
 
 Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
 
 OPERATIONS: dict[str, Operation] = {
     "adjust": adjust,
-    "retire": _on_queue(lambda kernel, queue, args, now: kernel.retire(queue)),
-    "unretire": _on_queue(_unretire),
-    "snooze": _on_queue(lambda kernel, queue, args, now: kernel.snooze(queue, float(args["until"]), now)),
-    "wake": _on_queue(lambda kernel, queue, args, now: kernel.wake(queue, now)),
+    "retire": _on_queue(lambda kernel, queue, args, now: kernel.turns.retire(queue)),
+    "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
+    "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
+    "wake": _on_queue(lambda kernel, queue, args, now: kernel.turns.wake(queue, now)),
     "pause": _crawl_state(_pause),
     "resume": _crawl_state(_resume),
     "terminate": _crawl_state(_terminate),
@@ -172,10 +160,3 @@ def check_command(op: str, args: dict[str, Any]) -> None:
         list(map(stepwise.uri_from, args["uris"]))
     elif op in ("replay", "drop") and args.get("ids") is not None:
         set(args["ids"])
-
-
-def record(kernel: Kernel, entry: AuditEntry) -> None:
-    """Add an entry to the audit, within the transaction of what it tells of."""
-    kernel.counters.audit += 1
-    entry.id = kernel.counters.audit
-    kernel.env.txn.put(keys.u64.pack(entry.id), encode(entry), db=kernel.env.db[keys.AUDIT])

@@ -44,7 +44,7 @@ class Runner:
     def __init__(self, kernel: Kernel, admitter: Admitter) -> None:
         self._kernel = kernel
         self._admitter = admitter
-        found = meta.read_begun(kernel.env.txn, kernel.env.db[keys.META])
+        found = meta.read_begun(kernel.tables.env.txn, kernel.tables.env.db[keys.META])
         self.job: CommandRun | None = None
         self.inherited = found is not None
         """Whether it was begun by an earlier process, and this one has not gone on with it yet."""
@@ -127,11 +127,10 @@ class Runner:
             done, error = True, str(job.failure)
         except FrontierError as e:
             done, error = True, str(e)
-        kernel.queues.trim()
         if done:
             self._end(job, now, error)
             return
-        txn, table = kernel.env.txn, kernel.env.db[keys.META]
+        txn, table = kernel.tables.env.txn, kernel.tables.env.db[keys.META]
         if job is not self.job:
             meta.write_begun(txn, table, begun)
         meta.write_progress(txn, table, job.progress)
@@ -140,16 +139,16 @@ class Runner:
     def _put_in_progress(self, job: CommandRun) -> None:
         self.job = job
         self._kernel.underway = True
-        self._kernel.holds_future = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
+        self._kernel.tables.future.held = job.begun.op == "delete" and job.progress.at[0] == deletion.LATER
 
     def _end(self, job: CommandRun, now: float, error: str | None) -> None:
         kernel, begun = self._kernel, job.begun
         counters = kernel.counters
         effect: dict[str, Any] = {} if error and job is not self.job else job.progress.effect
         if job is self.job:
-            meta.end_begun(kernel.env.txn, kernel.env.db[keys.META])
+            meta.end_begun(kernel.tables.env.txn, kernel.tables.env.db[keys.META])
             self.job = None
-            kernel.underway = kernel.holds_future = False
+            kernel.underway = kernel.tables.future.held = False
         if self.job is not None and begun.number:
             counters.ahead = [*counters.ahead, begun.number]
         else:
@@ -159,7 +158,7 @@ class Runner:
             0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number
         )
         if begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
-            operations.record(kernel, job.entry)
+            kernel.tables.audit.record(job.entry)
 
 
 def _failed_halfway(error: PolicyError) -> PolicyError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,8 +11,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import deletion
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import CrawlUri, Directive, Tally
-from budgetfrontier.store import keys
-from budgetfrontier.store.records import Progress, decode_dead, with_tries
+from budgetfrontier.store.records import Progress, with_tries
 
 
 class Stepwise(NamedTuple):
@@ -77,22 +75,18 @@ def _step_uris(take: Callable[[Admitter, list[str | CrawlUri], Tally, dict[str, 
 
 def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
     """The next dead letters that ids or a queue key name, all when neither is given; whether those were the last."""
-    txn, table = kernel.env.txn, kernel.env.db[keys.DEAD]
-    ids, at = args.get("ids"), progress.at[0]
+    ids, at, dead_letters = args.get("ids"), progress.at[0], kernel.tables.dead_letters
     if ids is None:
-        part = list(islice(kernel.env.view().items(keys.DEAD, keys.u64.pack(at)), limit))
-        numbered = [(keys.u64.unpack(key)[0], value) for key, value in part]
-        done = len(part) < limit or numbered[-1][0] >= upto
-        progress.at[0] = numbered[-1][0] + 1 if numbered else at
+        found = dead_letters.after(at, limit)
+        done = len(found) < limit or found[-1][0] >= upto
+        progress.at[0] = found[-1][0] + 1 if found else at
     else:  # here `at` counts those of the list
         part = ids[at : at + limit]
-        stored = ((n, txn.get(keys.u64.pack(n), db=table) if 0 < n <= upto else None) for n in part)
-        numbered = [(n, value) for n, value in dict(stored).items() if value is not None]
+        found = dead_letters.numbered(part, upto)
         progress.at[0] = at + len(part)
         done = progress.at[0] == len(ids)
     queue = args.get("queue")
-    rows = ((n, decode_dead(value)) for n, value in numbered if n <= upto)
-    return [(n, row) for n, row in rows if queue is None or row.name == queue], done
+    return [(n, row) for n, row in found if n <= upto and (queue is None or row.name == queue)], done
 
 
 def _replay(
@@ -100,11 +94,12 @@ def _replay(
 ) -> bool:
     """Put dead letters back on their queues, as fresh as when they were scheduled."""
     found, done = _letters(kernel, args, progress, upto, limit)
-    precedences = [kernel.asked_precedence(row.queue, row.value) for _, row in found]  # before anything is changed
+    ask = kernel.arrivals.asked_precedence
+    precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
-        place = row.rank[:-8] + bytes(8)  # an arrival now
-        kernel.place(kernel.queues.get(row.queue), place, with_tries(row.value, 0, 0), precedence, now)
-        kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
+        rank = row.rank[:-8] + bytes(8)  # an arrival now
+        kernel.arrivals.place(kernel.tables.queues.get(row.queue), rank, with_tries(row.value, 0, 0), precedence, now)
+        kernel.tables.dead_letters.remove(number)
     progress.effect["replayed"] += len(found)
     return done
 
@@ -115,7 +110,7 @@ def _drop(
     """Drop dead letters for good."""
     found, done = _letters(kernel, args, progress, upto, limit)
     for number, _ in found:
-        kernel.env.txn.delete(keys.u64.pack(number), db=kernel.env.db[keys.DEAD])
+        kernel.tables.dead_letters.remove(number)
     progress.effect["dropped"] += len(found)
     return done
 

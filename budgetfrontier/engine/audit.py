@@ -1,0 +1,24 @@
+"""The table `audit`: the commands that were applied, and what came of them."""
+
+from __future__ import annotations
+
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import AuditEntry, Counters, encode
+
+
+class Audit:
+    """The audit. An entry is in the transaction of what it tells of."""
+
+    def __init__(self, env: Environment, counters: Counters) -> None:
+        self._env = env
+        self._counters = counters
+
+    def __repr__(self) -> str:
+        return f"<Audit {self._counters.audit} entries>"
+
+    def record(self, entry: AuditEntry) -> None:
+        """Add an entry, which gets its number here."""
+        self._counters.audit += 1
+        entry.id = self._counters.audit
+        self._env.txn.put(keys.u64.pack(entry.id), encode(entry), db=self._env.db[keys.AUDIT])

@@ -1,0 +1,51 @@
+"""The table `dead`: URIs that were given up on, whole, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, DeadRow, decode_dead, encode
+
+Letters = list[tuple[int, DeadRow]]
+
+
+class DeadLetters:
+    """The dead letters. O(log n) each."""
+
+    def __init__(self, env: Environment, counters: Counters) -> None:
+        self._env = env
+        self._table = env.db[keys.DEAD]
+        self._counters = counters
+        self.on_add: Callable[[int, DeadRow], None] | None = None
+        """Called with each new dead letter and its number."""
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters {self._env.txn.stat(self._table)['entries'] - 1}>"
+
+    def add(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
+        """Add a URI that was taken out of its queue."""
+        self._counters.ordinal = number = self._counters.ordinal + 1
+        reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers quote bytes that are no text
+        row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
+        self._env.wrote(len(value))
+        self._env.txn.put(keys.u64.pack(number), encode(row), db=self._table)
+        if self.on_add is not None:
+            self.on_add(number, row)
+
+    def remove(self, number: int) -> None:
+        """Take out a dead letter."""
+        self._env.txn.delete(keys.u64.pack(number), db=self._table)
+
+    def numbered(self, numbers: list[int], upto: int) -> Letters:
+        """Return those of these numbers that there are, each once, up to a number."""
+        found = ((n, self._env.txn.get(keys.u64.pack(n), db=self._table)) for n in numbers if 0 < n <= upto)
+        return [(n, decode_dead(value)) for n, value in dict(found).items() if value is not None]
+
+    def after(self, number: int, limit: int) -> Letters:
+        """Return the first `limit` from a number on."""
+        items = self._env.view().items(keys.DEAD, keys.u64.pack(number))
+        return [(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in islice(items, limit)]

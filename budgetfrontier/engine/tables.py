@@ -1,0 +1,54 @@
+"""What an open frontier consists of: its tables, each with its owner, the totals, and the settings in force."""
+
+from __future__ import annotations
+
+from budgetfrontier.engine.audit import Audit
+from budgetfrontier.engine.dead_letters import DeadLetters
+from budgetfrontier.engine.future import FutureTable
+from budgetfrontier.engine.leases import Leases
+from budgetfrontier.engine.pending import PendingTable
+from budgetfrontier.engine.queue_cache import QueueCache
+from budgetfrontier.engine.rotation import Rotation
+from budgetfrontier.engine.settings_in_force import SettingsInForce
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, encode
+
+
+class Tables:
+    """The tables of one open frontier. Nothing else writes to them, but the table `seen`, which admission owns."""
+
+    in_force: SettingsInForce
+
+    def __init__(self, env: Environment, counters: Counters) -> None:
+        self.env = env
+        self.counters = counters
+        self.queues = QueueCache(env, counters)
+        self.rotation = Rotation(env, counters, self.queues)
+        self.leases = Leases(env)
+        self.pending = PendingTable(env, counters, self.leases)
+        self.future = FutureTable(env, counters, self.queues)
+        self.dead_letters = DeadLetters(env, counters)
+        self.audit = Audit(env, counters)
+        self.longest_delay = 0.0
+        """The longest wait that the settings of this run could give a queue, in seconds."""
+
+    def __repr__(self) -> str:
+        return f"<Tables of {self.env.path}: {self.queues!r} {self.rotation!r} {self.leases!r}>"
+
+    def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
+        """Put settings in force; what they change in queues follows, by revision."""
+        self.in_force = SettingsInForce(settings, adjustments)
+        self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
+
+    def flush(self) -> None:
+        """Write all that lives in memory between commits."""
+        self.pending.settle()
+        self.queues.flush()
+        self.leases.flush()
+        counters = self.counters
+        counters.ready = len(self.rotation.ring)
+        counters.leases = len(self.leases.out)
+        self.env.txn.put(b"counters", encode(counters), db=self.env.db[keys.META])

@@ -1,0 +1,259 @@
+"""The turns of queues: budgets taken, activation, leases handed out, snoozed queues woken."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from budgetfrontier import rules
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
+from budgetfrontier.rules import IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.records import decode_uri
+
+# In one call, so that a million queues over budget, or due at once, hold nobody up:
+MAX_TURNS = 1000  # without a lease
+MAX_DUE = 500  # snoozed queues
+
+_NOTHING = (b"", b"")
+
+
+class Turns:
+    """Gives queues their turns. `rules` decides where a queue goes, `rotation` moves it there."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._rotation = tables.rotation
+        self.cut_short = False
+        """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
+
+    def __repr__(self) -> str:
+        return f"<Turns {self._rotation!r}{' cut short' * self.cut_short}>"
+
+    # -- budgets
+
+    def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
+        """Return the settings in force for a URI of a queue, and the precedence it asks for. Raises PolicyError."""
+        in_force = self._tables.in_force
+        settings = in_force.for_uri(uri.url, queue.queue)
+        return settings, in_force.precedence(uri, settings)
+
+    def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
+        """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
+        rules.take_budgets(queue, settings)
+        if precedence is None:
+            precedence = settings.precedence
+        if precedence != queue.precedence:
+            self._rotation.set_precedence(queue, precedence)
+        queue.revision = self._tables.counters.settings_revision
+
+    def refresh(self, queue: QueueRecord) -> None:
+        """Set budgets and precedence to what the head URI asks for, if settings have changed since they were taken.
+
+        If a policy cannot say its precedence, that stays, and so does the revision: the queue's turn asks again, and
+        its `lease` raises.
+        """
+        if queue.revision != self._tables.counters.settings_revision:
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None and precedence is not None:
+                self.take_budgets(queue, settings, precedence)
+            elif settings is not None:
+                rules.take_budgets(queue, settings)
+
+    def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
+        """Return a copy that has learned of the last change of settings: a look moves no queue."""
+        shown = replace(queue)
+        if queue.revision != self._tables.counters.settings_revision:
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None:
+                rules.take_budgets(shown, settings)
+            if precedence is not None:
+                shown.precedence = precedence
+        return shown
+
+    def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:
+        """Return what the head URI asks for, as far as it can be said: without one, what any URI would."""
+        in_force, head = self._tables.in_force, self._tables.pending.head(queue.id)
+        if head is None:
+            return (in_force.base if in_force.trivial else None), None
+        uri = decode_uri(head[1], queue.queue)
+        settings = in_force.for_uri(uri.url, queue.queue)
+        try:
+            return settings, in_force.precedence(uri, settings)
+        except PolicyError:
+            return settings, None
+
+    def settings_of(self, queue: QueueRecord) -> QueueSettings:
+        """Return the settings in force for the head URI of a queue that has one."""
+        return self._tables.in_force.for_uri(self._head_uri(queue).url, queue.queue)
+
+    def _head_uri(self, queue: QueueRecord) -> CrawlUri:
+        head = self._tables.pending.head(queue.id)
+        if head is None:
+            raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
+        return decode_uri(head[1], queue.queue)
+
+    # -- moves
+
+    def move(self, queue: QueueRecord, state: QueueState, now: float, *, front: bool = False) -> None:
+        """Move a queue; one that goes to its rest wakes no later than settings allow."""
+        if state is SNOOZED and queue.state is not SNOOZED:
+            self._clip(queue, now)
+        self._rotation.move(queue, state, front=front)
+
+    def _clip(self, queue: QueueRecord, now: float) -> None:
+        queue.wake_time = rules.clipped_wake_time(queue, now + self._tables.longest_delay)
+
+    def go_on(self, queue: QueueRecord, now: float) -> None:
+        """Let an IN_PROCESS queue out of that state if one more of its URIs may go out, now that budgets changed."""
+        if queue.state is IN_PROCESS:
+            self.refresh(queue)
+            after = rules.after_turn(queue, self.settings_of(queue), now)
+            if after is not IN_PROCESS:
+                self.move(queue, after, now)
+
+    # -- activation and leases
+
+    def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
+        """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
+        rules.take_budgets(queue, settings)
+        queue.revision = self._tables.counters.settings_revision
+        self._clip(queue, now)
+        self._rotation.move(queue, rules.on_activation(queue, settings, now))
+        queue.precedence = precedence
+
+    def _activate_next(self, now: float) -> None:
+        """Activate the front INACTIVE queue of the best precedence. Raises PolicyError."""
+        queue = self._rotation.front_inactive()
+        self.activate(queue, *self.asked(queue, self._head_uri(queue)), now)
+
+    def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
+        """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
+
+        What is written out here, and not called, is for speed: the records of a queue of which nothing is out
+        (`PendingTable.head`), `rules.must_retire`, and the two moves that a turn ends with (`Rotation.move`).
+        """
+        tables, rotation = self._tables, self._rotation
+        queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
+        ring, cursor, pack = rotation.ring, tables.env.pending, keys.u32.pack
+        ids, gone = ring.ids, ring.gone
+        trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
+        concurrency = settings.per_queue_concurrency
+        turns, deadline = 0, now + ttl
+        leases.next_expiry = min(leases.next_expiry, deadline)
+        while len(leased) < count:
+            if turns == MAX_TURNS:
+                self.cut_short |= bool(ring or counters.inactive)
+                break
+            if gone:
+                ring.skip()
+            if not ids:
+                if not counters.inactive:
+                    break
+                turns += 1
+                self._activate_next(now)
+                continue
+            queue_id = ids[0]
+            queue = queues.get(queue_id)
+            if queue.out:
+                key, value = tables.pending.head(queue_id) or _NOTHING
+            else:
+                cursor.set_range(pack(queue_id))
+                key, value = cursor.item()
+            uri = decode_uri(value, queue.queue)
+            if not trivial:
+                settings = in_force.effective.for_uri(uri.url, queue.queue)
+                concurrency = settings.per_queue_concurrency
+            if queue.revision != revision:
+                self.take_budgets(queue, *self.asked(queue, uri))
+            if queue.balance_replenish_amount <= 0 or (
+                queue.total_budget >= 0 and rules.is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+            ):
+                rotation.move(queue, RETIRED)
+                turns += 1
+                continue
+            if queue.out:
+                if not rules.may_lease(queue, concurrency, settings.reached):
+                    rotation.move(queue, IN_PROCESS)
+                    continue
+                if key in leases.keys:
+                    raise _contradiction(queue)
+            if gone:
+                ring.popleft()
+            else:
+                ids.popleft()
+            lease = leases.hand_out(queue, key, value, uri, deadline)
+            leased.append(lease)
+            queue.out += 1
+            queue.reserved += lease.cost
+            queue.last_leased = uri.url
+            if concurrency > 1 or queue.landed:
+                tables.pending.went_out(queue_id, key)
+            if queue.out - queue.landed < concurrency and rules.may_lease(queue, concurrency, settings.reached):
+                ids.append(queue_id)
+                counters.ring_back = queue.position = counters.ring_back + 1
+            else:
+                queue.state = IN_PROCESS
+                counters.in_process += 1
+
+    def wake_due(self, now: float) -> None:
+        """Move snoozed queues that are due to the ring's back, by (wake time, queue id): some hundreds in one call."""
+        if now < self._rotation.next_wake:
+            return
+        due = self._rotation.due(now, MAX_DUE)
+        self.cut_short |= len(due) == MAX_DUE
+        for queue in self._tables.queues.each(due):
+            self._wake(queue)
+        self._rotation.next_wake = self._rotation.first_wake()
+
+    def _wake(self, queue: QueueRecord) -> None:
+        state = rules.after_waking(queue, self.settings_of(queue)) if queue.out else READY
+        self._rotation.move(queue, state)
+
+    # -- what operators do to queues
+
+    def retire(self, queue: QueueRecord) -> None:
+        """Retire a queue by name."""
+        if queue.state is RETIRED:
+            self._tables.counters.retired_by_name += not queue.by_name
+            queue.by_name = True
+        else:
+            queue.by_name = True
+            self._rotation.move(queue, RETIRED)
+
+    def unretire(self, queue: QueueRecord) -> None:
+        """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
+        if queue.state is RETIRED:
+            self.refresh(queue)
+            self._rotation.move(queue, rules.after_unretirement(queue))
+        queue.by_name = False
+
+    def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
+        """Block a queue until a time; a URI that is out stays out."""
+        until = max(until, queue.wake_time)
+        self._rotation.set_wake(queue, until)
+        queue.block = until
+        if queue.state is READY and until > now:
+            self._rotation.move(queue, SNOOZED)
+
+    def wake(self, queue: QueueRecord, now: float) -> None:
+        """End the wait of a queue now."""
+        queue.block = 0.0
+        if queue.state is SNOOZED:
+            self._wake(queue)
+        if queue.wake_time > now:
+            self._rotation.set_wake(queue, now)
+
+    def deleted(self, queue: QueueRecord) -> None:
+        """Move a queue of which URIs were deleted, if it has to."""
+        after = rules.after_deletion(queue)
+        if after is not queue.state:
+            self._rotation.move(queue, after)
+
+
+def _contradiction(queue: QueueRecord) -> Damage:
+    """No URI may go out twice, whatever the totals say."""
+    return Damage(f"queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are out, and no other was found")
