@@ -160,4 +160,4 @@ async def reset(writer: asyncio.StreamWriter) -> None:
 
 async def silence(writer: asyncio.StreamWriter) -> None:
     """Say nothing."""
-    await asyncio.sleep(30)
+    await asyncio.sleep(3600)

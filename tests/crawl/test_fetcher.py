@@ -48,7 +48,7 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
         case "/no-gzip":
             return web.Response(body=b"plain", headers={"Content-Encoding": "gzip"})
         case "/silent":
-            await asyncio.sleep(5)
+            await asyncio.sleep(3600)
         case "/trickle":
             response = web.StreamResponse()
             await response.prepare(request)
