@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier.crawl.outputs import Outputs
-from budgetfrontier.crawl.outputs.files import GrowingFile, cut_half_line
+from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line
 from budgetfrontier.crawl.outputs.warc import WarcFiles, recover, whole_records
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import Outcome
@@ -94,7 +94,7 @@ def test_half_a_line_is_cut_off(lines: list[bytes], half: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "log"
         path.write_bytes(b"".join(line + b"\n" for line in lines) + half)
-        cut_half_line(path)
+        cut_incomplete_line(path)
         assert path.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
@@ -102,7 +102,7 @@ def test_half_a_line_is_cut_off(lines: list[bytes], half: bytes) -> None:
 def test_half_a_long_line_is_cut_off(tmp_path: Path, before: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(before + b"y" * 200_000)
-    cut_half_line(path)
+    cut_incomplete_line(path)
     assert path.read_bytes() == before
 
 

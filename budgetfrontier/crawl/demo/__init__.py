@@ -1,1 +1,1 @@
-"""`budgetfrontier demo`: a synthetic web with its traps (web), and a crawl that meets them (run)."""
+"""`budgetfrontier demo`: a synthetic web with crawler traps (web), and a crawl of it (run)."""

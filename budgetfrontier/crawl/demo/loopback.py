@@ -1,4 +1,4 @@
-"""Servers on a free loopback port, in a thread of their own: for the demo, and for tests of crawls."""
+"""HTTP servers on a free loopback port, each in its own thread: for the demo, and for tests of crawls."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="loopback", daemon=True)
 
     def start(self) -> None:
-        """Start it."""
+        """Start the thread."""
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there, and return its result."""
+        """Run a coroutine in the loop, wait for it, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
-        """Cancel what still runs, and end."""
+        """Cancel the remaining tasks, and end the loop and the thread."""
         self.run(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -38,7 +38,7 @@ class LoopThread:
 
 
 class Loopback:
-    """Serves every host and path with one handler; `address` is its "127.0.0.1:port". Use with `with`."""
+    """A server with one handler for all hosts and paths; `address` is "127.0.0.1:port". Use with `with`."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

@@ -1,4 +1,4 @@
-"""The demonstration: a crawl under budgets pauses at its finish, one budget is raised, it goes on."""
+"""The demonstration: a crawl with budgets pauses at its finish, one budget is raised, and the crawl continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LISTED = 8
 def demo(job: Path | None) -> int:
     """Crawl the synthetic web in a new job folder (None: a temporary one, which is kept); return the exit code.
 
-    The reports, and one line about each stop, go to stdout; progress to stderr.
+    Prints the reports and one line about each step to stdout, and the progress to stderr.
     """
     folder = job or Path(tempfile.mkdtemp(prefix="budgetfrontier-demo-"))
     if (folder / "frontier").exists():
@@ -38,24 +38,24 @@ def demo(job: Path | None) -> int:
         _say(f"{len(web.HOSTS)} hosts on {addresses['*.test']}; each may spend {budget}; the job is in {folder}")
         if not _crawl(settings, folder):
             return 1
-        _stop(folder, "every site is crawled; the traps are over their budget, and retired with all they hold")
+        _report_stop(folder, "every site is crawled; the traps are over their budget, and retired with all they hold")
         change = {"match": f"queue:{web.CALENDAR}", "set": {"queue_total_budget": RAISED}}
         steer(folder / "frontier", "adjust", change, who="demo", reason="a second look at the calendar")
         _say(f"adjusted: {web.CALENDAR} may spend {RAISED} in all; the crawl goes on")
         if not _crawl(settings, folder):
             return 1
-        _stop(folder, f"{web.CALENDAR} spent what it was given and is retired again; {web.SHOP} was not tried")
+        _report_stop(folder, f"{web.CALENDAR} spent what it was given and is retired again; {web.SHOP} was not tried")
     _say(f"the job is kept: try budgetfrontier queues {folder}, explain {folder} {web.CALENDAR}, audit {folder}")
     return 0
 
 
 def _crawl(settings: Settings, folder: Path) -> bool:
-    """Crawl until the pause at the finish; False if it was interrupted."""
+    """Crawl until the pause at the finish; return False if the crawl was interrupted."""
     crawl(settings, folder, progress=Progress(every=5.0))
     return Report.read(folder / "frontier").state is CrawlState.PAUSED
 
 
-def _stop(folder: Path, what: str) -> None:
+def _report_stop(folder: Path, what: str) -> None:
     report = Report.read(folder / "frontier")
     print(text.render(report, limit=_LISTED))
     retired = ", ".join(row.queue for row in report.queues if row.state is QueueState.RETIRED)
@@ -68,10 +68,10 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _web() -> Iterator[dict[str, str]]:
-    """Serve the web; yields what `fetch.resolve` needs to find it."""
-    with Loopback(web.answer) as server, socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # bound but not listening: whoever connects is refused
-        yield {web.DOWN: f"127.0.0.1:{deaf.getsockname()[1]}", "*.test": server.address}
+    """Serve the synthetic web; yield the value of `fetch.resolve` for its hosts."""
+    with Loopback(web.respond) as server, socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        yield {web.DOWN: f"127.0.0.1:{refusing.getsockname()[1]}", "*.test": server.address}
 
 
 def _settings(addresses: dict[str, str]) -> Settings:

@@ -1,4 +1,4 @@
-"""The web of the demo: 45 hosts under .test, with the traps and troubles that budgets are for."""
+"""The synthetic web of the demo: 45 hosts under .test, with traps and failures that budgets have to deal with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import itertools
 from aiohttp import web
 
 SITES = [f"site-{number:02d}.test" for number in range(1, 37)]
-"""Ordinary sites of 4 to 12 pages, the ones a crawl is made for."""
+"""Ordinary sites of 4 to 12 pages, which a crawl should fetch completely."""
 
 CALENDAR, SHOP = "calendar.test", "shop.test"
-"""The traps: a page for every month there ever was or will be; a new session id in every link."""
+"""The traps: an endless calendar with a page for every month, and a shop with a new session id in every link."""
 
 SLOW, BROKEN, DOWN, PATIENT, PRIVATE, MOVED = (
     f"{name}.test" for name in ("slow", "broken", "down", "patient", "private", "moved")
@@ -27,8 +27,8 @@ _SLOWNESS = 0.4
 _session = itertools.count(1)
 
 
-async def answer(request: web.BaseRequest) -> web.StreamResponse:
-    """Answer for any of the hosts, told apart by the Host header."""
+async def respond(request: web.BaseRequest) -> web.StreamResponse:
+    """Return the response for any of the hosts, selected by the Host header."""
     host, path = request.host.partition(":")[0], request.path
     if path == "/robots.txt":
         return web.Response(text=_ROBOTS[host]) if host in _ROBOTS else web.Response(status=404)

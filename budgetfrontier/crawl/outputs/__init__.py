@@ -1,4 +1,4 @@
-"""What a crawl writes: logs, pages, links, statistics, WARC files, and what sinks of one's own make of the pages."""
+"""Outputs of a crawl: logs, pages, links, statistics, WARC files, and user-defined sinks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from budgetfrontier.settings import Settings
 
 
 class Outputs:
-    """Everything that one job writes into its `folder`. Use with `with`, by the process that holds the frontier's lock.
+    """All outputs of one job, in its `folder`. Use with `with`, in the process that holds the frontier's lock.
 
-    The order that makes it safe: `write` an attempt, finish its lease, then before each commit of the frontier `sync`,
-    then `cache.commit()`. What the frontier calls done is then on disk; what was written but not committed is fetched
-    again, and stands there twice. What a crash left half written is cut off when the job is opened again.
+    The order of calls that is safe against crashes: `write` an attempt, finish its lease, and before each commit of the
+    frontier `sync`, then `cache.commit()`. Everything that the frontier has as finished is then on disk; attempts that
+    were written but not committed are repeated, and are in the outputs twice. Records that a crash left incomplete are
+    cut off when the job is opened again.
 
-    Raises SettingsError for a sink that cannot be loaded; StorageFull from any method when the disk is full: then
-    nothing may be committed. What the disk did not take is kept, in order, and tried again.
+    Raises SettingsError for a sink that cannot be loaded. All methods raise StorageFull when the disk is full: nothing
+    may be committed then. Data that the disk did not accept is kept in memory, in order, and is written later.
     """
 
     def __init__(self, folder: Path, settings: Settings, *, cache: Originals) -> None:
@@ -47,38 +48,38 @@ class Outputs:
     ) -> None:
         self.close()
 
-    def write(self, lease: Lease, answer: Response, outcome: Outcome, *, slot: int, noindex: bool = False) -> None:
-        """Write one attempt, made by the worker `slot`, from 1. The answer is that of the lease's own URI.
+    def write(self, lease: Lease, response: Response, outcome: Outcome, *, slot: int, noindex: bool = False) -> None:
+        """Write one attempt by the worker `slot` (from 1); `response` is the response to the lease's own URI.
 
-        crawl.log has all attempts; pages.jsonl, the WARC files and the sinks HTTP answers that were read and do not say
-        noindex (`noindex`: they do, and that counts).
+        All attempts go to crawl.log. pages.jsonl, the WARC files and the sinks get HTTP responses only: not those ended
+        after the header, nor those with `noindex`, which means that the page says so and that the crawl obeys it.
         """
-        sha1 = answer.digest()
+        sha1 = response.digest()
         text = digest(sha1) if sha1 else ""
-        self._logs.write(lease, answer, digest=text, slot=slot, noindex=noindex)
-        if answer.status <= 0 or noindex or "midFetchAbort" in answer.notes:
+        self._logs.write(lease, response, digest=text, slot=slot, noindex=noindex)
+        if response.status <= 0 or noindex or "midFetchAbort" in response.notes:
             return
-        self._logs.write_page(lease, answer, outcome, digest=text)
+        self._logs.write_page(lease, response, outcome, digest=text)
         if self._warc:
-            self._warc.write(lease, answer, sha1)
+            self._warc.write(lease, response, sha1)
         if self._sinks:
-            self._sinks.give(page(lease, answer, outcome, digest=text))
+            self._sinks.give(page(lease, response, outcome, digest=text))
 
     def write_links(self, url: str, links: Iterable[tuple[str, str]]) -> None:
-        """Write the (URL, hop) found on a page, those out of scope too; `links` is not touched if none are kept."""
+        """Write the links (URL, hop) of a page, in scope or not; `links` is not consumed if this output is off."""
         self._logs.write_links(url, links)
 
     def statistics(
         self, summary: Summary, *, elapsed: float, fetched: int, bytes: int, in_flight: int, failures: int
     ) -> None:
-        """Write a line of progress-statistics.log; `elapsed` (seconds), `fetched` and `bytes` are those of this run."""
+        """Write a line of progress-statistics.log; `elapsed` (seconds), `fetched` and `bytes` count this run only."""
         if self._statistics:
             self._statistics.write(
                 summary, elapsed=elapsed, fetched=fetched, bytes=bytes, in_flight=in_flight, failures=failures
             )
 
     def sync(self) -> None:
-        """Bring everything that was written to the disk. Free if nothing was."""
+        """Make everything written durable (fsync). Costs nothing if nothing was written."""
         for file in self._logs.files:
             file.sync()
         if self._statistics:
@@ -88,8 +89,8 @@ class Outputs:
         self._sinks.sync()
 
     def close(self) -> None:
-        """Sync and close everything; each file, though the disk be full."""
-        with ExitStack() as stack:  # goes on with the others when one raises
+        """Sync and close all outputs, even if some raise an error."""
+        with ExitStack() as stack:  # runs all callbacks, even if one raises
             stack.callback(self._sinks.close)
             for file in self._logs.files:
                 stack.callback(file.close)

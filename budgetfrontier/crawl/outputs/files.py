@@ -1,4 +1,4 @@
-"""Files that only grow: written in large pieces, cut back to whole records after a crash, safe against a full disk."""
+"""Append-only files: buffered writes, truncation to whole records after a crash, no gaps after a full disk."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ from pathlib import Path
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.store.modes import file_mode
 
-_MOST = 1 << 18
+_BUFFER_SIZE = 1 << 18
 _BLOCK = 1 << 16
 
 
 class GrowingFile:
-    """A file that is appended to. What is written is on disk after `sync`, and in the file after at most 256 KiB more.
+    """An append-only file. Data is durable after `sync`, and in the file at the latest after another 256 KiB.
 
-    What a full disk did not take stays in memory, in order, and is written with what comes next: the file never holds a
-    gap. `size` counts what waits too. All methods raise StorageFull on a full disk, else OSError; after an error that
-    cannot be made good (of fsync, or at `close`) `sync` raises it for ever: nobody is to believe what is not on disk.
+    Data that a full disk did not accept stays buffered, in order, and is written before later data: the file never has
+    a gap. `size` includes the buffer. All methods raise StorageFull on a full disk, and OSError for other failures.
+    After an error that cannot be recovered from (of fsync, or in `close`), `sync` always raises that error, so that
+    data that is not on disk is never taken for durable.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(path.parent))
         self.size = os.fstat(self._fd).st_size
-        self._waiting = bytearray()
+        self._buffer = bytearray()
         self._unsynced = False
         self._failure: Exception | None = None
 
     def write(self, data: bytes) -> None:
-        """Append `data`."""
-        self._waiting += data
+        """Append `data` to the buffer; flush it when it reaches 256 KiB."""
+        self._buffer += data
         self.size += len(data)
-        if len(self._waiting) >= _MOST:
+        if len(self._buffer) >= _BUFFER_SIZE:
             self.flush()
 
     def flush(self) -> None:
-        """Hand everything to the system: it outlives this process, but no power cut."""
-        while self._waiting:
+        """Write the buffer to the file: the data survives the end of this process, but not a power failure."""
+        while self._buffer:
             with full_disk(self._path):
-                taken = os.write(self._fd, self._waiting)
-            del self._waiting[:taken]
+                taken = os.write(self._fd, self._buffer)
+            del self._buffer[:taken]
             self._unsynced = True
 
     def sync(self) -> None:
-        """Bring everything to the disk: it outlives a power cut. Costs nothing when nothing was written."""
+        """Make all data durable (fsync): it survives a power failure. Costs nothing if nothing was written."""
         if self._failure:
             raise self._failure
         self.flush()
@@ -56,12 +57,12 @@ class GrowingFile:
                 with full_disk(self._path):
                     os.fsync(self._fd)
             except (OSError, StorageFull) as e:
-                self._failure = e  # the system forgets what it could not write: the next fsync would say all is well
+                self._failure = e  # the kernel drops the pages it could not write: the next fsync would succeed
                 raise
             self._unsynced = False
 
     def close(self) -> None:
-        """Sync and close; closes too when that fails. A second close raises the same, or does nothing."""
+        """Sync and close; the file is closed even if that fails. A second close raises the same error, if any."""
         try:
             self.sync()
         except Exception as e:
@@ -75,7 +76,7 @@ class GrowingFile:
 
 @contextmanager
 def full_disk(path: Path) -> Iterator[None]:
-    """Make a StorageFull of an OSError that says so."""
+    """Raise StorageFull instead of an OSError that means that the disk or quota is full."""
     try:
         yield
     except OSError as e:
@@ -85,7 +86,7 @@ def full_disk(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk: files that were made, renamed or deleted there."""
+    """Make the entries of a folder durable: files created, renamed or deleted there."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -94,14 +95,17 @@ def sync_folder(folder: Path) -> None:
 
 
 def cut(path: Path, size: int) -> None:
-    """Cut a file to `size` bytes and bring that to the disk."""
+    """Truncate a file to `size` bytes, durably."""
     with path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
 
 
-def cut_half_line(path: Path) -> None:
-    """Cut off what stands behind the last line end of a file: half a line that a killed process left."""
+def cut_incomplete_line(path: Path) -> None:
+    """Truncate a file after its last line end, because a killed process may have left an incomplete line.
+
+    Does nothing if there is no such file.
+    """
     if not path.exists():
         return
     with path.open("rb") as file:

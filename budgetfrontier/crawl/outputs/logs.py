@@ -1,4 +1,4 @@
-"""The logs of a crawl: crawl.log in Heritrix's columns, pages and links as JSON lines."""
+"""Logs of a crawl: crawl.log with Heritrix's columns, pages and links as JSON lines."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.outputs.files import GrowingFile, cut_half_line
+from budgetfrontier.crawl.outputs.files import GrowingFile, cut_incomplete_line
 from budgetfrontier.model import Lease, Outcome
 from budgetfrontier.settings.schema import OutputSettings
 from budgetfrontier.store.modes import make_folder
 
-_NO_FIELD = re.compile(r"[\s\x00-\x1f\x7f]+")
+_NOT_IN_FIELD = re.compile(r"[\s\x00-\x1f\x7f]+")
 _encode = msgspec.json.Encoder().encode
 
 
 class Logs:
-    """The log files of one job, in `folder`; each goes on where it ended, without the half line a crash may have left.
+    """The log files of one job, in `folder`. Existing ones are continued, without an incomplete last line.
 
-    Lines are on disk after `sync` or `close`. Everything raises StorageFull on a full disk.
+    Lines are durable after `sync` or `close` of the `files`. All methods raise StorageFull on a full disk.
     """
 
     def __init__(self, folder: Path, settings: OutputSettings) -> None:
@@ -34,53 +34,57 @@ class Logs:
 
     @property
     def files(self) -> list[GrowingFile]:
-        """The files that are open."""
+        """The open files."""
         return [file for file in (self._crawl, self._pages, self._links) if file]
 
-    def write(self, lease: Lease, answer: Response, *, digest: str, slot: int, noindex: bool) -> None:
+    def write(self, lease: Lease, response: Response, *, digest: str, slot: int, noindex: bool) -> None:
         """Write the line of crawl.log for one attempt. `digest` is "sha1:BASE32" or "", `slot` the worker, from 1."""
-        line = crawl_line(lease, answer, now=datetime.now(UTC), digest=digest, slot=slot, noindex=noindex)
+        line = crawl_line(lease, response, now=datetime.now(UTC), digest=digest, slot=slot, noindex=noindex)
         self._crawl.write(line.encode("utf-8", "backslashreplace"))
 
-    def write_page(self, lease: Lease, answer: Response, outcome: Outcome, *, digest: str) -> None:
-        """Write the line of pages.jsonl for a page."""
+    def write_page(self, lease: Lease, response: Response, outcome: Outcome, *, digest: str) -> None:
+        """Write the line of pages.jsonl for a page, if that output is on."""
         if self._pages:
-            self._pages.write(_encode(_page(lease, answer, outcome, stamp(datetime.now(UTC)), digest)) + b"\n")
+            self._pages.write(_encode(_page(lease, response, outcome, stamp(datetime.now(UTC)), digest)) + b"\n")
 
     def write_links(self, url: str, links: Iterable[tuple[str, str]]) -> None:
-        """Write the (URL, hop) found on a page."""
+        """Write the links (URL, hop) of a page to links.jsonl, if that output is on."""
         if self._links:
             for target, hop in links:
                 self._links.write(_encode({"from": url, "to": target, "hop": hop}) + b"\n")
 
 
 def open_log(path: Path) -> GrowingFile:
-    """Open a file of lines to go on with it; half a line at its end is cut off."""
-    cut_half_line(path)
+    """Open a file of lines for appending; an incomplete last line is cut off."""
+    cut_incomplete_line(path)
     return GrowingFile(path)
 
 
-def crawl_line(lease: Lease, answer: Response, *, now: datetime, digest: str, slot: int, noindex: bool = False) -> str:
-    """Return a line of crawl.log: timestamp, status, size, URL, hops, via, media type, thread, start+duration, digest,
-    source, annotations. `-` stands for nothing; no field holds a space. Size and digest are those of the body as sent.
+def crawl_line(
+    lease: Lease, response: Response, *, now: datetime, digest: str, slot: int, noindex: bool = False
+) -> str:
+    """Return a line of crawl.log.
+
+    Columns: timestamp, status, size, URL, hops, via, media type, worker, start+duration, digest, source, annotations.
+    `-` means no value; no field contains a space. Size and digest are those of the body as sent.
 
     Source: https://heritrix.readthedocs.io/en/latest/operating.html#crawl-log
     """
     uri = lease.uri
     notes = [f"{lease.attempt}t"] if lease.attempt > 1 else []
-    notes += answer.notes + (["noindex"] if noindex else []) + ([answer.reason] if answer.reason else [])
-    if answer.seconds is None and isinstance(uri.meta, dict) and (seed := uri.meta.get("seed")):
-        notes.append(f"seed:{seed}")  # never asked for: `revive` may want it back, with what the scope knows of it
+    notes += response.notes + (["noindex"] if noindex else []) + ([response.reason] if response.reason else [])
+    if response.seconds is None and isinstance(uri.meta, dict) and (seed := uri.meta.get("seed")):
+        notes.append(f"seed:{seed}")  # not fetched: `revive` restores such URIs, and the scope needs the seed
     fields = (
         stamp(now),
-        f"{answer.status:5d}",
-        f"{len(answer.raw):10d}" if answer.status > 0 else f"{'-':>10}",
+        f"{response.status:5d}",
+        f"{len(response.raw):10d}" if response.status > 0 else f"{'-':>10}",
         uri.url,
         _field(uri.hops),
         _field(uri.via),
-        _field(answer.mime),
+        _field(response.mime),
         f"#{slot:03d}",
-        _duration(answer),
+        _duration(response),
         _field(digest),
         _field(uri.source),
         _field(",".join(notes)),
@@ -89,42 +93,42 @@ def crawl_line(lease: Lease, answer: Response, *, now: datetime, digest: str, sl
 
 
 def stamp(time: datetime) -> str:
-    """Return a UTC time as logs have it: "2026-11-20T22:00:01.005Z"."""
+    """Return a UTC time in the format of the logs: "2026-11-20T22:00:01.005Z"."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"
 
 
-def _page(lease: Lease, answer: Response, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
+def _page(lease: Lease, response: Response, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
     uri = lease.uri
     return {
         "time": time,
         "url": uri.url,
-        "status": answer.status,
+        "status": response.status,
         "outcome": outcome,
-        "mime": _whole(answer.mime),
-        "size": len(answer.body),
-        "seconds": round(answer.seconds or 0.0, 3),
+        "mime": _escape_surrogates(response.mime),
+        "size": len(response.body),
+        "seconds": round(response.seconds or 0.0, 3),
         "digest": digest,
         "queue": lease.queue,
         "cost": lease.cost,
         "hops": uri.hops,
         "via": uri.via,
         "source": uri.source,
-        "location": _whole(answer.location),
-        "notes": answer.notes,
+        "location": _escape_surrogates(response.location),
+        "notes": response.notes,
     }
 
 
-def _whole(value: str | None) -> str | None:
-    """Return a header's text without the lone surrogates that stand for bad bytes, which JSON cannot hold."""
+def _escape_surrogates(value: str | None) -> str | None:
+    """Return header text with lone surrogates (undecodable bytes), which JSON cannot represent, escaped."""
     return value.encode("utf-8", "backslashreplace").decode() if value else value
 
 
 def _field(value: str | None) -> str:
-    return _NO_FIELD.sub("_", value) if value else "-"
+    return _NOT_IN_FIELD.sub("_", value) if value else "-"
 
 
-def _duration(answer: Response) -> str:
-    if answer.seconds is None:
+def _duration(response: Response) -> str:
+    if response.seconds is None:
         return "-"
-    start = datetime.fromtimestamp(answer.started, UTC)
-    return f"{start.strftime('%Y%m%d%H%M%S')}{start.microsecond // 1000:03d}+{int(answer.seconds * 1000)}"
+    start = datetime.fromtimestamp(response.started, UTC)
+    return f"{start.strftime('%Y%m%d%H%M%S')}{start.microsecond // 1000:03d}+{int(response.seconds * 1000)}"

@@ -1,4 +1,4 @@
-"""WARC records as bytes, each a gzip member of its own: what warcio writes, from the bytes that went over the wire.
+"""WARC records as bytes: each a gzip member of its own, written by warcio, from the bytes sent and received.
 
 Sources: ISO 28500:2017 (WARC 1.1, https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/),
 and for the fields of metadata and warcinfo records Heritrix.
@@ -24,35 +24,35 @@ from budgetfrontier.model import CrawlUri
 
 RESPONSE, REQUEST = "application/http; msgtype=response", "application/http; msgtype=request"
 FIELDS = "application/warc-fields"
-_LEVEL = 2  # of zlib; 9, which warcio's own compression is fixed at, takes 1.7 times as long for 5 % less
+_LEVEL = 2  # of zlib; level 9, which warcio always uses, takes 1.7 times as long for 5 % less
 _BREAKS = re.compile(rb"[\r\n\0]+")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 _VERSIONS = ("1.0", "1.1")
 
 
 class Recorder:
-    """Makes records, one after the other, by warcio."""
+    """A writer of records, one at a time, on top of warcio."""
 
     def __init__(self) -> None:
         self._writer = WARCWriter(self, gzip=False)
         self._parts: list[bytes] = []
 
     def record(self, headers: list[tuple[str, str]], block: bytes, *, kind: str) -> bytes:
-        """Return a record, compressed: its named fields `headers` in order, WARC-Type first, its Content-Type `kind`.
+        """Return a compressed record with the named fields `headers`, in order, and the Content-Type `kind`.
 
-        The block is kept as it is. WARC-Block-Digest and Content-Length are added.
+        WARC-Type comes first. The block is not changed. WARC-Block-Digest and Content-Length are added.
         """
         sha1 = hashlib.sha1(block, usedforsecurity=False).digest()
         fields = StatusAndHeaders("", [*headers, ("WARC-Block-Digest", digest(sha1))], protocol="WARC/1.1")
-        # "warcinfo" whatever the record is: the one type whose block warcio neither takes apart nor looks for a payload
-        # in. Readers go by the field WARC-Type.
+        # Always "warcinfo": the one type whose block warcio neither parses nor searches for a payload. Readers use the
+        # field WARC-Type.
         record = ArcWarcRecord("warc", "warcinfo", fields, BytesIO(block), None, kind, len(block))
         self._deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)
         self._parts = []
         self._writer.write_record(record)
         return b"".join(self._parts)
 
-    # What warcio writes to.
+    # The file interface that warcio writes to
 
     def write(self, data: bytes) -> None:
         self._parts.append(self._deflate.compress(data))
@@ -72,22 +72,23 @@ def date(seconds: float) -> str:
 
 
 def digest(sha1: bytes) -> str:
-    """Return a SHA-1 as WARC files and Heritrix's logs have it: "sha1:BASE32"."""
+    """Return a SHA-1 in the format of WARC files and Heritrix's logs: "sha1:BASE32"."""
     return f"sha1:{base64.b32encode(sha1).decode()}"
 
 
-def response_header(answer: Response) -> bytes:
-    """Return the status line and the header as sent, up to and with the blank line.
+def response_header(response: Response) -> bytes:
+    """Return the status line and header as sent, including the blank line, with these exceptions:
 
-    But for Transfer-Encoding, which becomes X-Crawl-Transfer-Encoding: the payload is kept without its chunks, and a
-    reader that believed the header would look for them. So does the Content-Length of a header that breaks the rules:
-    it may not be this body's. What would break the header (CR, LF, NUL) becomes a space.
+    - Transfer-Encoding becomes X-Crawl-Transfer-Encoding: the payload is stored without its chunks, which a reader
+      would expect otherwise.
+    - Content-Length becomes X-Crawl-Content-Length if the header violated HTTP ("badHeader"): it may be wrong.
+    - CR, LF and NUL within a line become a space.
     """
-    renamed = (b"transfer-encoding", b"content-length") if "badHeader" in answer.notes else (b"transfer-encoding",)
-    version = answer.version if answer.version in _VERSIONS else "1.1"
-    phrase = answer.phrase.encode("utf-8", "surrogateescape")
-    lines = [_line(b"HTTP/%s %d %s" % (version.encode(), answer.status, phrase))]
-    for name, value in answer.raw_headers:
+    renamed = (b"transfer-encoding", b"content-length") if "badHeader" in response.notes else (b"transfer-encoding",)
+    version = response.version if response.version in _VERSIONS else "1.1"
+    phrase = response.phrase.encode("utf-8", "surrogateescape")
+    lines = [_line(b"HTTP/%s %d %s" % (version.encode(), response.status, phrase))]
+    for name, value in response.raw_headers:
         name = _line(name)
         if name.lower() in renamed:
             name = b"X-Crawl-" + name
@@ -95,33 +96,33 @@ def response_header(answer: Response) -> bytes:
     return b"\r\n".join((*lines, b"", b""))
 
 
-def request_block(uri: CrawlUri, answer: Response) -> bytes:
-    """Return the request as sent."""
+def request_block(uri: CrawlUri, response: Response) -> bytes:
+    """Return the request as sent, but for credentials: method, target, header and body."""
     _, _, rest = uri.url.partition("://")
     _, slash, target = rest.partition("/")
     lines = [f"{uri.method} /{target if slash else ''} HTTP/1.1".encode()]
     lines += [
         b"%s: %s" % (_line(name.encode("utf-8", "surrogateescape")), _line(value.encode("utf-8", "surrogateescape")))
-        for name, value in answer.request_headers
+        for name, value in response.request_headers
     ]
     return b"\r\n".join((*lines, b"", uri.body))
 
 
 def fields(pairs: Iterable[tuple[str, str | None]]) -> bytes:
-    """Return a block of application/warc-fields; None and "" are left out, control characters become spaces."""
+    """Return a block of application/warc-fields. Empty values are left out, control characters become spaces."""
     rows = [f"{name}: {_CONTROLS.sub(' ', value)}\r\n" for name, value in pairs if value]
     return "".join(rows).encode("utf-8", "replace")
 
 
-def metadata(uri: CrawlUri, answer: Response) -> bytes:
-    """Return how the crawl came to a page, in Heritrix's fields."""
-    took = None if answer.seconds is None else str(int(answer.seconds * 1000))
+def metadata(uri: CrawlUri, response: Response) -> bytes:
+    """Return the block of a metadata record, with Heritrix's fields: how the page was found, and the fetch time."""
+    took = None if response.seconds is None else str(int(response.seconds * 1000))
     return fields((("via", uri.via), ("hopsFromSeed", uri.hops), ("sourceTag", uri.source), ("fetchTimeMs", took)))
 
 
-def truncated(answer: Response) -> str | None:
-    """Return the WARC-Truncated of an answer that was cut: length, time or disconnect; None if it is whole."""
-    for note in answer.notes:
+def truncated(response: Response) -> str | None:
+    """Return the WARC-Truncated of an incomplete response: length, time or disconnect; None if it is complete."""
+    for note in response.notes:
         if note.endswith("Trunc"):
             return {"lenTrunc": "length", "timeTrunc": "time"}.get(note, "disconnect")
     return None

@@ -1,4 +1,4 @@
-"""Sinks: functions of one's own that are given every page. What goes wrong in one never ends the crawl."""
+"""Sinks: user-defined functions that are called with every page. An error in a sink never ends the crawl."""
 
 from __future__ import annotations
 
@@ -19,92 +19,92 @@ log = logging.getLogger(__name__)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One page as a sink is given it: what an HTTP server answered, whatever the status."""
+    """One page, as passed to sinks: any HTTP response, whatever its status."""
 
     url: str
     status: int
     headers: Mapping[str, str]
-    """By name, in any case."""
+    """By name, case-insensitive."""
     mime: str
-    """The media type in lower case, without parameters; "" if the answer names none."""
+    """The media type in lower case, without parameters; "" if the response has none."""
     body: bytes
     """Decompressed, at most `fetch.max_body` bytes."""
     outcome: Outcome
-    """How the frontier takes it; RETRY comes again."""
+    """The outcome for the frontier; after RETRY, the URI is fetched again."""
     digest: str
     """The SHA-1 of the body as sent, "sha1:BASE32"; "" without a body."""
     uri: CrawlUri
-    """What the frontier knows: via, hops, source, meta, payload."""
+    """The URI as the frontier has it: via, hops, source, meta, payload."""
     queue: str
     started: float
-    """When the fetch began, epoch seconds."""
+    """The start of the fetch, in epoch seconds."""
     seconds: float
-    """How long it took."""
+    """The duration of the fetch, in seconds."""
     address: str | None
-    """The IP address that answered."""
+    """The IP address of the server; None behind a proxy."""
     notes: list[str]
-    """As in crawl.log: lenTrunc for a page that was cut."""
+    """Annotations as in crawl.log, such as lenTrunc for a page that was cut."""
     charset: str | None
-    """What the Content-Type names."""
+    """The charset of the Content-Type; None if it has none."""
 
     def text(self) -> str:
-        """Return the body as text, decoded as a browser would: what cannot be decoded becomes U+FFFD. O(body)."""
+        """Return the body as text, decoded as browsers do; undecodable bytes become U+FFFD. O(body)."""
         return text.decode(self.body, charset=self.charset)[0]
 
 
-def page(lease: Lease, answer: Response, outcome: Outcome, *, digest: str) -> Page:
-    """Return the page that an attempt brought."""
+def page(lease: Lease, response: Response, outcome: Outcome, *, digest: str) -> Page:
+    """Return the response of an attempt as a Page."""
     return Page(
         url=lease.uri.url,
-        status=answer.status,
-        headers=answer.headers,
-        mime=answer.mime,
-        body=answer.body,
+        status=response.status,
+        headers=response.headers,
+        mime=response.mime,
+        body=response.body,
         outcome=outcome,
         digest=digest,
         uri=lease.uri,
         queue=lease.queue,
-        started=answer.started,
-        seconds=answer.seconds or 0.0,
-        address=answer.address,
-        notes=answer.notes,
-        charset=answer.charset,
+        started=response.started,
+        seconds=response.seconds or 0.0,
+        address=response.address,
+        notes=response.notes,
+        charset=response.charset,
     )
 
 
 class Sinks:
-    """The sinks that `output.sinks` names as `module:name`: functions, objects that can be called, or classes of such.
+    """The sinks that `output.sinks` lists as `module:name`: functions, callable objects, or classes of these.
 
-    A class is called without arguments. The methods `sync` and `close` of a sink that has them are called before each
-    commit and at the end. Whatever a sink raises is logged, once for each sink and type of error, and counted in
-    `errors`. Raises SettingsError for one that cannot be loaded.
+    A class is instantiated without arguments. If a sink has methods `sync` and `close`, they are called before each
+    commit of the frontier and at the end. Errors of sinks are counted in `errors`, and logged once for each sink and
+    type of error. Raises SettingsError for a sink that cannot be loaded.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._sinks = [(name, _load(name)) for name in names]
         self.errors: Counter[tuple[str, str]] = Counter()
-        """By name of the sink and type of the error."""
+        """Errors counted by (name of the sink, type of the error)."""
 
     def __bool__(self) -> bool:
         return bool(self._sinks)
 
     def give(self, page: Page) -> None:
-        """Give a page to each sink, in order."""
+        """Call each sink with a page, in order."""
         for name, sink in self._sinks:
             self._call(name, sink, page)
 
     def sync(self) -> None:
-        """Call `sync` of the sinks that have it."""
-        self._tell("sync")
+        """Call `sync` on the sinks that have it."""
+        self._call_method("sync")
 
     def close(self) -> None:
-        """Call `close` of the sinks that have it, and log how often each failed."""
-        self._tell("close")
+        """Call `close` on the sinks that have it, and log how often each failed."""
+        self._call_method("close")
         self._sinks = []
         for (name, kind), count in self.errors.items():
             log.warning("the sink %s failed %s with %s", name, "once" if count == 1 else f"{count} times", kind)
 
-    def _tell(self, method: str) -> None:
+    def _call_method(self, method: str) -> None:
         for name, sink in self._sinks:
             if callable(function := getattr(sink, method, None)):
                 self._call(name, function)

@@ -1,4 +1,4 @@
-"""progress-statistics.log, in Heritrix's columns: how the crawl went, line by line."""
+"""progress-statistics.log: the progress of the crawl over time, with Heritrix's columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LEGEND = (
     "           timestamp  discovered      queued   downloaded       doc/s(avg)  KB/s(avg)   dl-failures   busy-thread"
     "   mem-use-KB  heap-size-KB   congestion   max-depth   avg-depth"
 )
-_WIDTHS = (12, 12, 13, 17, 11, 14, 14, 13, 14, 13, 12, 12)  # of the columns after the time; together as in the legend
-_LEFT_OUT = (QueueState.RETIRED, QueueState.EXHAUSTED)  # their URIs are not among those queued
+_WIDTHS = (12, 12, 13, 17, 11, 14, 14, 13, 14, 13, 12, 12)  # of the columns after the timestamp, matching the legend
+_LEFT_OUT = (QueueState.RETIRED, QueueState.EXHAUSTED)  # their URIs are not counted as queued
 
 
 class Statistics:
-    """The file, with its legend on top; goes on where it ended."""
+    """The log file, with a legend as its first line. An existing one is continued."""
 
     def __init__(self, path: Path) -> None:
         self.file: GrowingFile = open_log(path)
@@ -31,8 +31,9 @@ class Statistics:
     def write(
         self, summary: Summary, *, elapsed: float, fetched: int, bytes: int, in_flight: int, failures: int
     ) -> None:
-        """Write a line. `elapsed` (seconds), `fetched` and `bytes` are of this run; speeds since the line before, in
-        brackets since the run began.
+        """Write a line. `elapsed` (seconds), `fetched` and `bytes` count this run only.
+
+        Rates are those since the previous line, with the averages over the run in parentheses.
         """
         then, fetched_then, bytes_then = self._before
         self._before = (elapsed, fetched, bytes)
@@ -60,7 +61,7 @@ def _speed(count: int, seconds: float) -> float:
 
 
 def _resident() -> int | str:
-    """Return the memory that this process has, in KiB; "-" where the system does not tell (it is Linux that does)."""
+    """Return the resident memory of this process in KiB; "-" on systems other than Linux, which do not provide it."""
     with suppress(OSError):
         pages = Path("/proc/self/statm").read_bytes().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE") // 1024

@@ -1,4 +1,4 @@
-"""WARC files: which record goes where, when a file ends, and what is left of one after a crash."""
+"""WARC files: the records of each page, the rotation of files, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 _PASSWORD = re.compile(r"(?<=://)[^/?#@\s\"]*@")
 _EMPTY = hashlib.sha1(b"", usedforsecurity=False).digest()
-_PIECE, _INFLATED = 1 << 16, 1 << 20
+_READ_SIZE, _INFLATE_SIZE = 1 << 16, 1 << 20
 
 log = logging.getLogger(__name__)
 
 
 class Originals(Protocol):
-    """What knows the content that was written before: `budgetfrontier.crawl.cache.CrawlCache`, or a test's."""
+    """The store of content written before, by SHA-1: `budgetfrontier.crawl.cache.CrawlCache`, or a fake in tests."""
 
     def original(self, digest: bytes) -> Original | None: ...
 
@@ -44,10 +44,10 @@ class Originals(Protocol):
 
 
 class WarcFiles:
-    """The WARC files of one job, in `folder`: one is written at a time, its name ending in `.open` until it is whole.
+    """The WARC files of one job, in `folder`. One is open at a time, with a name that ends in `.open`.
 
-    Each page becomes a response, a request and a metadata record, all in one file; a page whose content was written
-    before a revisit record instead of the response. Records are on disk after `sync` or `close`. Raises StorageFull.
+    Each page becomes a response, a request and a metadata record, all in the same file; if its content was written
+    before, a revisit record replaces the response. Records are durable after `sync` or `close`. Raises StorageFull.
     """
 
     def __init__(self, folder: Path, settings: Settings, *, cache: Originals) -> None:
@@ -61,43 +61,48 @@ class WarcFiles:
         self._serial = 0
         self._file: GrowingFile | None = None
         self._path = folder
-        self._info = ""
+        self._warcinfo_id = ""
         self._names_changed = False
 
-    def write(self, lease: Lease, answer: Response, digest: bytes) -> None:
-        """Write the records of an HTTP answer; `digest` is the SHA-1 of its body as sent, b"" when it has none.
+    def write(self, lease: Lease, response: Response, digest: bytes) -> None:
+        """Write the records of an HTTP response; `digest` is the SHA-1 of its body as sent, b"" without a body.
 
-        Takes a few hundred microseconds for a page of 10 KB, most of them for compression.
+        Takes a few hundred microseconds for a page of 10 KB, most of it for compression.
         """
-        file = self._room()
+        file = self._current_file()
         uri = lease.uri
-        own, when = records.record_id(), records.date(answer.started)
-        common = [("WARC-Target-URI", uri.url), ("WARC-Date", when), ("WARC-Warcinfo-ID", self._info)]
-        head = [("WARC-Record-ID", own), *common]
-        if answer.address:
-            head.append(("WARC-IP-Address", answer.address))
-        header, cut_by = records.response_header(answer), records.truncated(answer)
-        if revisit := self._revisit(uri, answer, digest, whole=cut_by is None):
+        response_id, when = records.record_id(), records.date(response.started)
+        common = [("WARC-Target-URI", uri.url), ("WARC-Date", when), ("WARC-Warcinfo-ID", self._warcinfo_id)]
+        head = [("WARC-Record-ID", response_id), *common]
+        if response.address:
+            head.append(("WARC-IP-Address", response.address))
+        header, cut_by = records.response_header(response), records.truncated(response)
+        if revisit := self._revisit(uri, response, digest, whole=cut_by is None):
             block = header
             head = [("WARC-Type", "revisit"), *head, *revisit]
         else:
-            block = header + answer.raw
+            block = header + response.raw
             head = [("WARC-Type", "response"), *head]
             if cut_by:
                 head.append(("WARC-Truncated", cut_by))
             head.append(("WARC-Payload-Digest", records.digest(digest or _EMPTY)))
         file.write(self._recorder.record(head, block, kind=records.RESPONSE))
         for type, kind, block in (
-            ("request", records.REQUEST, records.request_block(uri, answer)),
-            ("metadata", records.FIELDS, records.metadata(uri, answer)),
+            ("request", records.REQUEST, records.request_block(uri, response)),
+            ("metadata", records.FIELDS, records.metadata(uri, response)),
         ):
-            head = [("WARC-Type", type), ("WARC-Record-ID", records.record_id()), *common, ("WARC-Concurrent-To", own)]
+            head = [
+                ("WARC-Type", type),
+                ("WARC-Record-ID", records.record_id()),
+                *common,
+                ("WARC-Concurrent-To", response_id),
+            ]
             file.write(self._recorder.record(head, block, kind=kind))
         if digest and not revisit and cut_by is None:
-            self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=own))
+            self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
 
     def sync(self) -> None:
-        """Bring everything to the disk: records, and the names of files."""
+        """Make records and the names of files durable (fsync)."""
         if self._file:
             self._file.sync()
         if self._names_changed:
@@ -106,14 +111,14 @@ class WarcFiles:
             self._names_changed = False
 
     def close(self) -> None:
-        """End the file that is written, if any, and bring everything to the disk."""
-        self._end()
+        """Finish the open file, if any, and make everything durable."""
+        self._finish_file()
         self.sync()
 
-    def _room(self) -> GrowingFile:
-        """Return the file to write to: a new one when there is none, or the last has grown to `warc_size`."""
+    def _current_file(self) -> GrowingFile:
+        """Return the file to write to: a new one if none is open, or if the open one has reached `warc_size`."""
         if self._file and self._file.size >= self._settings.output.warc_size:
-            self._end()
+            self._finish_file()
         if self._file is None:
             now = datetime.now(UTC)
             stamp = f"{now.strftime('%Y%m%d%H%M%S')}{now.microsecond // 1000:03d}"
@@ -122,31 +127,33 @@ class WarcFiles:
             self._path = self._folder / (name + OPEN)
             self._file = GrowingFile(self._path)
             self._names_changed = True
-            self._info = records.record_id()
+            self._warcinfo_id = records.record_id()
             head = [
                 ("WARC-Type", "warcinfo"),
-                ("WARC-Record-ID", self._info),
+                ("WARC-Record-ID", self._warcinfo_id),
                 ("WARC-Date", records.date(time.time())),
                 ("WARC-Filename", name),
             ]
             self._file.write(self._recorder.record(head, warcinfo(self._settings), kind=records.FIELDS))
         return self._file
 
-    def _end(self) -> None:
-        """Bring the open file to the disk and give it its own name; where the disk is full, the next start does."""
+    def _finish_file(self) -> None:
+        """Sync and close the open file and remove the suffix of its name; on a full disk, the next start does so."""
         if self._file:
             self._file.close()
             self._file = None
             self._path.rename(self._path.with_name(self._path.name.removesuffix(OPEN)))
             self._names_changed = True
 
-    def _revisit(self, uri: CrawlUri, answer: Response, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
-        """Return the fields that make a revisit record of an answer; none if it is to be written as it is.
+    def _revisit(self, uri: CrawlUri, response: Response, digest: bytes, *, whole: bool) -> list[tuple[str, str]]:
+        """Return the additional fields of a revisit record; none if a response record is to be written.
+
+        `whole` means that the response was not truncated.
 
         Source: ISO 28500:2017, 6.7.
         """
-        if answer.status == 304:
-            digest = _digest_known(uri)
+        if response.status == 304:
+            digest = _last_digest(uri)
             profile = "server-not-modified"
         elif digest and whole and self._settings.output.warc_revisits:
             profile = "identical-payload-digest"
@@ -161,11 +168,11 @@ class WarcFiles:
                 ("WARC-Refers-To-Target-URI", original.url),
                 ("WARC-Refers-To-Date", original.date),
             ]
-        return [("WARC-Profile", _PROFILES + profile)] if answer.status == 304 else []
+        return [("WARC-Profile", _PROFILES + profile)] if response.status == 304 else []
 
 
 def warcinfo(settings: Settings) -> bytes:
-    """Return the block of a warcinfo record: who wrote the file, and all settings as JSON, without passwords."""
+    """Return the block of a warcinfo record: the software, the crawl, and all settings as JSON without passwords."""
     fetch = settings.fetch
     return records.fields(
         (
@@ -182,12 +189,12 @@ def warcinfo(settings: Settings) -> bytes:
 
 
 def recover(folder: Path) -> None:
-    """Give the files that a crash left open their own names, cut at the end of their last whole record.
+    """Finish the files that a crash left open: truncate each after its last whole record and rename it.
 
-    Reads them whole, and checks every record; a file without any is deleted.
+    Reads these files and checks all their records; a file without whole records is deleted.
     """
-    left = sorted(folder.glob(f"*{OPEN}"))
-    for path in left:
+    unfinished = sorted(folder.glob(f"*{OPEN}"))
+    for path in unfinished:
         end, size = whole_records(path), path.stat().st_size
         if end == 0:
             path.unlink()
@@ -196,19 +203,19 @@ def recover(folder: Path) -> None:
             cut(path, end)
             log.warning("%s: cut off %d bytes of a record that was left half written", path, size - end)
         path.rename(path.with_name(path.name.removesuffix(OPEN)))
-    if left:
+    if unfinished:
         sync_folder(folder)
 
 
 def whole_records(path: Path) -> int:
-    """Return where the last whole record of a file ends, in bytes; 0 if there is none. A record is a gzip member."""
+    """Return the offset of the end of the last whole record (gzip member) in a file; 0 if there is none."""
     end = 0
     with path.open("rb") as file:
         inflate = _inflater()
-        data = file.read(_PIECE)
+        data = file.read(_READ_SIZE)
         while data:
             try:
-                inflate.decompress(data, _INFLATED)
+                inflate.decompress(data, _INFLATE_SIZE)
             except zlib.error:
                 break
             data = inflate.unconsumed_tail
@@ -216,7 +223,7 @@ def whole_records(path: Path) -> int:
                 data = inflate.unused_data
                 end = file.tell() - len(data)
                 inflate = _inflater()
-            data = data or file.read(_PIECE)
+            data = data or file.read(_READ_SIZE)
     return end
 
 
@@ -225,7 +232,7 @@ def _inflater() -> zlib._Decompress:
 
 
 def _configuration(settings: Settings) -> str:
-    """Return the settings as JSON, without what is sent to log in: headers, cookies, passwords, those in URLs too."""
+    """Return the settings as JSON without credentials: values of headers and cookies, passwords, userinfo in URLs."""
     plain = settings.to_dict()
     for request in plain["fetch"]["requests"]:
         for section in ("headers", "cookies"):
@@ -234,8 +241,8 @@ def _configuration(settings: Settings) -> str:
     return _PASSWORD.sub("-@", json.dumps(plain, ensure_ascii=False))
 
 
-def _digest_known(uri: CrawlUri) -> bytes:
-    """Return the SHA-1 that a revisit's URI carries, of the content that was written last; b"" if it carries none."""
+def _last_digest(uri: CrawlUri) -> bytes:
+    """Return the SHA-1 of the content at the last visit, from the URI's meta; b"" if it has none."""
     text = uri.meta.get("digest") if isinstance(uri.meta, dict) else None
     if not isinstance(text, str):
         return b""
