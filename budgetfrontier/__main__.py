@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> int:
     """Run the command line. Ctrl-C while modules are still imported ends it without a traceback."""
     try:
+        if sys.argv[1:2] in (["crawl"], ["demo"]):  # they finish what is in flight, and say so by their exit code
+            from budgetfrontier.crawl.interrupts import install_for_process
+
+            install_for_process()
         from budgetfrontier import cli
 
         return cli.main()

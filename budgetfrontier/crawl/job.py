@@ -11,11 +11,8 @@ import asyncio
 import contextlib
 import logging
 import shlex
-import signal
-import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -27,6 +24,7 @@ from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BROKEN, Response
 from budgetfrontier.crawl.host_delays import HostDelays
+from budgetfrontier.crawl.interrupts import Interrupts, interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures, is_for_a_policy
@@ -76,17 +74,33 @@ def crawl(
     that holds another crawl, and ScopeChanged once it is paused because its scope would disregard much of what is
     queued.
     """
-    with progress or Progress() as shown:
-        return Job(settings, folder, progress=shown, paused=paused, adopt=adopt, command=command).run()
+    with interrupts() as heard, progress or Progress() as shown:
+        try:
+            return Job(
+                settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command
+            ).run()
+        except KeyboardInterrupt:
+            if heard.count < 2:  # it was not ours
+                raise
+            shown.say("stopped at once; all that was finished is kept; to go on, run the same command")
+            return 1
 
 
 class Job:
     """One run of a crawl."""
 
     def __init__(
-        self, settings: Settings, folder: Path, *, progress: Progress, paused: bool, adopt: bool, command: str
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        progress: Progress,
+        interrupts: Interrupts,
+        paused: bool,
+        adopt: bool,
+        command: str,
     ) -> None:
-        self._settings, self._folder, self._progress = settings, folder, progress
+        self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
         self._paused, self._adopt, self._command = paused, adopt, command
         self._scope = Scope(settings.scope)
         self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
@@ -117,22 +131,32 @@ class Job:
             return 1
         make_folder(self._folder)
         make_folder(frontier, like=self._folder)
-        with Frontier.open(frontier, self._settings, hooks=[self]) as self._frontier:
-            with (
-                closing(CrawlCache(frontier / MEMORY)) as self._cache,
-                Outputs(self._folder, self._settings, cache=self._cache) as self._outputs,
-            ):
-                self._sync = self._sync_all
-                try:
-                    begun = self._run()
-                finally:
-                    self._sync = self._outputs.sync  # closed, it raises again what failed
+        with contextlib.ExitStack() as opened:
+            with contextlib.ExitStack() as written:
+                with self._interrupts.breakable():  # nothing is in flight
+                    self._open(opened, written)
+                    begun = self._prepare()
+                if begun:
+                    asyncio.run(self._main())
             if begun:
-                self._conclude(*files.write(frontier, reports))
+                self._conclude(frontier, reports)
         self._mending.end()
         return 0 if begun and self._stop is not Stop.FORCED else 1
 
-    def _run(self) -> bool:
+    def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
+        """Open the frontier, to be closed with `opened`, and what is written besides, to be closed with `written`."""
+        frontier = self._folder / "frontier"
+        self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self]))
+        self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / MEMORY)))
+        self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
+        written.callback(self._sync_no_cache)
+        self._sync = self._sync_all
+
+    def _sync_no_cache(self) -> None:
+        self._sync = self._outputs.sync  # closed, it raises again what failed
+
+    def _prepare(self) -> bool:
+        """Make what a crawl needs and schedule the seeds; tell whether there is anything to do."""
         before = self._frontier.summary()
         seconds, size = self._cache.used()
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
@@ -152,10 +176,7 @@ class Job:
         begun = False
         with self._mending.pausing(self._frontier):
             begun = self._begin()
-        if not begun:
-            return False
-        asyncio.run(self._main())
-        return True
+        return begun
 
     def on_commit(self, frontier: Frontier) -> None:
         """Hook: what the frontier is about to call done has to be on disk."""
@@ -174,10 +195,10 @@ class Job:
 
     async def _main(self) -> None:
         self._wake = asyncio.Event()
-        handled = _handled()
         loop = asyncio.get_running_loop()
-        for number in handled:
-            loop.add_signal_handler(number, self._interrupt)
+        self._interrupts.listen(lambda: loop.call_soon_threadsafe(self._interrupt))
+        if self._interrupts.count:
+            self._interrupt()
         try:
             async with self._fetcher:
                 try:
@@ -188,8 +209,7 @@ class Job:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
         finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
+            self._interrupts.listen(None)
         if self._settings.output.statistics:
             self._write_statistics()
         self._frontier.commit()
@@ -238,7 +258,8 @@ class Job:
         return True
 
     def _interrupt(self) -> None:
-        if self._stop not in (Stop.NONE, Stop.LIMIT):
+        """Take in what the signals ask for by now."""
+        if self._interrupts.count > 1 or self._stop is Stop.POLICY:
             self._stop = Stop.FORCED
             return
         verb = "is" if len(self._visits) == 1 else "are"
@@ -414,7 +435,17 @@ class Job:
 
     # The end
 
-    def _conclude(self, report: Report, overview: Overview) -> None:
+    def _conclude(self, frontier: Path, reports: Path) -> None:
+        """Write the last reports, and say how the crawl stands, whether or not they could be written."""
+        with self._interrupts.breakable():
+            try:
+                told = files.write(frontier, reports)
+            except OSError:
+                self._say_ending(*files.read(frontier))
+                raise
+        self._say_ending(*told)
+
+    def _say_ending(self, report: Report, overview: Overview) -> None:
         """Say how the crawl stands, and what would go on with it."""
         self._progress.show(report.totals, in_flight=0, limits=self._limits.rows)
         for line in ending(
@@ -427,14 +458,6 @@ class Job:
             command=self._command,
         ):
             self._progress.say(line)
-
-
-def _handled() -> list[signal.Signals]:
-    """Return the signals that stop a crawl: none outside the main thread, and no SIGHUP under nohup."""
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    return [signal.SIGINT, signal.SIGTERM, *hung_up]
 
 
 def _of(lease: Lease, uri: CrawlUri) -> Lease:

@@ -27,11 +27,21 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
     """
     make_folder(folder, like=folder.parent)
     overview = Overview(20)
-    with _written(folder / "frontier.json") as json, _written(folder / "frontier.txt") as plain:
+    with _written(folder / "frontier.json") as json:
         with Reader(frontier) as reader, reader.scan() as (head, rows):
             json.writelines(tables.json_report(head, overview.through(rows)))
         json.write("\n")
-        plain.write(text.render(head, overview=overview))
+        with _written(folder / "frontier.txt") as plain:
+            plain.write(text.render(head, overview=overview))
+    return head, overview
+
+
+def read(frontier: Path) -> tuple[Report, Overview]:
+    """Return what both reports would say, as of the last commit, without the rows."""
+    overview = Overview(20)
+    with Reader(frontier) as reader, reader.scan() as (head, rows):
+        for _ in overview.through(rows):
+            pass
     return head, overview
 
 

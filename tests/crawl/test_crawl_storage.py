@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.job import Job
+from budgetfrontier.crawl.job import Job, crawl
 from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import CrawlUri, Lease, Outcome
+from budgetfrontier.reports import tables
 from tests.crawl.site import Page, Site, linking, reopened, run, text
 
 HOME = "http://a.test/"
@@ -102,3 +109,21 @@ def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
         settings = site.settings(HOME, "http://b.test/2", fetch={"robots": "ignore"})
         with pytest.raises(StorageFull):  # not what the other visit, which ends before it, meets: a closed frontier
             run(settings, tmp_path)
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["full", "no folder"])
+def test_reports_that_cannot_be_written_hide_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: bool
+) -> None:
+    def full(*_: object) -> Iterator[str]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    said = io.StringIO()
+    if folder:
+        (tmp_path / "reports").touch()
+    else:
+        monkeypatch.setattr(tables, "json_report", full)
+    with Site(SMALL) as site, pytest.raises(OSError) as caught:
+        crawl(site.settings(HOME), tmp_path, progress=Progress(console=Console(file=said, width=400)))
+    assert Path(caught.value.filename) == tmp_path / ("reports" if folder else "reports/frontier.json")
+    assert "crawl finished" in said.getvalue() and "  done: 3 " in said.getvalue()

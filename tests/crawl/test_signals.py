@@ -6,17 +6,18 @@ import asyncio
 import json
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from budgetfrontier import CrawlState, QueueRecord, Reader, Report
+from budgetfrontier import CrawlState, Frontier, QueueRecord, Reader, Report
 from budgetfrontier.engine.remote import steer
 from tests.crawl.process import COMMAND, UNDER_NOHUP, end, started
-from tests.crawl.site import Site, linking, reopened
-from tests.support import PATIENCE, until
+from tests.crawl.site import Site, linking, reopened, run
+from tests.support import PATIENCE, make_settings, until
 
 
 class Endless(Site):
@@ -129,6 +130,108 @@ def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> N
         process.send_signal(signal.SIGINT)
         code, said = end(process)
     assert code == 0 and "stopped: interrupted" in said
+
+
+SIGNALLED = """
+import atexit, os, signal, sys
+moment, name, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+del sys.argv[1:4]
+
+def ask():
+    for _ in range(times):
+        os.kill(os.getpid(), signal.Signals[name])
+
+def between(owner, function, before=True):
+    original = getattr(owner, function)
+    def wrapped(*arguments, **options):
+        if before:
+            ask()
+        result = original(*arguments, **options)
+        if not before:
+            ask()
+        return result
+    setattr(owner, function, wrapped)
+
+def at_exit():
+    if moment == "exit":
+        ask()
+
+atexit.register(at_exit)  # what is registered later is called earlier
+from budgetfrontier import __main__ as program
+if moment == "import":
+    from budgetfrontier.crawl import interrupts
+    between(interrupts, "install_for_process", before=False)
+elif moment != "exit":
+    from budgetfrontier.crawl import job
+    owner, function, before = {
+        "opening": (job.Frontier, "open", True),
+        "seeds": (job, "scheduled_seeds", True),
+        "closing": (job.Outputs, "close", True),
+        "report": (job.files, "write", True),
+        "told": (job.Job, "_conclude", False),
+    }[moment]
+    between(owner, function, before)
+sys.exit(program.main())
+"""
+
+
+def signalled(folder: Path, moment: str, number: signal.Signals, times: int) -> tuple[int, str]:
+    """Crawl one page in a process that sends signals to itself; its exit code and what was said."""
+    with Site({"a.test/": "the page"}) as site, started(site, folder, "http://a.test/") as process:
+        process.kill()  # its configuration is all that is wanted
+        process.wait()
+        command = [sys.executable, "-c", SIGNALLED, moment, number.name, str(times), "crawl", f"{folder}/crawl.yaml"]
+        ended = subprocess.run(
+            [*command, "--job", str(folder / "own")], capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    assert "Traceback" not in ended.stderr
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "said"),
+    [
+        ("import", signal.SIGTERM, "stopped: interrupted"),
+        ("opening", signal.SIGHUP, "stopped: interrupted"),
+        ("seeds", signal.SIGINT, "stopped: interrupted"),
+        ("closing", signal.SIGTERM, "crawl finished"),
+        ("report", signal.SIGINT, "crawl finished"),
+        ("told", signal.SIGINT, "crawl finished"),
+        ("exit", signal.SIGTERM, "crawl finished"),
+    ],
+)
+def test_a_signal_at_any_moment_ends_a_crawl_with_0(
+    tmp_path: Path, moment: str, number: signal.Signals, said: str
+) -> None:
+    code, told = signalled(tmp_path, moment, number, times=1)
+    assert code == 0 and said in told
+    with reopened(tmp_path / "own") as frontier:
+        assert frontier.summary().scheduled == 1
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "code", "said"),
+    [
+        ("opening", signal.SIGTERM, 1, "stopped at once"),
+        ("seeds", signal.SIGINT, 1, "stopped at once"),
+        ("closing", signal.SIGTERM, 0, "crawl finished"),
+        ("report", signal.SIGHUP, 1, "stopped at once"),
+        ("exit", signal.SIGINT, 0, "crawl finished"),
+    ],
+)
+def test_two_signals_stop_it_at_once_where_there_is_more_to_do(
+    tmp_path: Path, moment: str, number: signal.Signals, code: int, said: str
+) -> None:
+    ended, told = signalled(tmp_path, moment, number, times=2)
+    assert ended == code and said in told
+    Frontier.open(tmp_path / "own" / "frontier", make_settings()).close()  # whatever was there, it can go on
+
+
+def test_a_crawl_in_a_program_of_ones_own_gives_the_signals_back(tmp_path: Path) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with Site({"a.test/": "the page"}) as site:
+        assert run(site.settings("http://a.test/", fetch={"robots": "ignore"}), tmp_path)[0] == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
 def test_reports_are_written_while_it_crawls_and_are_whole_at_any_time(tmp_path: Path) -> None:
