@@ -81,10 +81,9 @@ class Environment:
 
     def __repr__(self) -> str:
         where = "in memory" if self.memory else self.path
-        try:
-            return f"<Environment {where}: {self.view()!r}, room for {self.operations:,} operations before a commit>"
-        except (lmdb.Error, AttributeError):  # closed, or not open yet
-            return f"<Environment {where}: not open>"
+        if not hasattr(self, "txn"):
+            return f"<Environment {where}: not open yet>"
+        return f"<Environment {where}: {self.view()!r}, room for {self.operations:,} operations before a commit>"
 
     def _open_tables(self) -> None:
         self.env.reader_check()

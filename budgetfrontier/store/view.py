@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any
 
+import lmdb
 import msgspec
 
 from budgetfrontier import rules
@@ -69,8 +70,11 @@ class View:
         self.db = db
 
     def __repr__(self) -> str:
-        pending, queues = self._count(keys.PENDING), self._count(keys.QUEUES)
-        return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
+        try:
+            pending, queues = self._count(keys.PENDING), self._count(keys.QUEUES)
+            return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
+        except lmdb.Error:
+            return "<View of a transaction that has ended>"
 
     # -- the whole
 
@@ -118,14 +122,14 @@ class View:
         settings, adjustments = self.settings()
         return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
 
-    def _count(self, table: str) -> int:
-        return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
-
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the key `start` on, without the sentinel."""
         cursor = self.txn.cursor(self.db[table])
         if cursor.set_range(start or keys.FIRST):
             yield from cursor.iternext()
+
+    def _count(self, table: str) -> int:
+        return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
 
     # -- queues
 
