@@ -53,10 +53,10 @@ def _repair(path: Path, *, keep_damaged: bool) -> None:
     from budgetfrontier.store.repair.run import repair
 
     done = repair(path, keep_damaged=keep_damaged)
-    for line in done.told:
+    for line in done.first_changes:
         print(clean(line))
-    if done.changes > len(done.told):
-        print(f"...and {done.changes - len(done.told):,} more")
+    if done.changes > len(done.first_changes):
+        print(f"...and {done.changes - len(done.first_changes):,} more")
     kept = "the damaged file, and " if keep_damaged else ""
-    aside = f", and what was set aside ({done.aside:,})" if done.aside else ""
+    aside = f", and what was set aside ({done.set_aside:,})" if done.set_aside else ""
     print(f"{done.folder}: {kept}all that was changed ({done.changes:,}){aside}")

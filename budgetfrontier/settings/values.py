@@ -94,8 +94,8 @@ def _doubt_duration(written: object, seconds: float, default: float) -> str | No
     if not _is_bare(written):
         return f"{number} is more than a day" if seconds > 86400 else None
     if seconds > 86400 or seconds >= max(1000.0, 10 * default):
-        told = units.describe_duration(seconds)
-        return f"{number} is {told}; write {number}ms if milliseconds are meant, else {number}s"
+        words = units.describe_duration(seconds)
+        return f"{number} is {words}; write {number}ms if milliseconds are meant, else {number}s"
     return None
 
 

@@ -165,10 +165,10 @@ class _Checker:
             reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
             landed[lease.queue] += lease.landed
         for queue in self._queues.values():
-            told = queue.out, queue.reserved, queue.landed
+            recorded = queue.out, queue.reserved, queue.landed
             found = out[queue.id], reserved[queue.id], landed[queue.id]
-            if told != found:
-                self._say(f"queue {queue.queue}: leases, what they reserve, landed: {told}, the table says {found}")
+            if recorded != found:
+                self._say(f"queue {queue.queue}: leases, what they reserve, landed: {recorded}, the table says {found}")
         if sum(out.values()) != self._counters.leases:
             self._say(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
 

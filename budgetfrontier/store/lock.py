@@ -109,10 +109,10 @@ def _holder(fd: int) -> int | None:
     """Return which other process has the lock on an open file, as `lock_holder` does."""
     asked = (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0) if _FIRST else (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
     try:
-        told = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(*asked))[: _FLOCK.size])
+        lock = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(*asked))[: _FLOCK.size])
     except OSError:
         return None  # a disk without locks: nobody can have one there
-    kind, pid = (told[0], told[4]) if _FIRST else (told[3], told[2])
+    kind, pid = (lock[0], lock[4]) if _FIRST else (lock[3], lock[2])
     if kind == fcntl.F_UNLCK:
         return None
     return pid if pid > 0 else _read_pid(fd)

@@ -46,17 +46,17 @@ def verify(path: Path) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        _examine(path, lambda told: os.write(write, msgspec.json.encode(told) + b"\n"))
+        _examine(path, lambda message: os.write(write, msgspec.json.encode(message) + b"\n"))
     try:
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
-            told = [msgspec.json.decode(line, type=_Message) for line in pipe]
+            messages = [msgspec.json.decode(line, type=_Message) for line in pipe]
     except BaseException:
         os.kill(pid, signal.SIGKILL)
         raise
     finally:
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    last = told[-1] if told else _Message("it")
+    last = messages[-1] if messages else _Message("it")
     if last.errno:
         raise OSError(last.errno, last.message, str(path))
     if last.error:
@@ -68,27 +68,27 @@ def verify(path: Path) -> None:
         raise FrontierError(f"{path}: the check ended early ({code}) when it read {last.step}; run it again")
 
 
-def _examine(path: Path, tell: Callable[[_Message], object]) -> NoReturn:
-    """Check everything, tell what is found, and end this process."""
+def _examine(path: Path, send: Callable[[_Message], object]) -> NoReturn:
+    """Check everything, send what is found, and end this process."""
     step = ""
 
     def begin(what: str) -> None:
         nonlocal step
         step = what
-        tell(_Message(step))
+        send(_Message(step))
 
     try:
         _check(path, begin)
     except FrontierError as e:
-        tell(_Message(step, type(e).__name__, str(e)))
+        send(_Message(step, type(e).__name__, str(e)))
     except OSError as e:
         if e.errno == errno.EIO:
-            tell(_Message(step, CorruptFrontier.__name__, f"{path}: the disk cannot read {step} ({e})"))
+            send(_Message(step, CorruptFrontier.__name__, f"{path}: the disk cannot read {step} ({e})"))
         else:
-            tell(_Message(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
+            send(_Message(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
     except (lmdb.Error, struct.error, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
         # Whatever a damaged record does to who reads it.
-        tell(_Message(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
+        send(_Message(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
     except KeyboardInterrupt:
         os._exit(1)  # the parent has heard it too
     except BaseException:

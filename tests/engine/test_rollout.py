@@ -77,7 +77,7 @@ def test_nor_is_it_after_a_repair_meanwhile(tmp_path: Path) -> None:
         for i in range(10):
             frontier.retire(f"h{i:02}.test")
         frontier.adjust(queue_total_budget=100)
-    assert repair(tmp_path / "f").told == []
+    assert repair(tmp_path / "f").first_changes == []
     with Reader(tmp_path / "f") as reader:
         summary = reader.summary()
         assert (summary.state, summary.queued) == ("RUNNING", 0)

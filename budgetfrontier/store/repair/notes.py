@@ -20,18 +20,18 @@ class Notes:
     def __init__(self, changes: IO[str], aside: IO[str]) -> None:
         self._changes = changes
         self._aside = aside
-        self.told: list[str] = []
+        self.first_changes: list[str] = []
         """The first changes."""
-        self.changes = self.set_aside = 0
+        self.changes = self.records_set_aside = 0
 
     def say(self, what: str) -> None:
         """Note a change."""
         self.changes += 1
-        if len(self.told) < MAX_REPORTED:
-            self.told.append(what)
+        if len(self.first_changes) < MAX_REPORTED:
+            self.first_changes.append(what)
         self._changes.write(what + "\n")
 
-    def aside(self, table: str, key: bytes, value: bytes, why: str) -> None:
+    def set_aside(self, table: str, key: bytes, value: bytes, why: str) -> None:
         """Note a record that is left out, and write it down whole."""
         self.say(f"{table}: set aside, {why}")
         self._write({"table": table, "key": key.hex(), "value": value.hex(), "why": why})
@@ -44,7 +44,7 @@ class Notes:
 
     def _write(self, line: dict[str, Any]) -> None:
         self._aside.write(json.dumps(line) + "\n")
-        self.set_aside += 1
+        self.records_set_aside += 1
 
 
 @contextmanager
@@ -55,13 +55,13 @@ def notes_in(folder: Path) -> Iterator[Notes]:
     """
     changes, aside = folder / "changes.txt", folder / "set-aside.jsonl"
     with (
-        open(changes, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as told,
+        open(changes, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as changed,
         open(aside, "x", opener=opener) as left_out,
     ):
-        notes = Notes(told, left_out)
+        notes = Notes(changed, left_out)
         yield notes
-        for file in told, left_out:
+        for file in changed, left_out:
             file.flush()
             os.fsync(file.fileno())
-    if not notes.set_aside:
+    if not notes.records_set_aside:
         aside.unlink()

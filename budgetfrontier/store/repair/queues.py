@@ -74,7 +74,7 @@ class QueueRebuild:
             if queue is None or self._found.names.get(number) != queue.queue or number in self._found.made:
                 continue  # set aside before
             if self._tables.get(keys.QUEUES, key) is not None:
-                self._notes.aside(keys.QUEUES, key, value, "there is another one of the same key")
+                self._notes.set_aside(keys.QUEUES, key, value, "there is another one of the same key")
                 continue
             if lost := save_queue(value)[1]:
                 self._notes.say(f"queue {queue.queue}: {', '.join(lost)} cannot be read, and begin anew")

@@ -44,9 +44,9 @@ _FOLDER = "-repair-"
 class Repaired(NamedTuple):
     """What a repair did: the first lines of it, how many there are, the records set aside, and where to find it all."""
 
-    told: list[str]
+    first_changes: list[str]
     changes: int
-    aside: int
+    set_aside: int
     folder: Path
 
 
@@ -91,7 +91,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
             (partial / "data.mdb").unlink()
         partial.rename(folder)
         sync_folder(path.parent)
-    return Repaired(notes.told, notes.changes, notes.set_aside, folder)
+    return Repaired(notes.first_changes, notes.changes, notes.records_set_aside, folder)
 
 
 def _finish_earlier(path: Path) -> None:

@@ -81,11 +81,11 @@ class TableRebuild:
         """Store a record, or set it aside if its place is taken."""
         if self._tables.put(table, key, value):
             return True
-        self._notes.aside(table, *original, "there is another one of the same key")
+        self._notes.set_aside(table, *original, "there is another one of the same key")
         return False
 
     def _refuse(self, table: str, key: bytes, value: bytes, error: object) -> None:
-        self._notes.aside(table, key, value, str(error) or type(error).__name__)
+        self._notes.set_aside(table, key, value, str(error) or type(error).__name__)
 
     # -- what is taken over as it is
 
@@ -178,14 +178,14 @@ class TableRebuild:
         for key, value in self._source.records(keys.QUEUES):
             queue = readable(key, value)
             if queue is None:
-                self._notes.aside(keys.QUEUES, key, value, "no record of a queue")
+                self._notes.set_aside(keys.QUEUES, key, value, "no record of a queue")
                 continue
             number, other = keys.u32.unpack(key)[0], self._ids.get(queue.queue)
             if other is None:
                 self._found.names[number] = queue.queue
                 self._ids[queue.queue] = number
             elif other != number:
-                self._notes.aside(keys.QUEUES, key, value, f"the record of queue {other} has the same key")
+                self._notes.set_aside(keys.QUEUES, key, value, f"the record of queue {other} has the same key")
                 self._alias[number] = other
         for number, name in listed.items():
             if name not in self._ids and number not in self._found.names:

@@ -148,7 +148,7 @@ def test_a_crawl_that_is_reopened_amid_an_import_is_not_over(tmp_path: Path, rep
     assert crawl_state(frontier) == "RUNNING"
     frontier.close()
     if repaired:
-        assert repair(tmp_path / "frontier").told == []
+        assert repair(tmp_path / "frontier").first_changes == []
     paused: list[object] = []
 
     def on_pause_at_finish(*told: object) -> None:
@@ -272,7 +272,7 @@ def test_copies_and_checks_know_a_command_in_progress(tmp_path: Path) -> None:
         reader.backup(tmp_path / "copy" / "frontier")
     compact(path)
     done = repair(path)
-    assert done.aside == 0
+    assert done.set_aside == 0
     for folder in (tmp_path, tmp_path / "copy"):
         with on_disk(folder) as frontier:
             until_done(frontier)

@@ -39,7 +39,7 @@ def test_a_state_that_cannot_be_becomes_one_that_can(path: Path, name: str, fiel
     with damaging(path) as damage:
         damage.change_queue(name, **fields)
     done = assert_repaired(path)
-    assert any(line.startswith(f"queue {name}: ") for line in done.told)
+    assert any(line.startswith(f"queue {name}: ") for line in done.first_changes)
     with Reader(path) as reader:
         queue = reader.queue(name)
         assert queue is not None and queue.state == state
@@ -50,7 +50,7 @@ def test_a_field_that_cannot_be_read_takes_no_other_with_it(path: Path) -> None:
     with damaging(path) as damage:
         damage.change_queue("waiting.test", precedence=-1, position=-7, expenditure=41, balance=17, by_name=True)
     done = assert_repaired(path)
-    assert "queue waiting.test: precedence, position cannot be read, and begin anew" in done.told
+    assert "queue waiting.test: precedence, position cannot be read, and begin anew" in done.first_changes
     with Reader(path) as reader:
         queue = reader.queue("waiting.test")
         assert queue is not None and (queue.expenditure, queue.balance, queue.precedence) == (41, 17, 3)

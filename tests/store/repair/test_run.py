@@ -42,7 +42,7 @@ def test_a_sound_frontier_comes_through_unchanged(path: Path) -> None:
     verify.verify(path)
     before = look(path)
     done = repair(path)
-    assert (done.told, done.changes, done.aside, aside(done)) == ([], 0, 0, [])
+    assert (done.first_changes, done.changes, done.set_aside, aside(done)) == ([], 0, 0, [])
     verify.verify(path)
     assert look(path) == before
     with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"]))) as frontier:
@@ -65,7 +65,7 @@ def test_a_damaged_mailbox_is_set_aside(path: Path) -> None:
     file = path / "mailbox" / "data.mdb"
     file.write_bytes(file.read_bytes()[: 2 * PAGE] + bytes(PAGE))
     done = assert_repaired(path)
-    assert any("mailbox" in line for line in done.told)
+    assert any("mailbox" in line for line in done.first_changes)
     assert (done.folder / "mailbox" / "data.mdb").read_bytes().endswith(bytes(PAGE))
     assert look(path) == before
 
@@ -109,7 +109,7 @@ def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> Non
     data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
     (path / "data.mdb").write_bytes(data)
     done = assert_repaired(path)
-    assert any("records are lost" in line for line in done.told)
+    assert any("records are lost" in line for line in done.first_changes)
     with Frontier.open(path, clock=ManualClock(START)) as f:
         assert f.schedule_many([*urls, "https://later.test/"]).added == 0
         assert f.schedule("https://new.test/") == "ADDED"
@@ -159,7 +159,7 @@ def test_the_damaged_file_is_kept_unless_told_otherwise(path: Path) -> None:
     before = (path / "data.mdb").read_bytes()
     done = assert_repaired(path)
     assert (done.folder / "data.mdb").read_bytes() == before
-    assert (done.folder / "changes.txt").read_text().splitlines() == done.told
+    assert (done.folder / "changes.txt").read_text().splitlines() == done.first_changes
     assert done.folder.parent == path.parent and done.folder.name.startswith("frontier-repair-")
     with pytest.raises(CorruptFrontier):
         verify.verify(done.folder)

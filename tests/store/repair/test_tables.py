@@ -123,7 +123,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_costs_no_other(path: Path
     (left_out,) = aside(done)
     assert (left_out["table"], left_out["key"]) == (table, doomed.hex())
     assert bytes.fromhex(left_out["value"]) == b"\xc1 nobody wrote this"
-    assert done.aside == 1 and f"{table}: set aside" in "\n".join(done.told)
+    assert done.set_aside == 1 and f"{table}: set aside" in "\n".join(done.first_changes)
     after = found()
     assert len(after) == len(before) - 1
     assert all(item in before or what == "pending" for item in after)
@@ -160,7 +160,7 @@ def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
     with damaging(path) as damage:
         damage.change_queue(lease.queue, landed=0)
     done = assert_repaired(path)
-    assert f"queue {lease.queue}: landed 0 is 1" in done.told
+    assert f"queue {lease.queue}: landed 0 is 1" in done.first_changes
     with Reader(path) as reader:
         assert [other.id for other in reader.leases() if other.landed] == [lease.id]
 
@@ -190,7 +190,7 @@ def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
     with damaging(path) as damage:
         damage.put(keys.META, name.encode(), b"\xc1")
     done = repair(path)
-    assert f"b'{name}' in meta: lost; open the frontier with the settings of its crawl" in done.told
+    assert f"b'{name}' in meta: lost; open the frontier with the settings of its crawl" in done.first_changes
     assert [item["key"] for item in aside(done)] == [name.encode().hex()]
     with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(FOUND["now"])) as frontier:
         frontier.check()
