@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _BYTES = {"b": 1.0}
@@ -58,6 +59,32 @@ def format_duration(seconds: float) -> str:
         if parts and (len(parts) == 2 or not amount):
             break
     return "".join(parts) or "0ms"
+
+
+def write_duration(seconds: float) -> str:
+    """Return a duration in units, exactly: `parse_duration` gives the same number back.
+
+    >>> write_duration(5400.0), write_duration(0.25), write_duration(0.00001), write_duration(0.0)
+    ('1h30m', '250ms', '0.00001s', '0s')
+    """
+    left, text = round(seconds * 1000), ""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        amount, left = divmod(left, size)
+        text += f"{amount}{unit}" if amount else ""
+    text = text or "0s"
+    return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
+
+
+def write_size(count: int) -> str | int:
+    """Return a number of bytes in the largest binary unit that gives it exactly; 0 as it is.
+
+    >>> write_size(65_536), write_size(100), write_size(0)
+    ('64KiB', '100B', 0)
+    """
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count and not count % size:
+            return f"{count // size}{unit}"
+    return f"{count}B" if count else 0
 
 
 def describe_duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -216,7 +217,7 @@ def read_settings(path: Path) -> Settings:
     from budgetfrontier.settings.loader import load
 
     try:
-        settings, warnings = load(path, Settings())
+        settings, warnings = load(path, Settings(), environment=os.environ)
     except SettingsError as error:
         warn(error.warnings)
         raise

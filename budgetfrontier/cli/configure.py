@@ -99,16 +99,11 @@ def init(args: argparse.Namespace) -> None:
 
 
 def _load_crawler(settings: Settings) -> None:
-    """Read what only a crawl needs: SURT files, environment variables and sinks. Import only what they need."""
+    """Read what only a crawl needs: SURT files and sinks. Import only what they need."""
     from budgetfrontier.crawl.scope import Scope
 
     Scope(settings.scope)
     try:
-        if settings.fetch.requests or settings.fetch.proxy:
-            from budgetfrontier.crawl.fetch.requests import Requests, proxy_of
-
-            Requests(settings.fetch.requests)
-            proxy_of(settings.fetch.proxy)
         if settings.output.sinks:
             from budgetfrontier.crawl.outputs.sinks import Sinks
 
@@ -134,9 +129,10 @@ def _bad_seeds(settings: Settings) -> Iterator[str]:
 
 
 def _print(settings: Settings) -> None:
-    """Print all settings as YAML that reads back as the same."""
+    """Print all settings as YAML that reads back as the same, without a doubt about units."""
     import yaml
 
+    from budgetfrontier.settings.quantities import with_units
     from budgetfrontier.settings.values import plain
 
     class Dumper(yaml.SafeDumper):
@@ -147,7 +143,7 @@ def _print(settings: Settings) -> None:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    yaml.dump(settings.to_dict(), sys.stdout, Dumper, sort_keys=False, allow_unicode=True)
+    yaml.dump(with_units(settings), sys.stdout, Dumper, sort_keys=False, allow_unicode=True)
 
 
 def check_config(args: argparse.Namespace) -> None:

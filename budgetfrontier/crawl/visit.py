@@ -18,13 +18,13 @@ import msgspec
 from budgetfrontier import plugins
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.fetch.requests import UNSENDABLE
 from budgetfrontier.crawl.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
 from budgetfrontier.crawl.robots import MAX_BODY, Permission, Robots, is_robots, product_token
 from budgetfrontier.crawl.scope import Scope, redirected_seed
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.credentials import UNSENDABLE
 
 _AT_ONCE = 500  # links of one page that are in memory
 _LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fetches should not wait for it

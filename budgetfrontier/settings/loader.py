@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +16,10 @@ from budgetfrontier.settings.validation import Validator
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def load(path: Path, base: S) -> tuple[S, list[str]]:
+def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -> tuple[S, list[str]]:
     """Return the settings of a YAML file, and warnings about values that are valid but probably not what was meant.
 
+    With an `environment`, those of a crawl: the variables that requests and the proxy name must be set there.
     SettingsError lists every problem as `file:line:column: what is wrong`, and has the warnings, written likewise.
     """
     try:
@@ -25,7 +27,7 @@ def load(path: Path, base: S) -> tuple[S, list[str]]:
             document = Document(file.read(LARGEST + 1))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
-    settings, validator = base, Validator(folder=path.parent)
+    settings, validator = base, Validator(folder=path.parent, environment=environment)
     if document.whole:
         settings = validator.settings(document.data, base)
     warnings = _lines(path, document, validator.warnings)

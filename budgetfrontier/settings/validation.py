@@ -14,6 +14,7 @@ from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
 from budgetfrontier.settings.checks import is_address, is_file, policy_name, seed_objection
+from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import ALIASES, LONGEST_NAME, field_name, not_per_uri, per_uri, snake, unknown
@@ -46,11 +47,12 @@ class Validator:
     """Reads data and collects problems; what is wrong is left at its default, so that the rest is read too.
 
     With a `folder`, as for a YAML file, files are relative to it and must exist, seeds must be URLs, and policies,
-    hooks and sinks are imported. `warnings` are about values that are valid, but probably not what was meant.
+    hooks and sinks are imported. With an `environment`, as for a crawl, the variables that requests and the proxy name
+    must be set there, to what can be sent. `warnings` are about values that are valid, but probably not what was meant.
     """
 
-    def __init__(self, *, folder: Path | None = None) -> None:
-        self.folder = folder
+    def __init__(self, *, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self.folder, self.environment = folder, environment
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._root: type[msgspec.Struct] = msgspec.Struct
@@ -111,6 +113,8 @@ class Validator:
                 self._add_at_key(here, f"this sets {name} a second time")
             elif isinstance(field, Field):
                 changes[name] = self.value(field, value, here, getattr(base, name))
+                if self.environment is not None and (*path, name) == ("fetch", "proxy"):
+                    self._problem(*proxy_problems(changes[name], here, self.environment))
             else:
                 changes[name] = self.section(getattr(base, name), value, here)
         changed = msgspec.structs.replace(base, **changes)
@@ -281,7 +285,10 @@ class Validator:
         if not isinstance(value, Mapping):
             self._add(path, f"expected {{match, headers, cookies, auth}}, got {show(value)}")
             return None
-        return self.section(RequestSettings(), value, path)
+        read = self.section(RequestSettings(), value, path)
+        if self.environment is not None:
+            self._problem(*request_problems(read, path, self.environment))
+        return read
 
     def _texts(self, value: Any, path: ValuePath) -> dict[str, str]:
         if not isinstance(value, Mapping):

@@ -322,6 +322,34 @@ def test_check_config_prints_the_settings_in_force(tmp_path: Path, cli: Cli) -> 
     assert Settings.from_yaml(again) == Settings.from_yaml(config)
 
 
+def test_what_check_config_prints_is_read_back_without_a_doubt(tmp_path: Path, cli: Cli) -> None:
+    config, again = tmp_path / "crawl.yaml", tmp_path / "again.yaml"
+    config.write_text(
+        "{seeds: ['http://a.test/'], frontier: {retry: {delay: 1h30m}, politeness: {jitter: 0.25}}, "
+        "fetch: {user_agent: 'bot (+http://a.test/)', min_speed: 100B, timeout: 2h}, "
+        "overrides: [{match: '*', set: {retry: {delay: 1h}}}]}"
+    )
+    answer = cli("check-config", config, "--print")
+    assert "warning" not in answer.err
+    assert "    delay: 1h30m\n" in answer.out and "min_speed: 100B\n" in answer.out
+    again.write_text(answer.out)
+    assert "warning" not in cli("check-config", again).err
+    assert Settings.from_yaml(again) == Settings.from_yaml(config)
+
+
+def test_check_config_tells_every_variable_that_is_not_set(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "crawl.yaml"
+    config.write_text("fetch:\n  proxy: http://${TEST_A}\n  requests:\n    - {auth: 'me:${TEST_B}'}\n")
+    for name in "TEST_A", "TEST_B":
+        monkeypatch.delenv(name, raising=False)
+    answer = cli("check-config", config)
+    assert answer.code == 4
+    assert f"{config}:2:10: fetch.proxy: the environment variable TEST_A is not set\n" in answer.err
+    assert f"{config}:4:14: fetch.requests[0].auth: the environment variable TEST_B is not set\n" in answer.err
+
+
 @pytest.mark.parametrize("text", ["1e3", "-5E10", "+.5", "no", "010", "12:30", "0x10", "~", "a\u2028b"])
 def test_printed_text_reads_back_as_text(tmp_path: Path, cli: Cli, text: str) -> None:
     config, again = tmp_path / "crawl.yaml", tmp_path / "again.yaml"

@@ -100,7 +100,7 @@ def test_a_setting_wins_over_a_password_in_a_url() -> None:
     ],
 )
 def test_a_variable_that_is_missing(one: RequestSettings) -> None:
-    with pytest.raises(SettingsError, match=r"fetch\.requests\.1\..*TEST_MISSING is not set") as caught:
+    with pytest.raises(SettingsError, match=r"fetch\.requests\[1\]\..*TEST_MISSING is not set") as caught:
         Fetcher(FetchSettings(requests=(RequestSettings(), one)))
     assert SECRET not in str(caught.value)
 
@@ -117,7 +117,7 @@ def test_a_variable_that_is_missing(one: RequestSettings) -> None:
     ],
 )
 def test_what_cannot_stand_in_a_header(one: RequestSettings) -> None:
-    with pytest.raises(SettingsError, match=r"fetch\.requests\.0") as caught:
+    with pytest.raises(SettingsError, match=r"fetch\.requests\[0\]") as caught:
         Fetcher(FetchSettings(requests=(one,)))
     assert SECRET not in str(caught.value)
 

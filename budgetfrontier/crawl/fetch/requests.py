@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import base64
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import yarl
 
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.credentials import VARIABLE, proxy_problems, request_problems, substituted
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.schema import RequestSettings
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
-UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""Characters that a request header may not contain (RFC 9110, section 5.5), although response headers do."""
 _HIDDEN = ("authorization", "proxy-authorization")
 
 
@@ -49,9 +46,16 @@ class Requests:
     """
 
     def __init__(self, settings: Iterable[RequestSettings], *, environment: Mapping[str, str] = os.environ) -> None:
-        self._secrets: set[str] = set()
-        substitute = substitution(environment, self._secrets)
-        self._extras = [_extra(f"fetch.requests.{index}", one, substitute) for index, one in enumerate(settings)]
+        settings = list(settings)
+        problems = (
+            request_problems(one, ("fetch", "requests", index), environment) for index, one in enumerate(settings)
+        )
+        if messages := [problem.message for problem in chain.from_iterable(problems)]:
+            raise SettingsError(messages)
+        self._extras = [_extra(one, environment) for one in settings]
+        texts = (text for one in settings for text in (*one.headers.values(), *one.cookies.values(), one.auth or ""))
+        names = {name for text in texts for name in VARIABLE.findall(text)}
+        self._secrets = {environment[name] for name in names} - {""}
 
     def __bool__(self) -> bool:
         return bool(self._extras)
@@ -88,14 +92,10 @@ def proxy_of(text: str | None, *, environment: Mapping[str, str] = os.environ) -
     """Return the proxy given by `fetch.proxy`; None if empty. Raises SettingsError, whose message omits the value."""
     if not text:
         return None
-    try:
-        url = yarl.URL(substitution(environment, set())(text, "fetch.proxy"))
-        valid = url.scheme == "http" and bool(url.host)
-        secret = f"{url.user or ''}:{url.password or ''}" if url.user or url.password else None
-    except ValueError:
-        valid = False
-    if not valid:
-        raise SettingsError("fetch.proxy: expected an HTTP proxy, such as http://proxy:3128")
+    if messages := [problem.message for problem in proxy_problems(text, ("fetch", "proxy"), environment)]:
+        raise SettingsError(messages)
+    url = yarl.URL(substituted(text, environment))
+    secret = f"{url.user or ''}:{url.password or ''}" if url.user or url.password else None
     return Proxy(url.origin(), basic(secret) if secret else None)
 
 
@@ -109,49 +109,14 @@ def redact(headers: Iterable[tuple[str, str]], recorded: Mapping[str, str]) -> l
     return [(name, "-" if (low := name.lower()) in _HIDDEN else recorded.get(low, value)) for name, value in headers]
 
 
-Substitute = Callable[[str, str], str]
-
-
-def substitution(environment: Mapping[str, str], secrets: set[str]) -> Substitute:
-    """Return a function of (text, setting's name) that replaces variables by their values, added to `secrets`."""
-
-    def substitute(text: str, setting: str) -> str:
-        def value(match: re.Match[str]) -> str:
-            name = match[1]
-            if name not in environment:
-                raise SettingsError(f"{setting}: the environment variable {name} is not set")
-            if environment[name]:
-                secrets.add(environment[name])
-            return environment[name]
-
-        return _VARIABLE.sub(value, text)
-
-    return substitute
-
-
-def _extra(setting: str, settings: RequestSettings, substitute: Substitute) -> _Extra:
-    headers = {
-        name.lower(): _value(name, text, f"{setting}.headers.{name}", substitute)
-        for name, text in settings.headers.items()
-    }
-    cookies = {
-        name: _value(name, text, f"{setting}.cookies.{name}", substitute) for name, text in settings.cookies.items()
-    }
-    for name, cookie in cookies.items():
-        if ";" in cookie.sent:
-            raise SettingsError(f"{setting}.cookies.{name}: a cookie's value cannot hold a semicolon")
+def _extra(settings: RequestSettings, environment: Mapping[str, str]) -> _Extra:
+    headers = {name.lower(): _value(name, text, environment) for name, text in settings.headers.items()}
+    cookies = {name: _value(name, text, environment) for name, text in settings.cookies.items()}
     if settings.auth:
-        credentials = substitute(settings.auth, f"{setting}.auth")
-        if ":" not in credentials:
-            raise SettingsError(f"{setting}.auth: expected user:password")
-        headers["authorization"] = _Value("Authorization", basic(credentials), "-")
+        headers["authorization"] = _Value("Authorization", basic(substituted(settings.auth, environment)), "-")
     return _Extra(parse_match(settings.match), headers, cookies)
 
 
-def _value(name: str, text: str, setting: str, substitute: Substitute) -> _Value:
-    value = substitute(text, setting)
-    if not _TOKEN.fullmatch(name):
-        raise SettingsError(f"{setting}: this cannot be a name in a header")
-    if UNSENDABLE.search(value):
-        raise SettingsError(f"{setting}: the value holds a line break or another control character")
-    return _Value(name, value, "-" if _VARIABLE.search(text) else value)
+def _value(name: str, text: str, environment: Mapping[str, str]) -> _Value:
+    value = substituted(text, environment)
+    return _Value(name, value, "-" if VARIABLE.search(text) else value)

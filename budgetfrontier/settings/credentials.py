@@ -1,0 +1,76 @@
+"""What `fetch.requests` and `fetch.proxy` hold: values of environment variables, and what a header can contain.
+
+`${NAME}` stands for the value of an environment variable. No message tells a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from budgetfrontier.settings.problems import Problem, ValuePath
+from budgetfrontier.settings.schema import RequestSettings
+from budgetfrontier.settings.values import brief
+
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Characters that a request header may not contain (RFC 9110, section 5.5), although response headers do."""
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
+
+
+def substituted(text: str, environment: Mapping[str, str]) -> str:
+    """Return a text with the values of its variables, which are all set."""
+    return VARIABLE.sub(lambda match: environment[match[1]], text)
+
+
+def missing(text: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the names of the variables in a text that are not set."""
+    return [name for name in dict.fromkeys(VARIABLE.findall(text)) if name not in environment]
+
+
+def request_problems(one: RequestSettings, path: ValuePath, environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield what is wrong with an entry of `fetch.requests`, which is at this path."""
+    fields = [((*path, "headers", name), name, text) for name, text in one.headers.items()]
+    fields += [((*path, "cookies", name), name, text) for name, text in one.cookies.items()]
+    for here, name, text in fields:
+        if not _TOKEN.fullmatch(name):
+            yield Problem(here, f'"{brief(name)}" cannot be a name in a header', at_key=True)
+        if absent := list(_absent(here, text, environment)):
+            yield from absent
+            continue
+        value = substituted(text, environment)
+        if UNSENDABLE.search(value):
+            yield Problem(here, "the value holds a line break or another control character")
+        if here[-2] == "cookies" and ";" in value:
+            yield Problem(here, "a cookie's value cannot hold a semicolon")
+    if one.auth:
+        here = (*path, "auth")
+        absent = list(_absent(here, one.auth, environment))
+        yield from absent
+        if not absent and ":" not in substituted(one.auth, environment):
+            yield Problem(here, "expected user:password")
+
+
+def proxy_problems(proxy: str | None, path: ValuePath, environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield what is wrong with `fetch.proxy`, which is at this path."""
+    if not proxy:
+        return
+    if absent := list(_absent(path, proxy, environment)):
+        yield from absent
+    elif not _is_proxy(substituted(proxy, environment)):
+        yield Problem(path, "expected an HTTP proxy, such as http://proxy:3128")
+
+
+def _is_proxy(url: str) -> bool:
+    """Tell whether a text is the URL of an HTTP proxy."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "http" and bool(parts.hostname) and parts.port != 0  # `port` raises for what is none
+    except ValueError:
+        return False
+
+
+def _absent(path: ValuePath, text: str, environment: Mapping[str, str]) -> Iterator[Problem]:
+    for name in missing(text, environment):
+        yield Problem(path, f"the environment variable {name} is not set")

@@ -1,0 +1,34 @@
+"""Settings as plain data with durations and sizes as people write them: "1h30m", "64KiB"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from budgetfrontier import units
+from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.settings import Settings
+from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, SIZE
+
+
+def with_units(settings: Settings) -> dict[str, Any]:
+    """Return every setting as plain data, with units; what reads it gets the same settings."""
+    data = _section(Settings, settings.to_dict())
+    for override in data["overrides"]:
+        override["set"] = {name: _value(per_uri()[name], value) for name, value in override["set"].items()}
+    return data
+
+
+def _section(struct: type[msgspec.Struct], data: dict[str, Any]) -> dict[str, Any]:
+    known = fields(struct)
+    return {name: _value(known[name], value) for name, value in data.items()}
+
+
+def _value(field: Field | type[msgspec.Struct], value: Any) -> Any:
+    if not isinstance(field, Field):
+        return _section(field, value)
+    if field.type in (DURATION, POSITIVE_DURATION, PERIOD):
+        return units.write_duration(value)
+    return units.write_size(value) if field.type == SIZE else value
