@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,10 @@ from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
 
 if TYPE_CHECKING:
+    from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.formats.crawl_log import Line
-    from budgetfrontier.store.records import AuditEntry
+    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.records import AuditEntry, Begun
 
 STATUSES = (-5000, -5001, -9998)  # those of formats.crawl_log, which is imported late
 CHUNK = 1000
@@ -83,14 +86,40 @@ def revive(args: argparse.Namespace) -> None:
 
 
 def _last_revival(args: argparse.Namespace) -> str:
-    """How far in the log the last revival of this status came; "" if there was none."""
+    """How far in the log the last revival of this status came, or will come; "" if there was none."""
     from budgetfrontier.store.reader import Reader
 
-    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-        for entry in view.newest_commands():
-            if entry.command == "schedule" and entry.args.get("revived") == args.status and not entry.error:
-                return str(entry.args.get("upto", ""))
+    path = common.frontier_path(args.job)
+    with Reader(path) as reader:
+        for command in _not_applied(path, reader):
+            if command.op == "schedule" and command.args.get("revived") == args.status:
+                return str(command.args.get("upto", ""))
+        with reader.view() as view:
+            for entry in view.newest_commands():
+                if entry.command == "schedule" and entry.args.get("revived") == args.status and not entry.error:
+                    return str(entry.args.get("upto", ""))
     return ""
+
+
+def _not_applied(path: Path, reader: Reader) -> Iterator[Command | Begun]:
+    """The commands that an interrupted call left in the mailbox, newest first, and the one in progress.
+
+    In this order, none is missed that an engine applies meanwhile. Who may not write to the mailbox does not see it.
+    """
+    from budgetfrontier.engine.commands.mailbox import Mailbox
+
+    with reader.view() as view:
+        applied = view.counters().command
+    if os.access(path / "mailbox" / "data.mdb", os.W_OK):
+        mailbox = Mailbox(path)
+        try:
+            waiting = mailbox.waiting(applied)
+        finally:
+            mailbox.close()
+        yield from (command for _, command in reversed(waiting))
+    begun = reader.in_progress()
+    if begun is not None:
+        yield begun[0]
 
 
 def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:

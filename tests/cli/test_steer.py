@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, revive
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
@@ -356,3 +356,45 @@ def test_what_was_disregarded_is_revived_once(job: Path, cli: Cli) -> None:
     assert cli("revive", job, "--status", "-9998").out == "revived 0 URIs\n"
     assert cli("revive", job, "--status", "200").code == 2
     assert cli("revive", job, "--status", "-5000", "--log", logs / "none").code == 1
+
+
+def test_what_an_interrupted_revival_left_in_the_mailbox_is_revived_once(
+    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revive, "CHUNK", 2)
+    (stopped / "logs").mkdir()
+    with open(stopped / "logs" / "crawl.log", "w") as log:
+        for number in range(5):
+            log.write(f"2026-11-22T00:00:0{number}.000Z -5000 - http://away.test/{number} L - - #000 - - - -\n")
+    mailbox = Mailbox(stopped / "frontier")
+    for first in 0, 2:
+        args = {
+            "uris": [{"url": f"http://away.test/{number}", "force": True} for number in (first, first + 1)],
+            "revived": -5000,
+            "upto": f"2026-11-22T00:00:0{first + 1}.000Z",
+        }
+        mailbox.post(Command("schedule", args, "me", ""))
+    mailbox.close()
+    assert cli("revive", stopped, "--status", "-5000", "--dry-run").out == "would revive 1 URI\n"
+    assert cli("revive", stopped, "--status", "-5000").out == "revived 1 URI\n"
+    assert look(stopped, "away.test").enqueued == 5
+
+
+def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
+    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "STEP", 1)
+    (stopped / "logs").mkdir()
+    with open(stopped / "logs" / "crawl.log", "w") as log:
+        for number in range(3):
+            log.write(f"2026-11-22T00:00:0{number}.000Z -5000 - http://away.test/{number} L - - #000 - - - -\n")
+    uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(3)]
+    frontier = Frontier.open(stopped / "frontier")
+    command = Command("schedule", {"uris": uris, "revived": -5000, "upto": "2026-11-22T00:00:02.000Z"}, "me", "")
+    frontier._guard.begin(command, 0)
+    frontier.close()
+    assert cli("revive", stopped, "--status", "-5000").out == "revived 0 URIs\n"
+    with Frontier.open(stopped / "frontier") as frontier:
+        while frontier.next_ready_in() == 0.0 and frontier._guard.commands.job is not None:
+            frontier.commit()
+    assert look(stopped, "away.test").enqueued == 3
