@@ -26,14 +26,14 @@ class BoundedCache(dict[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Add an entry, or replace it, as the youngest. The one put last always stays, whatever it weighs."""
-        old = self.pop(key, None)
-        if self._weigh is None:
-            if len(self) >= self._limit:
-                self._drop_oldest()
-        else:
-            self.weight += self._weigh(value) - (0 if old is None else self._weigh(old))
+        if key in self:
+            self._drop(key)
+        if self._weigh is not None:
+            self.weight += self._weigh(value)
             while self and self.weight > self._limit:
                 self._drop_oldest()
+        elif len(self) >= self._limit:
+            self._drop_oldest()
         self[key] = value
 
     def refresh(self, key: K) -> None:
@@ -47,6 +47,9 @@ class BoundedCache(dict[K, V]):
 
     def _drop_oldest(self) -> None:
         for key in list(islice(self, (len(self) + 3) // 4)):
-            value = self.pop(key)
-            if self._weigh is not None:
-                self.weight -= self._weigh(value)
+            self._drop(key)
+
+    def _drop(self, key: K) -> None:
+        value = self.pop(key)
+        if self._weigh is not None:
+            self.weight -= self._weigh(value)

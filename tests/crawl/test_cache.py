@@ -211,7 +211,7 @@ def test_only_once_in_a_process(tmp_path: Path) -> None:
 def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path; from budgetfrontier.crawl.cache import *\n"
-        "m = Memory(Path(sys.argv[1]))\n"
+        "m = CrawlCache(Path(sys.argv[1]))\n"
         f"m.put_robots('{SITE}', StoredRobots(200, 86400.0, b'kept'), now=0.0); m.commit()\n"
         f"m.put_robots('{SITE}', StoredRobots(200, 86400.0, b'lost'), now=0.0)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
