@@ -104,7 +104,8 @@ class LeaseQueue:
     Made by `LeaseQueue.open`. Leases are named by themselves or by their ids. What has ended in the meantime cannot be
     ended again: `ack_lease` and the others then change nothing and return False, so that a consumer that was too slow
     does nothing to the one that has its URI now. An id may be text, "7", as messages bring it; what is neither a Lease
-    nor a whole number is a TypeError. `frontier` is for all the rest: budgets, reports, pausing.
+    nor a whole number is a TypeError, and so is a reason that is no text. `frontier` is for all the rest: budgets,
+    reports, pausing.
     """
 
     def __init__(self, frontier: Frontier, folder: Path) -> None:
@@ -196,7 +197,9 @@ class LeaseQueue:
 
         Its whole queue waits, or the URI alone with `retry.scope: uri`. After `retry.max_retries` it is a dead letter.
         """
-        return self._finish(lease, Outcome.RETRY, delay=delay, reason=reason or Reason.RETRY_EXHAUSTED)
+        return self._finish(
+            lease, Outcome.RETRY, delay=delay, reason=Reason.RETRY_EXHAUSTED if reason == "" else reason
+        )
 
     def dead_letter(self, lease: Lease | int | str, reason: str = Reason.FAILED) -> bool:
         """Give the URI up: it is kept among the dead letters, with the reason."""
@@ -211,6 +214,8 @@ class LeaseQueue:
         return self.frontier.replay(letters)
 
     def _finish(self, lease: Lease | int | str, outcome: Outcome, **how: Any) -> bool:
+        if not isinstance(reason := how.get("reason", ""), str):
+            raise TypeError(f"a reason is text, not {reason!r}")
         with suppress(LeaseExpired):
             self.frontier.finish(_named(lease), outcome, **how)
             return True

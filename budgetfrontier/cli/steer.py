@@ -175,7 +175,7 @@ def adjust(args: argparse.Namespace) -> None:
     else:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             if not is_matched(view, override):
-                common.note(f"{override.match} {_NONE}; check that it is written as you mean it")
+                common.note(f"{override.match} {_none(override.match)}; check that it is written as you mean it")
         effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
         json.dump(details | effect, sys.stdout, indent=1)
@@ -187,7 +187,7 @@ def adjust(args: argparse.Namespace) -> None:
         looks = "gets" if effect["revived_count"] == 1 else "get"
         print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
         return
-    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _NONE)
+    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _none(override.match))
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:
         print(f"would let them spend up to {effect['spend']:,}")
@@ -195,7 +195,11 @@ def adjust(args: argparse.Namespace) -> None:
     common.note("dry run: nothing was changed")
 
 
-_NONE = "matches no queue yet; it will count for queues that come later"
+def _none(match: str) -> str:
+    """What to say of a match that picks nothing that was looked at: the keys of all queues, or the next URI of each."""
+    if match.startswith("queue:"):
+        return "matches no queue yet; it will count for queues that come later"
+    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
 
 
 def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:

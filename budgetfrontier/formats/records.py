@@ -135,10 +135,10 @@ def plain_meta(
     return kept or None, len(kept) == len(meta)
 
 
-def text(value: object) -> str:
-    """Text that may come as bytes. Raises ValueError for what is neither."""
+def text(value: object, encoding: str = "utf-8") -> str:
+    """Text that may come as bytes. Raises ValueError for what is neither, LookupError for an encoding of none."""
     if isinstance(value, bytes | bytearray):
-        return bytes(value).decode("utf-8", "replace")
+        return bytes(value).decode(encoding, "replace")
     if not isinstance(value, str):
         raise ValueError(f"{type(value).__name__} where text is expected")
     return value
@@ -163,13 +163,15 @@ def octets(value: object) -> bytes:
     return bytes(value)
 
 
-def headers(pairs: Iterable[tuple[object, object]], allowance: Allowance) -> dict[str, str] | None:
+def headers(
+    pairs: Iterable[tuple[object, object]], allowance: Allowance, *, encoding: str = "utf-8"
+) -> dict[str, str] | None:
     """Header fields from names and values (text, bytes or lists of them); fields of one name are joined (RFC 9110)."""
     found: dict[str, list[str]] = {}
     for name, values in pairs:
         field = text(name)
         for value in values if isinstance(values, list | tuple) else [values]:
-            content = text(value)
+            content = text(value, encoding)
             allowance.spend(STEP + len(field) + len(content))
             found.setdefault(field, []).append(content)
     joined = {name: ("; " if name.lower() == "cookie" else ", ").join(values) for name, values in found.items()}

@@ -9,6 +9,7 @@ request, so that its spider gets them back.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -43,7 +44,11 @@ _SHORTEST = 64  # bytes of a request
 _CHUNK_INFO = 1 << 16  # bytes of info.json, which has some hundred
 _SQLITE = b"SQLite format 3\0"
 _OWN = ("callback", "errback", "cb_kwargs", "flags", "cookies")
-"""What only a spider can use: kept in `meta` under "scrapy". Cookies too: Scrapy drops a header of them."""
+"""What only a spider can use: kept in `meta` under "scrapy", beside an encoding. Cookies too: Scrapy drops a header of
+them."""
+
+
+_OF_HOSTS = ("idna", "punycode")  # encodings that are slow with long texts
 
 
 def recognize(folder: Path) -> bool:
@@ -229,12 +234,16 @@ def _record(place: str, request: Any, allowance: Allowance) -> Item:
         }
         meta, whole_meta = plain_meta(given, allowance, kinds, ("meta",))
         whole_meta = whole_meta and len(given) == len(fields.get("meta") or {})
-        own, whole_own = plain_meta({name: fields[name] for name in _OWN if fields.get(name)}, allowance, kinds)
+        encoding = _encoding(fields.get("encoding"))
+        kept = {name: fields[name] for name in _OWN if fields.get(name)}
+        if encoding != "utf-8":
+            kept["encoding"] = encoding
+        own, whole_own = plain_meta(kept, allowance, kinds)
         if kinds:
             own = {**(own or {}), "kinds": kinds}
         if own:
             meta = {**(meta or {}), "scrapy": own}
-        sent = headers((fields.get("headers") or {}).items(), allowance)
+        sent = headers((fields.get("headers") or {}).items(), allowance, encoding=encoding)
         body = fields.get("body") or b""
         uri = CrawlUri(
             text(fields["url"]),
@@ -259,6 +268,14 @@ def _record(place: str, request: Any, allowance: Allowance) -> Item:
         "its class": "_class" in fields,
     }
     return Record(place, uri, left=tuple(name for name in lost if lost[name]))
+
+
+def _encoding(given: object) -> str:
+    """The name of the encoding of a request. Raises LookupError for one that texts do not have."""
+    name = text(given or "utf-8")
+    if codecs.lookup(name).name in _OF_HOSTS:
+        raise LookupError(f"{name} is no encoding of texts")
+    return name
 
 
 def _fingerprints(path: Path) -> int:

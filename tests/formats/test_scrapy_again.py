@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from budgetfrontier.cli import main
@@ -78,3 +78,32 @@ def test_cookies_come_back_where_scrapy_sends_them_from(tmp_path: Path, cookies:
         [request] = drain(resumed)
         CookiesMiddleware().process_request(request)  # drops the header for what it knows itself
     assert request.headers["Cookie"] == b"s=1; t=2"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1251"])
+def test_headers_come_back_in_the_encoding_of_their_request(tmp_path: Path, encoding: str) -> None:
+    sent = Request("http://a.test/", headers={"X-City": "M\xfcnchen"}, encoding="latin-1").replace(encoding=encoding)
+    queue = tmp_path / "job" / "requests.queue"
+    queue.mkdir(parents=True)
+    value = pickle.dumps(sent.to_dict(), 4)
+    (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
+    with scheduler(queue.parent, spider=Sample):
+        pass  # it makes the frontier
+    assert main(["import", str(queue.parent), str(queue.parent)]) == 0
+    with scheduler(queue.parent, spider=Sample) as resumed:
+        [request] = drain(resumed)
+    assert (request.encoding, request.headers["X-City"]) == (encoding, b"M\xfcnchen")
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "no-such-encoding", "zlib"])
+def test_a_request_in_no_encoding_of_texts_is_told(
+    tmp_path: Path, encoding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = tmp_path / "job" / "requests.queue"
+    queue.mkdir(parents=True)
+    value = pickle.dumps({"url": "http://a.test/", "headers": {b"X-A": [b"a"]}, "encoding": encoding}, 4)
+    (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
+    with scheduler(queue.parent, spider=Sample):
+        pass  # it makes the frontier
+    assert main(["import", str(queue.parent), str(queue.parent)]) == 1
+    assert "no request of Scrapy (LookupError: " in capsys.readouterr().err

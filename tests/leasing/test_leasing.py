@@ -359,6 +359,16 @@ def test_a_lease_may_be_named_by_its_id_as_text_but_by_nothing_else(queue: Lease
     assert not queue.ack_lease(str(lease.id)) and queue.is_empty()
 
 
+@pytest.mark.parametrize("wrong", [None, 5, b"gone", ["gone"]])
+def test_a_reason_is_text(queue: LeaseQueue, wrong: Any) -> None:
+    queue.frontier.schedule(A)
+    lease = leased(queue)
+    for end in (queue.dead_letter, queue.retry_lease):
+        with pytest.raises(TypeError, match="a reason is text"):
+            end(lease, reason=wrong)
+    assert queue.dead_letter(lease, "gone") and [letter.reason for letter in queue.dead_letters()] == ["gone"]
+
+
 def test_what_was_popped_does_not_come_again_after_a_kill(tmp_path: Path) -> None:
     queue = LeaseQueue.open(tmp_path)
     queue.frontier.schedule_many([A, B, C])
