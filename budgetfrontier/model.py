@@ -136,14 +136,14 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
 
 
-class Tally:
+class Tally(msgspec.Struct, kw_only=True, eq=False):
     """What became of a batch. `reasons` counts why URIs were INVALID, by a short slug."""
 
-    __slots__ = ("added", "duplicate", "full", "invalid", "reasons")
-
-    def __init__(self) -> None:
-        self.added = self.duplicate = self.invalid = self.full = 0
-        self.reasons: dict[str, int] = {}
+    added: int = 0
+    duplicate: int = 0
+    full: int = 0
+    invalid: int = 0
+    reasons: dict[str, int] = {}
 
     def refuse(self, reason: str) -> None:
         """Count one INVALID URI."""

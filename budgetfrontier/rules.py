@@ -47,10 +47,11 @@ def must_retire(queue: QueueRecord, reached: bool) -> bool:
     return queue.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, queue.total_budget, reached)
 
 
-def take_budgets(queue: QueueRecord, settings: QueueSettings) -> None:
+def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:
     """Set the budgets of a queue to those in force for one of its URIs; its precedence is another matter."""
     queue.balance_replenish_amount = settings.balance_replenish_amount
     queue.total_budget = settings.queue_total_budget
+    queue.revision = revision
 
 
 def is_charged(outcome: Outcome) -> bool:

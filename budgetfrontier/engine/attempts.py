@@ -71,13 +71,15 @@ class Attempts:
     ) -> None:
         """Charge an attempt whose wake time is set, and put its URI and its queue where they belong.
 
-        The common case of `Rotation.move`, back into the ring, is written out for speed.
+        `Leases.end`, and the common case of `Rotation.move`, back into the ring, are written out for speed.
         """
         tables, counters, cost = self._tables, self._tables.counters, lease.cost
         queue = tables.queues.get(lease.queue_id)
         if queue.revision != counters.settings_revision:
             self._turns.refresh(queue)
-        tables.leases.end(lease)
+        leases = tables.leases
+        del leases.out[lease.id]
+        leases.keys.discard(lease.key)
         queue.out -= 1
         queue.reserved -= cost
         if lease.landed:

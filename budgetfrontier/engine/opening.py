@@ -68,7 +68,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
             meta.write_settings(env.txn, db, in_force, adjustments)
             if stored is not None:
                 _audit_change(kernel, stored, in_force, now)
-        admitter = Admitter(kernel.tables, kernel.arrivals, _suffix_list(env, in_force))
+        admitter = Admitter(kernel.tables, kernel.turns, _suffix_list(env, in_force))
         _check_canonicalizer(env, admitter.canonicalizer_id, stored, in_force)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None

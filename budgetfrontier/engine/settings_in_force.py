@@ -107,6 +107,8 @@ class SettingsInForce:
             )
         except Exception as e:
             raise policy_results.raised("politeness", name, uri.url, e) from e
+        if self._standard and isinstance(found, float):
+            return found
         delay = policy_results.seconds(found)
         if delay is None:
             raise policy_results.wrong("politeness", name, uri.url, found)

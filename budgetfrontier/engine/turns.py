@@ -1,4 +1,4 @@
-"""The turns of queues: budgets taken, activation, leases handed out, snoozed queues woken."""
+"""The turns of queues: budgets taken, URIs arrived, activation, leases handed out, snoozed queues woken."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from budgetfrontier import rules
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
-from budgetfrontier.rules import IN_PROCESS, READY, RETIRED, SNOOZED
+from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import decode_uri
+from budgetfrontier.store.records import LONGEST_SHOWN, decode_uri
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -43,12 +43,11 @@ class Turns:
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
         """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
-        rules.take_budgets(queue, settings)
+        rules.take_budgets(queue, settings, self._tables.counters.settings_revision)
         if precedence is None:
             precedence = settings.precedence
         if precedence != queue.precedence:
             self._rotation.set_precedence(queue, precedence)
-        queue.revision = self._tables.counters.settings_revision
 
     def refresh(self, queue: QueueRecord) -> None:
         """Set budgets and precedence to what the head URI asks for, if settings have changed since they were taken.
@@ -61,7 +60,7 @@ class Turns:
             if settings is not None and precedence is not None:
                 self.take_budgets(queue, settings, precedence)
             elif settings is not None:
-                rules.take_budgets(queue, settings)
+                rules.take_budgets(queue, settings, queue.revision)
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
         """Return a copy that has learned of the last change of settings: a look moves no queue."""
@@ -69,7 +68,7 @@ class Turns:
         if queue.revision != self._tables.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
             if settings is not None:
-                rules.take_budgets(shown, settings)
+                rules.take_budgets(shown, settings, queue.revision)
             if precedence is not None:
                 shown.precedence = precedence
         return shown
@@ -115,12 +114,41 @@ class Turns:
             if after is not IN_PROCESS:
                 self.move(queue, after, now)
 
+    # -- arrivals
+
+    def arrived(
+        self, queue: QueueRecord, count: int, short: str, settings: QueueSettings, precedence: int | None, now: float
+    ) -> None:
+        """Count URIs that were placed on a queue, and move it if they change its state. `short`: the last one's URL.
+
+        The queue takes the budgets in force for the last one; `precedence` is what a policy says, None without one.
+        """
+        tables = self._tables
+        queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
+        if queue.revision != tables.counters.settings_revision or not tables.in_force.fixed_precedence:
+            self.take_budgets(queue, settings, precedence)
+        queue.queued += count
+        queue.enqueued += count
+        state = queue.state
+        if state is not RETIRED:
+            tables.counters.queued += count
+        if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
+            return
+        after = rules.after_arrival(queue, settings, now)
+        if after is state:
+            return
+        if state is IN_PROCESS:
+            self.move(queue, after, now)
+            return
+        tables.rotation.move(queue, after)
+        if after is INACTIVE and not tables.in_force.frontier.hold_queues:
+            self.activate(queue, settings, queue.precedence, now)
+
     # -- activation and leases
 
     def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
-        rules.take_budgets(queue, settings)
-        queue.revision = self._tables.counters.settings_revision
+        rules.take_budgets(queue, settings, self._tables.counters.settings_revision)
         self._clip(queue, now)
         self._rotation.move(queue, rules.on_activation(queue, settings, now))
         queue.precedence = precedence

@@ -262,6 +262,15 @@ def encode_url(url: str, queue: str) -> bytes:
     return keys.FRESH + encode((short,))
 
 
+MAX_HOPS = 1024
+"""Characters of `hops`: of an endless chain of pages only the last are kept."""
+
+
+def link_hops(via: CrawlUri) -> str:
+    """Return the hops of a link on a page."""
+    return (via.hops + "L")[-MAX_HOPS:]
+
+
 def encode_found(short: str, via: str, hops: str) -> bytes:
     """Return the value of a URL that was found on a page; both are short."""
     return keys.FRESH + encode((short, via, hops))

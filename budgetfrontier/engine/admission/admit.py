@@ -12,13 +12,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier import rules
-from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special, found_at
+from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
 from budgetfrontier.engine.admission.dedup import SeenTable
-from budgetfrontier.engine.arrivals import Arrivals
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import encode, encode_found, short_url, shorten
+from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
 Read = tuple[list[Any], Batch]
 """A batch that is admitted at once, and what was read from it."""
@@ -27,9 +27,9 @@ Read = tuple[list[Any], Batch]
 class Admitter:
     """Admits URIs to their queues. Cost per URI: one look-up and, when new, three puts."""
 
-    def __init__(self, tables: Tables, arrivals: Arrivals, suffix_list: str | None) -> None:
+    def __init__(self, tables: Tables, turns: Turns, suffix_list: str | None) -> None:
         self._tables = tables
-        self._arrivals = arrivals
+        self._turns = turns
         self._candidates = Candidates(tables, suffix_list)
         self._seen = SeenTable(tables.env)
         self.canonicalizer_id = self._candidates.canonicalizer_id
@@ -88,7 +88,7 @@ class Admitter:
         """Admit one URI: what became of it."""
         tally = Tally()
         self.take((given,), tally, now)
-        return _became(tally)
+        return Admission.ADDED if tally.added else _became(tally)
 
     def take_each(self, batch: list[Any], now: float) -> list[Admission]:
         """Admit a batch, in order: what became of each. Raises PolicyError, having changed nothing."""
@@ -199,10 +199,10 @@ class Admitter:
         for _, queue, candidates in groups.values():
             last = candidates[-1]
             if type(last) is tuple:
-                self._arrivals.arrived(queue, len(candidates), last[0].short + last[1], base, None, now)
+                self._turns.arrived(queue, len(candidates), last[0].short + last[1], base, None, now)
             else:
                 short = short_url(last.value)
-                self._arrivals.arrived(queue, len(candidates), short, last.settings, last.precedence, now)
+                self._turns.arrived(queue, len(candidates), short, last.settings, last.precedence, now)
 
     def _insert(self, groups: list[tuple[int, QueueRecord, list[Any]]], via: CrawlUri | None) -> None:
         """Write the pending records of candidates, which are given by queue."""
@@ -211,7 +211,7 @@ class Admitter:
         start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
         flip = keys.MAX_ORDINAL if tables.in_force.base.lifo else 0
         cost = self._constant_cost()
-        hops = "" if via is None else found_at(via)
+        hops = "" if via is None else link_hops(via)
         records: list[tuple[bytes, bytes]] = []
         for queue_id, queue, candidates in groups:
             start = start_of(queue_id, 3, keys.PRIORITY_ZERO, cost)

@@ -21,10 +21,17 @@ from budgetfrontier.model import CrawlUri, Tally
 from budgetfrontier.settings import policies, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import decode_uri, encode_found, encode_uri, encode_url, plain_start, shorten
+from budgetfrontier.store.records import (
+    decode_uri,
+    encode_found,
+    encode_uri,
+    encode_url,
+    link_hops,
+    plain_start,
+    shorten,
+)
 
 AUTHORITIES = 48 << 10  # kept in memory at the most, about 400 bytes each
-MAX_HOPS = 1024
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
 MAX_DEPTH = 100  # of what meta holds: a deeper stack than today's must be able to read it
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
@@ -170,7 +177,7 @@ class Candidates:
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
             if via is not None and not (uri.force and uri.url == via.url):  # what comes again stays what it was
-                uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or found_at(via))
+                uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
             if uri.queue is None and queue is not None:
                 value = _encoded(uri, url, queue)
             else:
@@ -178,7 +185,7 @@ class Candidates:
                 queue = self.queue_key(renamed(uri, url)) if uri.queue is None else _check_key(uri.queue)
                 value = encode_uri(uri, url, queue)
         elif via is not None:
-            uri = CrawlUri(url, via=via.url, hops=found_at(via))
+            uri = CrawlUri(url, via=via.url, hops=link_hops(via))
             queue = queue or self.queue_key(uri)
             value = encode_found(shorten(url, queue), shorten(via.url, queue), uri.hops)
         else:
@@ -217,13 +224,16 @@ class Candidates:
             raise self._no_form(url, e) from e
 
     def _cache_authority(self, prefix: str, url: str) -> Authority:
-        """The authority of a URL that was parsed, kept if there is room for it."""
-        name = self.queue_key(CrawlUri(url))
+        """Return the authority of a URL that was parsed, and keep it if it is short."""
+        key = self._assigned_key(CrawlUri(url))
         try:
-            place = self._canonical.authority(prefix)
-            known = Authority(place, uris.authority_hash(place), name, *plain_start(prefix, name))
+            canonical = self._canonical.authority(prefix)
+            digest = uris.authority_hash(canonical)
         except Exception as e:
             raise self._no_form(url, e) from e
+        if rules.queue_key_bytes(key) is None:
+            raise InvalidUrl("queue", _NO_KEY)
+        known = Authority(canonical, digest, key, *plain_start(prefix, key))
         if len(prefix) < 512:
             self._known.put(prefix, known)
         return known
@@ -249,14 +259,20 @@ class Candidates:
 
         Raises InvalidUrl for text that is no key: that is the URL's fault.
         """
-        return _check_key(policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri))
+        return _check_key(self._assigned_key(uri))
+
+    def _assigned_key(self, uri: CrawlUri) -> str:
+        return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
+
+
+_NO_KEY = f"a queue key is text of 1 to {rules.MAX_QUEUE_KEY} bytes"
 
 
 def _check_key(key: object) -> str:
-    """The key of a queue, from a caller or a policy. Raises InvalidUrl."""
+    """Return the key of a queue, from a caller or a policy. Raises InvalidUrl."""
     if isinstance(key, str) and rules.queue_key_bytes(key) is not None:
         return key
-    raise InvalidUrl("queue", "a queue key is text of 1 to 255 bytes")
+    raise InvalidUrl("queue", _NO_KEY)
 
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -307,8 +323,3 @@ def plain_url(given: object) -> str | None:
             return None
         given = given.url
     return given if type(given) is str else None
-
-
-def found_at(via: CrawlUri) -> str:
-    """The hops of a link on a page; of an endless chain of pages only the last."""
-    return (via.hops + "L")[-MAX_HOPS:]

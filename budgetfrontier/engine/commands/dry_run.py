@@ -69,7 +69,7 @@ def preview(view: View, override: Override) -> dict[str, Any]:
         if queue.state is EXHAUSTED or queue.by_name or not queue.queued:
             continue
         settings = after.for_uri(url, queue.queue)
-        rules.take_budgets(queue, settings)
+        rules.take_budgets(queue, settings, queue.revision)
         stays_out = rules.must_retire(queue, settings.reached)
         if queue.state is RETIRED and not stays_out:
             counts["revived_count"] += 1

@@ -46,7 +46,7 @@ def _start_uris(args: dict[str, Any]) -> Progress:
 
 
 def _told(tally: Tally) -> dict[str, Any]:
-    return {name: getattr(tally, name) for name in tally.__slots__}
+    return {name: getattr(tally, name) for name in tally.__struct_fields__}
 
 
 def _step_uris(take: Callable[[Admitter, list[str | CrawlUri], Tally, dict[str, Any], float], None]) -> Any:
