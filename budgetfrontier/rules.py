@@ -289,9 +289,18 @@ def is_full(count: int, limit: int) -> bool:
     return 0 < limit <= count
 
 
-def may_overfill(uri: CrawlUri | None) -> bool:
-    """Whether a URI is admitted over all limits: a prerequisite, such as robots.txt, for what fills the queue waits."""
-    return uri is not None and uri.force and uri.directive is Directive.HIGHEST
+def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
+    """Whether a URI that was found in the fetch of `via` is that one again: a revisit."""
+    return via is not None and uri.force and uri.url == via.url
+
+
+def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
+    """Whether a URI is admitted over all limits.
+
+    A prerequisite is, such as robots.txt, for what fills the queue waits for it; so is a revisit, for it takes the
+    place of the URI that is finished.
+    """
+    return uri is not None and ((uri.force and uri.directive is Directive.HIGHEST) or comes_again(uri, via))
 
 
 _CHARGED = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD))

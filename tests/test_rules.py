@@ -177,11 +177,15 @@ def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None
         assert after is CrawlState.TERMINATED
 
 
-def test_limits_of_zero_are_none_and_prerequisites_may_overfill() -> None:
+def test_limits_of_zero_are_none_and_prerequisites_and_revisits_may_overfill() -> None:
     assert rules.is_full(5, 5) and not rules.is_full(4, 5) and not rules.is_full(10**9, 0)
     robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
-    assert rules.may_overfill(robots)
-    assert not rules.may_overfill(msgspec.structs.replace(robots, force=False)) and not rules.may_overfill(None)
+    assert rules.may_overfill(robots, None)
+    assert not rules.may_overfill(msgspec.structs.replace(robots, force=False), None)
+    assert not rules.may_overfill(None, None)
+    page, other = (CrawlUri(url, force=True) for url in ("https://a.test/", "https://b.test/"))
+    assert rules.may_overfill(page, page)
+    assert not rules.may_overfill(page, other) and not rules.may_overfill(page, None)
 
 
 @pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 256, "é" * 128])

@@ -137,7 +137,7 @@ class Admitter:
     def _take(self, batch: list[Any], found: Batch, tally: Tally, now: float, via: CrawlUri | None) -> None:
         candidates, forced, _ = found
         limited = candidates and self._tables.in_force.limits_queues
-        if limited and self._is_full(next(iter(candidates.values()))):  # with limits, candidates come one by one
+        if limited and self._is_full(next(iter(candidates.values())), via):  # with limits, candidates come one by one
             known = not forced and self._seen.is_seen(next(iter(candidates)))
             tally.duplicate += known
             self._tables.counters.duplicates += known
@@ -162,10 +162,10 @@ class Admitter:
         """What a URI costs that was not asked for its own cost."""
         return self._tables.in_force.constant_cost or 0
 
-    def _is_full(self, candidate: Plain | Special) -> bool:
+    def _is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
         tables = self._tables
         if type(candidate) is Special:
-            if rules.may_overfill(candidate.uri):
+            if rules.may_overfill(candidate.uri, via):
                 return False
             name, settings = candidate.queue, candidate.settings
         else:

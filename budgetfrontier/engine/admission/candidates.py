@@ -176,7 +176,7 @@ class Candidates:
             _check(uri)
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
-            if via is not None and not (uri.force and uri.url == via.url):  # what comes again stays what it was
+            if via is not None and not rules.comes_again(uri, via):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
             if uri.queue is None and queue is not None:
                 value = _encoded(uri, url, queue)

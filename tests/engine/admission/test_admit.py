@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Directive, Outcome
-from tests.support import crawl, memory, one, pages, paths
+from budgetfrontier.clock import ManualClock
+from tests.support import START, crawl, memory, one, pages, paths
 
 
 def test_a_cost_is_fixed_when_the_uri_is_scheduled() -> None:
@@ -90,6 +91,22 @@ def test_what_is_full_has_room_for_a_prerequisite(limit: str) -> None:
         assert f.schedule(CrawlUri(url, force=True)) is Admission.FULL
         assert f.schedule(CrawlUri(url, directive=Directive.HIGHEST, force=True)) is Admission.ADDED
         assert one(f).uri.url == url
+        f.check()
+
+
+@pytest.mark.parametrize("limit", ["max_queue_size", "max_queued"])
+@pytest.mark.parametrize("order", ["fifo", "lifo"])
+def test_what_is_full_has_room_for_the_revisits_of_its_own_pages(limit: str, order: str) -> None:
+    clock = ManualClock(START)
+    frontier: dict[str, Any] = {limit: 2, "order": order}
+    with memory(clock, **frontier) as f:
+        f.schedule_many(pages("A", 2))
+        for _ in range(3):
+            for _ in range(2):
+                lease = one(f)
+                f.finish(lease, discovered=[CrawlUri(lease.uri.url, force=True, not_before=clock.time() + 3600)])
+            assert (f.summary().future, f.summary().queued) == (2, 0)
+            clock.advance(3600)
         f.check()
 
 
