@@ -23,9 +23,6 @@ class DeadLetters:
         self.on_add: Callable[[int, DeadRow], None] | None = None
         """Called with each new dead letter and its number."""
 
-    def __repr__(self) -> str:
-        return f"<DeadLetters {self._env.txn.stat(self._table)['entries'] - 1}>"
-
     def add(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         """Add a URI that was taken out of its queue."""
         self._counters.ordinal = number = self._counters.ordinal + 1

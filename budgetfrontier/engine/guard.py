@@ -74,8 +74,13 @@ class Guard:
         self._next_tick = time.monotonic() + parts.kernel.tables.in_force.frontier.commit_interval
         _open.add(self)
 
+    def __repr__(self) -> str:
+        if self.closed is not None:
+            return f"<Guard {self.tables.env.path} closed: {self.closed}>"
+        return f"<Guard {self.tables.env.path} of thread {self.owner}, {self.changes} changes since the last commit>"
+
     def enter(self) -> None:
-        """Every call begins with this."""
+        """Refuse a call that may not go on; every call begins with this."""
         if get_ident() != self.owner:
             self.refuse()
 

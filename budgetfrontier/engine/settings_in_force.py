@@ -43,6 +43,10 @@ class SettingsInForce:
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
             self.longest_delay = inf
 
+    def __repr__(self) -> str:
+        changed = len(self.settings.overrides), len(self.adjustments)
+        return f"<SettingsInForce with {changed[0]} overrides and {changed[1]} adjustments>"
+
     def for_uri(self, url: str, queue: str) -> QueueSettings:
         """The settings for a URI on a queue."""
         return self.base if self.trivial else self.effective.for_uri(url, queue)

@@ -24,8 +24,7 @@ class SeenTable:
         self.recent: set[str] = set()
 
     def __repr__(self) -> str:
-        entries = self._env.txn.stat(self._env.db[keys.SEEN])["entries"] - 1
-        return f"<SeenTable {entries} forms, {len(self.recent)} URLs in memory>"
+        return f"<SeenTable {len(self.recent)} URLs in memory>"
 
     def is_seen(self, fingerprint: bytes) -> bool:
         """Whether a form is known. O(log n)."""
