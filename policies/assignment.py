@@ -1,7 +1,7 @@
 """Queue assignment policies: which queue a URI belongs to.
 
-A queue is identified by its key alone: URIs with the same key are fetched one at a time. `by_authority` declares that
-the key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
+A queue is identified by its key alone: URIs with the same key wait for one another. `by_authority` declares that the
+key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
 without this attribute is called for every URI.
 """
 

@@ -1,4 +1,4 @@
-"""A polite crawler on the frontier: what to fetch next, and when, is the engine's; this package fetches.
+"""A polite crawler on top of the engine: the engine decides what to fetch next and when, this package fetches it.
 
-It needs the extra `crawl`; import its modules by name. `job.py` ties them together and is the place to start reading.
+It needs the extra `crawl`. Import its modules by name. `job.py` connects them, and is the one to read first.
 """

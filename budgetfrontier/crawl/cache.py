@@ -1,8 +1,8 @@
-"""The cache of a crawl: robots.txt files, which content its WARC files hold, and the time and bytes it has used.
+"""The cache of a crawl: robots.txt files, digests of the content in its WARC files, and the time and bytes used.
 
-A small LMDB environment in a folder of its own, JOB/frontier/crawl. It is a cache: lost, robots.txt files are fetched
-again, content is written once more, and limits on time and bytes count anew; which scope was agreed on is then told by
-the stored settings alone. So a damaged one is moved aside, and the crawl goes on with an empty one.
+It is a small LMDB environment in its own folder, JOB/frontier/crawl. The crawl can go on without its data: robots.txt
+files are fetched again, content is written again, limits on time and bytes start at zero, and only the stored settings
+say which scope was accepted. Therefore a damaged cache is renamed, and replaced by an empty one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
 
-DAMAGED = ".damaged"  # what the folder's name ends in, moved aside
-KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it expired, for when its host does not answer
-MOST_WRITTEN = 32 << 20  # bytes put between two commits
-MOST_PUT = 10_000  # records between two commits: each dirties a page of its own, for digests lie at random
-_LONGEST_KEY = 511  # of LMDB
-_SWEPT = 2  # records looked at for each one that is put: more than one, so that a table does not grow for ever
+DAMAGED = ".damaged"  # suffix of the folder of a damaged cache
+KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
+MOST_WRITTEN = 32 << 20  # bytes between two commits
+MOST_PUT = 10_000  # records between two commits: each dirties a page of its own, because digests are random
+_LONGEST_KEY = 511  # bytes: LMDB's limit
+_SWEPT = 2  # records checked for expiry per record put: more than one, so that the table cannot grow without bound
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
 _used = struct.Struct(">dQ")  # seconds, bytes
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class StoredRobots(NamedTuple):
-    """A robots.txt as it was fetched: HTTP status, the epoch seconds it counts until, body."""
+    """A robots.txt as fetched: HTTP status, expiry in epoch seconds, body."""
 
     status: int
     expires: float
@@ -46,7 +46,7 @@ class StoredRobots(NamedTuple):
 
 
 class Original(NamedTuple):
-    """The WARC record that some content was written to first: WARC-Target-URI, WARC-Date, WARC-Record-ID."""
+    """The first WARC record with some content: its WARC-Target-URI, WARC-Date and WARC-Record-ID."""
 
     url: str
     date: str
@@ -54,34 +54,34 @@ class Original(NamedTuple):
 
 
 class CrawlCache:
-    """The tables `robots`, `digests` and `used`, for one process: that which holds the frontier's lock.
+    """The tables `robots`, `digests` and `used`, for use by the process that holds the frontier's lock.
 
-    What was put can be read at once, and is durable after `commit`. Raises StorageFull when the disk is full: close it
-    then, it is as of its last commit.
+    Data that was put is visible at once, and durable after `commit`. Methods raise StorageFull when the disk is full:
+    the cache has to be closed then, and is in the state of its last commit.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the cache in the folder `path`, or create it there.
+        """Open or create the cache in the folder `path`; a damaged one is replaced.
 
-        Raises StorageFull, or FrontierLocked if this process has it open already.
+        Raises StorageFull, and FrontierLocked if this process has it open already.
         """
         self.path = path
         self._found: list[CrawlUri] = []
-        self._any_found = False  # whether the last commit has any
+        self._any_found = False  # whether the last commit contains any
         try:
             self._open()
         except (StorageFull, FrontierLocked):
             raise
         except Exception as e:
-            self._begin_anew(e)
+            self._replace(e)
 
     @property
     def due(self) -> bool:
-        """Whether as much has been put since the last commit as LMDB should hold in memory: commit soon."""
+        """Whether to commit soon: as much has been put since the last commit as LMDB should keep in memory."""
         return self._written >= MOST_WRITTEN or self._put_count >= MOST_PUT
 
     def robots(self, site: str) -> StoredRobots | None:
-        """Return the robots.txt of a site ("https://example.org:8443"), expired or not; None if there is none."""
+        """Return the robots.txt of a site ("https://example.org:8443"), expired or not; None if none is stored."""
         value = self._get(_site_key(site), self._robots)
         if value is None:
             return None
@@ -93,16 +93,16 @@ class CrawlCache:
             return None
 
     def put_robots(self, site: str, robots: StoredRobots, *, now: float) -> None:
-        """Keep the robots.txt of a site. Forgets some that expired long before `now`, in epoch seconds."""
+        """Store the robots.txt of a site, and delete some that expired long before `now` (epoch seconds)."""
         value = _head.pack(robots.expires, robots.status) + zlib.compress(robots.body, _FAST)
         self._put(_site_key(site), value, self._robots)
         try:
             self._sweep(now)
         except lmdb.Error as e:
-            self._failed(e)
+            self._handle_error(e)
 
     def original(self, digest: bytes) -> Original | None:
-        """Return where the content with this SHA-1 (20 bytes) was written first; None if it never was."""
+        """Return the first record with the content of this SHA-1 (20 bytes); None if there is none."""
         value = self._get(digest, self._digests)
         if value is None:
             return None
@@ -113,42 +113,44 @@ class CrawlCache:
             return None
 
     def put_original(self, digest: bytes, original: Original) -> None:
-        """Note where the content with this SHA-1 was written. Who came first stays."""
+        """Store the record with the content of this SHA-1, unless one is stored already."""
         self._put(digest, msgspec.msgpack.encode(original), self._digests, overwrite=False)
 
     def used(self) -> tuple[float, int]:
-        """Return the seconds that the crawl has run, in all its runs, and the bytes that it has downloaded."""
+        """Return the seconds that the crawl has run and the bytes that it has downloaded, over all its runs."""
         value = self._get(_CRAWL, self._used)
         return _used.unpack(value) if value is not None and len(value) == _used.size else (0.0, 0)
 
     def put_used(self, seconds: float, size: int) -> None:
-        """Note what `used` returns."""
+        """Store the values that `used` returns."""
         self._put(_CRAWL, _used.pack(seconds, size), self._used)
 
     def scope(self) -> bytes | None:
-        """Return what was given to `put_scope` last: the scope that all that is queued has been looked at with."""
+        """Return the identity of the scope that all waiting URIs were last checked against; None if none was stored."""
         return self._get(_SCOPE, self._used)
 
     def put_scope(self, identity: bytes) -> None:
-        """Note the scope that has been agreed on."""
+        """Store the identity of the scope that all waiting URIs have been checked against."""
         self._put(_SCOPE, identity, self._used)
 
     def found(self) -> list[CrawlUri]:
-        """Return what the last commit has of `put_found`, and what was put since: the frontier may not have it yet.
+        """Return the URIs of `put_found` in the last commit and since then, which the frontier may not have yet.
 
-        This memory commits before the frontier does. So after a crash it may know a robots.txt whose sitemaps the
-        frontier has lost, and nobody would fetch that file again.
+        The cache commits before the frontier. After a crash, it may thus have a robots.txt whose sitemaps the frontier
+        has lost, and which would not be fetched again.
         """
         return [*self._found]
 
     def put_found(self, uris: list[CrawlUri]) -> None:
-        """Note what a robots.txt that was put led to, for the frontier to be told of again after a crash."""
+        """Store the URIs found in a robots.txt that was put, to be scheduled again after a crash."""
         self._found += uris
         self._put_count += 1
-        self._written += 8 * sum(len(uri.url) for uri in uris)  # a commit is due soon: these lie in this process, too
+        self._written += 8 * sum(
+            len(uri.url) for uri in uris
+        )  # counted eight times: they are in the memory of this process too
 
     def commit(self) -> None:
-        """Make everything that was put durable. Free if nothing was."""
+        """Make everything that was put durable. Costs nothing if nothing was put."""
         if not self._put_count:
             return
         if self._found or self._any_found:
@@ -159,16 +161,16 @@ class CrawlCache:
             self._txn.commit()
             self._begin()
         except (lmdb.Error, OSError) as e:
-            self._failed(e)
+            self._handle_error(e)
 
     def close(self) -> None:
-        """Close the files. What was not committed is dropped."""
+        """Close the files. Uncommitted data is lost."""
         if hasattr(self, "_txn"):
             self._txn.abort()
         if hasattr(self, "_env"):
             self._env.close()
 
-    # One transaction is open at any time.
+    # A write transaction is always open.
 
     def _open(self) -> None:
         try:
@@ -184,7 +186,7 @@ class CrawlCache:
             self._any_found = bool(self._found)
         except (lmdb.Error, OSError) as e:
             raise translate_error(e, self.path) from e
-        self._swept = b""
+        self._sweep_position = b""
 
     def _begin(self) -> None:
         info = self._env.info()
@@ -205,7 +207,7 @@ class CrawlCache:
         try:
             value: Any = self._txn.get(key, db=table)
         except lmdb.Error as e:
-            self._failed(e)
+            self._handle_error(e)
             return None
         return value if value is None else bytes(value)
 
@@ -215,16 +217,16 @@ class CrawlCache:
         try:
             self._txn.put(key, value, overwrite=overwrite, db=table)
         except lmdb.Error as e:
-            self._failed(e)
+            self._handle_error(e)
 
     def _sweep(self, now: float) -> None:
-        """Go on through the robots.txt files, round and round, and drop those that nobody needs any more."""
+        """Check the next few robots.txt files, cycling through the table; delete those expired KEPT seconds ago."""
         cursor: Any = self._txn.cursor(self._robots)
-        found = cursor.set_range(self._swept) or cursor.first()
+        found = cursor.set_range(self._sweep_position) or cursor.first()
         for _ in range(_SWEPT):
             if not found:
                 break
-            self._swept = cursor.key() + b"\0"
+            self._sweep_position = cursor.key() + b"\0"
             expires: float = _head.unpack(cursor.value()[: _head.size].ljust(_head.size, b"\0"))[0]
             if expires + KEPT < now:
                 cursor.delete()
@@ -232,19 +234,19 @@ class CrawlCache:
             else:
                 found = cursor.next()
 
-    def _failed(self, error: Exception) -> None:
-        """Raise StorageFull, or else begin anew: a page cannot be read."""
+    def _handle_error(self, error: Exception) -> None:
+        """Raise StorageFull if that is the error; otherwise replace the cache, which is damaged."""
         why = translate_error(error, self.path)
         if isinstance(why, StorageFull):
             raise why from error
-        self._begin_anew(why)
+        self._replace(why)
 
-    def _begin_anew(self, why: Exception) -> None:
-        in_thread = self.path.with_name(self.path.name + DAMAGED)
-        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, in_thread)
+    def _replace(self, why: Exception) -> None:
+        damaged = self.path.with_name(self.path.name + DAMAGED)
+        log.warning("%s; but this is only a cache: moved to %s, and begun anew", why, damaged)
         self.close()
-        shutil.rmtree(in_thread, ignore_errors=True)
-        self.path.rename(in_thread)
+        shutil.rmtree(damaged, ignore_errors=True)
+        self.path.rename(damaged)
         self._open()
 
 

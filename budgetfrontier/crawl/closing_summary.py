@@ -1,4 +1,4 @@
-"""The summary at the end of a run: why it ended, the state of the crawl, its outputs, and how to go on."""
+"""The summary at the end of a run: why it ended, the state of the crawl, its outputs, and how to continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from budgetfrontier.store.report import Report
 from budgetfrontier.units import format_size
 
 LISTED = 10
-"""Retired queues that are named with the command that revives them."""
+"""The most retired queues that are listed with the command that revives them."""
 
 OUTPUTS = ("warcs", "logs", "reports")
 
@@ -27,14 +27,14 @@ OUTPUTS = ("warcs", "logs", "reports")
 class Stop(StrEnum):
     """Why a run ended."""
 
-    NONE = "none"  # nothing is left that could be done
+    NONE = "none"  # nothing was left to do
     LIMIT = "limit"
     INTERRUPTED = "interrupted"
     FORCED = "forced"
-    POLICY = "policy"  # one failed
+    POLICY = "policy"  # a policy failed
 
 
-def ending(
+def closing_summary(
     report: Report,
     overview: Overview,
     *,
@@ -44,10 +44,10 @@ def ending(
     limit: Limit | None = None,
     command: str = "",
 ) -> Iterator[str]:
-    """Yield the lines that tell how the crawl in the job `folder` stands, as of `report` and its `overview`.
+    """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
-    `limit` is the one that is reached, if any; `command` is what was run, quoted for a shell. Reads the sizes of the
-    outputs. O(retired queues that are listed + files of the outputs).
+    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Reads the
+    sizes of the output files. O(retired queues listed + output files).
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()
@@ -58,7 +58,7 @@ def ending(
     paused = summary.state in (CrawlState.PAUSED, CrawlState.PAUSING)
     done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == rules.FINISH
     if done:
-        yield _over(report, spend)
+        yield _final_state(report, spend)
     elif stop is Stop.LIMIT and limit:
         yield f"stopped: limits.{limit.name} is reached; {again}"
     elif stop is Stop.FORCED:
@@ -76,7 +76,7 @@ def ending(
     if summary.dead:
         yield f"  the dead: {_shell('dead-letters', job)}"
     for name in OUTPUTS:
-        if written := _written(folder / name):
+        if written := _files_in(folder / name):
             yield f"  {written}"
     if retired and summary.state is not CrawlState.TERMINATED:
         yield from _revivals(spend, settings, job)
@@ -87,8 +87,8 @@ def ending(
         yield f"to crawl more: add seeds ({seed}), and {again}"
 
 
-def _over(report: Report, spend: Spend) -> str:
-    """How a crawl ended that has nothing left to do."""
+def _final_state(report: Report, spend: Spend) -> str:
+    """Return the line on the final state of a crawl that has nothing left to do."""
     retired = spend.stranding_count
     if report.state is CrawlState.PAUSED:
         how = "paused at finish"
@@ -103,7 +103,7 @@ def _over(report: Report, spend: Spend) -> str:
 
 
 def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
-    """The retired queues that hold most, each with the command that brings it back."""
+    """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
     replenish = settings.frontier.balance_replenish_amount
     shown = spend.stranding[:LISTED]
     yield "retired queues, and what revives them:"
@@ -116,8 +116,8 @@ def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
 
 
-def _written(folder: Path) -> str | None:
-    """What a folder of outputs holds, in files and bytes; None if there is nothing."""
+def _files_in(folder: Path) -> str | None:
+    """Return a line on the number and size of the files in a folder of outputs; None if there are none."""
     files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return f"{folder}: {counted(len(files), 'file')}, {format_size(sum(files))}" if files else None
 

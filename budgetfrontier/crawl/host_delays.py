@@ -1,4 +1,4 @@
-"""Delays between requests to a host outside its queue's turn, such as the redirects of a robots.txt."""
+"""Politeness delays for requests that a queue does not lease itself, such as redirects of a robots.txt."""
 
 from __future__ import annotations
 
@@ -12,113 +12,117 @@ from budgetfrontier.model import CrawlUri, Lease, QueueRecord
 from budgetfrontier.settings.overrides import QueueSettings
 
 LONGEST = 300.0
-"""Seconds after which one who waits looks again: somebody may have woken the queue, or have asked for the same."""
+"""The longest wait returned, in seconds: meanwhile the queue may be woken, or the URL fetched for another host."""
 
-_BUSY = 1.0  # seconds, when nobody knows how long
-_CLOSE = 0.1  # seconds that may pass until one that was told to wait does
-_LATE = 1.0  # seconds that an appointment is kept for who comes late
-_MOST_WAITING = 1000  # appointments of one queue
-_FEW = 1000  # places after which those are forgotten that have rested
+_BUSY = 1.0  # seconds to wait for a request in flight, whose end is not known
+_CLOSE = 0.1  # seconds of tolerance until a lease that has to wait is back in its queue
+_LATE = 1.0  # seconds that a reservation is kept after its time
+_MOST_WAITING = 1000  # reservations of one queue
+_FEW = 1000  # queues in memory before those whose delays are over are dropped
 
 
-class _Host:
-    """A queue that is asked outside its turn: until when it rests, who waits, and whose turn is next."""
+class _HostState:
+    """The state of one queue that receives external requests. All times are epoch seconds."""
 
-    __slots__ = ("kept", "last", "own_turn", "put_back", "until", "waiting")
+    __slots__ = ("deferred_until", "last_reserved", "own_turn", "reserved_until", "until", "waiting")
 
     def __init__(self) -> None:
-        self.until = 0.0  # infinite while it is being asked
-        self.waiting: dict[str, float] = {}  # appointments by URL
-        self.last = 0.0  # the last of these
-        self.kept = 0.0  # until when the queue is kept free for the first of these
-        self.own_turn = False  # as it was asked last by somebody else
-        self.put_back = 0.0  # until when it waits for no other reason than this one
+        self.until = 0.0  # end of the delay after the last external request; infinite during one
+        self.waiting: dict[str, float] = {}  # reserved times by URL
+        self.last_reserved = 0.0  # the latest of these
+        self.reserved_until = 0.0  # until when leases of the queue have to wait for the first of these
+        self.own_turn = False  # whether the next request is the queue's own: the last one was external
+        self.deferred_until = 0.0  # up to then, the queue's wake time results from `remaining_delay` alone
 
 
 class HostDelays:
-    """The politeness of queues that are asked outside their turn: one request at a time, and a rest after each.
+    """Politeness for external requests: requests to the host of a queue that were not leased from that queue.
 
-    Their own rests, which the frontier keeps, count too; and while one of these lasts, what is leased from the queue
-    has to wait. Who waits for a queue and what is leased from it take turns, so that neither keeps the other out. In
-    memory, for the queues that were asked of late; a restart forgets it. `now` tells epoch seconds.
+    There is one request at a time, with a delay after each. The queue's own delays, which the frontier keeps, apply
+    too; conversely, leases of the queue have to wait for the delays after external requests. Leases and external
+    requests alternate, so that neither starves the other. The state is in memory, for queues with recent external
+    requests, and is lost at a restart. `now` returns epoch seconds.
     """
 
     def __init__(self, frontier: Frontier, *, now: Callable[[], float] = time.time) -> None:
         self._frontier, self._now = frontier, now
-        self._places: dict[str, _Host] = {}
-        self._many = _FEW
+        self._states: dict[str, _HostState] = {}
+        self._next_cleanup = _FEW
 
     def queue_of(self, uri: CrawlUri) -> str:
-        """Return the key of the queue whose politeness counts for a URI."""
+        """Return the key of the queue whose politeness applies to a URI."""
         try:
             return self._frontier.queue_key(uri)
-        except ValueError:  # such a URI could not be queued, but may be asked for
+        except ValueError:  # such a URI cannot be queued, but may be requested
             return uris.authority(uri.url)
 
-    def rest_left(self, key: str) -> float:
-        """Return the seconds that what was leased from a queue has to wait; 0.0: it is its turn. O(1)."""
-        place = self._places.get(key)
-        if place is None:
+    def remaining_delay(self, key: str) -> float:
+        """Return the seconds that a lease of a queue has to wait; 0.0 if it may be fetched now. O(1)."""
+        state = self._states.get(key)
+        if state is None:
             return 0.0
         now = self._now()
-        wait = max(_left(place, now), 0.0 if place.own_turn else place.kept - now)
+        wait = max(_remaining(state, now), 0.0 if state.own_turn else state.reserved_until - now)
         if wait <= 0.0:
-            place.own_turn, place.put_back = False, 0.0
+            state.own_turn, state.deferred_until = False, 0.0
             return 0.0
-        place.put_back = now + wait + _CLOSE
+        state.deferred_until = now + wait + _CLOSE
         return wait
 
-    def ask(self, key: str, url: str, settings: QueueSettings) -> float:
-        """Return 0.0 if a URL of a queue may be asked for now, which `asked` then has to end; else seconds to wait.
+    def begin(self, key: str, url: str, settings: QueueSettings) -> float:
+        """Start an external request for a URL and return 0.0, or return the seconds to wait before trying again.
 
-        Those who wait for different URLs get appointments one after the other.
+        After 0.0, `end` has to be called at the end of the request. A wait reserves a time for the URL; different
+        URLs get different times, one after the other.
         """
-        self._forget()
+        self._drop_old()
         now = self._now()
-        place = self._places.setdefault(key, _Host())
+        state = self._states.setdefault(key, _HostState())
         queue = self._frontier.queue(key)
-        wait = max(_own_rest(queue, place, now), _left(place, now))
+        wait = max(_own_delay(queue, state, now), _remaining(state, now))
         if wait <= 0.0:
-            place.waiting.pop(url, None)
-            place.until, place.kept, place.own_turn = math.inf, 0.0, True
+            state.waiting.pop(url, None)
+            state.until, state.reserved_until, state.own_turn = math.inf, 0.0, True
             return 0.0
-        turns = 2 if queue is not None and queue.queued else 1  # its own URIs have theirs in between
-        when = self._appointment(place, url, now + wait, turns * settings.min_delay)
-        if not now < place.kept < when + _LATE:
-            place.kept = when + _LATE
+        turns = 2 if queue is not None and queue.queued else 1  # leases of the queue alternate with external requests
+        when = self._reserve(state, url, now + wait, turns * settings.min_delay)
+        if not now < state.reserved_until < when + _LATE:
+            state.reserved_until = when + _LATE
         return min(when - now, LONGEST)
 
-    def _appointment(self, place: _Host, url: str, earliest: float, slot: float) -> float:
-        """Return when to come back: who comes for the first time, or for another URL than all others, comes last."""
-        if len(place.waiting) >= _MOST_WAITING:
-            place.waiting.clear()  # many never come back, as somebody else has asked for the same
-        when = place.waiting.get(url)
-        when = max(earliest, place.last + slot if when is None and place.waiting else when or 0.0)
-        place.waiting[url] = when
-        place.last = max(place.last, when)
+    def _reserve(self, state: _HostState, url: str, earliest: float, slot: float) -> float:
+        """Return the reserved time of a URL, not before `earliest`; a new one is `slot` seconds after the last one."""
+        if len(state.waiting) >= _MOST_WAITING:
+            state.waiting.clear()  # many are stale, because the URL was fetched for another host
+        when = state.waiting.get(url)
+        when = max(earliest, state.last_reserved + slot if when is None and state.waiting else when or 0.0)
+        state.waiting[url] = when
+        state.last_reserved = max(state.last_reserved, when)
         return when
 
-    def asked(self, key: str, rest: float) -> None:
-        """Let a queue rest, after it was asked."""
-        self._places[key].until = self._now() + rest
+    def end(self, key: str, rest: float) -> None:
+        """End an external request to a queue; the next request has to wait `rest` seconds."""
+        self._states[key].until = self._now() + rest
 
     def settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
         """Return the settings in force for a URI on a queue."""
         return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))
 
-    def _forget(self) -> None:
-        if len(self._places) > self._many:
+    def _drop_old(self) -> None:
+        if len(self._states) > self._next_cleanup:
             now = self._now()
-            self._places = {key: place for key, place in self._places.items() if max(place.until, place.kept) > now}
-            self._many = max(2 * len(self._places), _FEW)
+            self._states = {
+                key: state for key, state in self._states.items() if max(state.until, state.reserved_until) > now
+            }
+            self._next_cleanup = max(2 * len(self._states), _FEW)
 
 
-def _own_rest(queue: QueueRecord | None, place: _Host, now: float) -> float:
+def _own_delay(queue: QueueRecord | None, state: _HostState, now: float) -> float:
     if queue is None:
         return 0.0
-    rest = queue.wake_time - now if queue.wake_time > place.put_back else 0.0
+    rest = queue.wake_time - now if queue.wake_time > state.deferred_until else 0.0
     return max(rest, _BUSY if queue.out else 0.0)
 
 
-def _left(place: _Host, now: float) -> float:
-    return _BUSY if place.until == math.inf else max(place.until - now, 0.0)
+def _remaining(state: _HostState, now: float) -> float:
+    return _BUSY if state.until == math.inf else max(state.until - now, 0.0)

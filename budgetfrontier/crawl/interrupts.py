@@ -1,7 +1,8 @@
-"""SIGINT, SIGTERM and SIGHUP of a crawl, from the first moment of its process to the last.
+"""Handling of SIGINT, SIGTERM and SIGHUP, from the start of a crawl's process to its end.
 
-They are counted, and no more: a handler that raised could do so within any cleanup. Whoever can act on one asks, or
-`listen`s; only where nothing is lost by it does the second raise KeyboardInterrupt. Imports nothing that takes time.
+Signals are only counted, because a handler that raises could interrupt any cleanup. Code that can act on a signal reads
+the count or calls `listen`; the second signal raises KeyboardInterrupt, but only in code that can be interrupted
+without loss (`breakable`). This module imports nothing that is slow to import.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from types import FrameType
 
 
 class Interrupts:
-    """How often the process was asked to stop. Installs nothing by itself."""
+    """A count of the signals to stop, and what to do on the next one. Does not install handlers itself."""
 
     def __init__(self) -> None:
         self.count = 0
         self._breakable = False
-        self._tell: Callable[[], object] | None = None
+        self._listener: Callable[[], object] | None = None
 
-    def listen(self, tell: Callable[[], object] | None) -> None:
-        """Let `tell` be called, in the main thread between any two steps of it, whenever another one comes."""
-        self._tell = tell
+    def listen(self, listener: Callable[[], object] | None) -> None:
+        """Call `listener` on each further signal, in the main thread between any two of its bytecode instructions."""
+        self._listener = listener
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """What is done inside may be broken off: one that comes now, and is not the first, raises KeyboardInterrupt."""
+        """Let a signal in this context raise KeyboardInterrupt if it is not the first one, and nothing listens."""
         self._breakable = True
         try:
             yield
@@ -36,34 +37,34 @@ class Interrupts:
             self._breakable = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take one in: the handler of the signals."""
+        """Count a signal and act on it: the handler to install."""
         self.count += 1
-        if self._tell is not None:
-            self._tell()
+        if self._listener is not None:
+            self._listener()
         elif self._breakable and self.count > 1:
             raise KeyboardInterrupt
 
 
-_of_process: list[Interrupts] = []  # one at the most
+_of_process: list[Interrupts] = []  # at most one
 
 
 def install_for_process() -> None:
-    """Take in signals until the process has ended: for a program that does nothing but crawl."""
-    own, handled = Interrupts(), _handled()
+    """Install handlers until the process ends: for a program that only crawls."""
+    own, signals = Interrupts(), _stop_signals()
     _of_process.append(own)
-    for number in handled:
+    for number in signals:
         signal.signal(number, own.handle)
-    atexit.register(_ignore, handled)  # Python takes its handlers away before it has ended
+    atexit.register(_ignore, signals)  # Python removes its handlers before the process has ended
 
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """The process's, if it has them; else those of this crawl, which ends with the handlers that it found."""
+    """Yield the process-wide Interrupts if installed; otherwise new ones, whose handlers are removed at the end."""
     if _of_process:
         yield _of_process[0]
         return
     own = Interrupts()
-    before = {number: signal.signal(number, own.handle) for number in _handled()}
+    before = {number: signal.signal(number, own.handle) for number in _stop_signals()}
     try:
         yield own
     finally:
@@ -71,14 +72,14 @@ def interrupts() -> Iterator[Interrupts]:
             signal.signal(number, handler or signal.SIG_DFL)
 
 
-def _handled() -> list[signal.Signals]:
-    """Return the signals that stop a crawl: none outside the main thread, and no SIGHUP under nohup."""
+def _stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a crawl: none outside the main thread; not SIGHUP under nohup."""
     if threading.current_thread() is not threading.main_thread():
         return []
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hung_up]
 
 
-def _ignore(handled: list[signal.Signals]) -> None:
-    for number in handled:
+def _ignore(signals: list[signal.Signals]) -> None:
+    for number in signals:
         signal.signal(number, signal.SIG_IGN)

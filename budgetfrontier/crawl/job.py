@@ -1,8 +1,8 @@
-"""A crawl from its settings: seeds, the loop that drives the frontier, the end.
+"""A crawl from its settings: seeds, the main loop on the frontier, and the end.
 
-One task owns the frontier, which is synchronous and belongs to one thread; it leases as fetchers come free, finishes
-what they bring, and never sleeps longer than a commit interval, so that commands from outside are applied. What to
-fetch next, and when, is the engine's business alone.
+One task uses the frontier, which is synchronous and bound to one thread. It leases when workers are free, finishes the
+leases of ended visits, and never sleeps longer than a commit interval, so that external commands are applied. The
+engine alone decides what to fetch next, and when.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from budgetfrontier import rules
 from budgetfrontier.crawl.cache import CrawlCache
-from budgetfrontier.crawl.closing_summary import Stop, ending
+from budgetfrontier.crawl.closing_summary import Stop, closing_summary
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BROKEN, Response
@@ -27,15 +27,15 @@ from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.interrupts import Interrupts, interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
-from budgetfrontier.crawl.policy_failures import PolicyFailures, is_for_a_policy
+from budgetfrontier.crawl.policy_failures import PolicyFailures, is_policy_failure
 from budgetfrontier.crawl.prerequisites import Prerequisites
 from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.report_process import write_reports
-from budgetfrontier.crawl.resuming import check_name, go_on, stored_settings
+from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots, is_robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
-from budgetfrontier.crawl.visit import Visit, Visitor, comes_again, revisit
+from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Lease, Outcome
@@ -48,9 +48,9 @@ from budgetfrontier.store.backup import MEMORY
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
 
-SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # between two looks at what came from outside
+SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
-NO_TIMEOUT = 300.0  # how long a page waits for its robots.txt where fetches may take for ever
+NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
 
 log = logging.getLogger(__name__)
 
@@ -64,15 +64,16 @@ def crawl(
     adopt: bool = False,
     command: str = "",
 ) -> int:
-    """Run the crawl in a job folder, or go on with it, until it finishes, pauses at its finish, meets a limit or is
-    interrupted; return the exit code, 1 if it was forced to stop or there is nothing to crawl.
+    """Start or continue the crawl in a job folder; return the exit code.
 
-    SIGINT, SIGTERM or SIGHUP once: finishes what is in flight; twice: stops now. Either way all that was finished is on
-    disk.
-    `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: go on with a crawl of another name. `command` is how
-    to run it again, as the end tells it. Raises what `Frontier.open` raises, StorageFull, SettingsError for a folder
-    that holds another crawl, and ScopeChanged once it is paused because its scope would disregard much of what is
-    queued.
+    Runs until the crawl finishes, pauses at its finish, reaches a limit or is interrupted. The exit code is 1 if it was
+    forced to stop, or if there is nothing to crawl; otherwise 0. After one SIGINT, SIGTERM or SIGHUP, the fetches in
+    flight are finished; after a second one, the crawl stops at once. In both cases, all finished URIs are on disk.
+
+    `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
+    command that runs the crawl again, for the closing summary. Raises what `Frontier.open` raises, StorageFull,
+    SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because its changed
+    scope would disregard many queued URIs.
     """
     with interrupts() as heard, progress or Progress() as shown:
         try:
@@ -111,13 +112,13 @@ class Job:
         self._done: list[asyncio.Task[Visit]] = []
         self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
         self._stop = Stop.NONE
-        self._mending = PolicyFailures()
+        self._policy_failures = PolicyFailures()
         self._failures = 0
-        self._looked = self._reported = self._counted = self._renewed = time.monotonic()
+        self._last_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
         self._patience = settings.fetch.timeout or NO_TIMEOUT
-        # A visit may wait for its robots.txt before it fetches; its lease has to outlive both.
+        # A visit may wait for its robots.txt before its fetch; its lease has to last for both.
         self._ttl = max(settings.frontier.lease_ttl, 3 * self._patience)
 
     def run(self) -> int:
@@ -139,31 +140,31 @@ class Job:
                 if begun:
                     asyncio.run(self._main())
             if begun:
-                self._conclude(frontier, reports)
-        self._mending.end()
+                self._summarize(frontier, reports)
+        self._policy_failures.raise_failure()
         return 0 if begun and self._stop is not Stop.FORCED else 1
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
-        """Open the frontier, to be closed with `opened`, and what is written besides, to be closed with `written`."""
+        """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
         frontier = self._folder / "frontier"
         self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self]))
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / MEMORY)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
-        written.callback(self._sync_no_cache)
+        written.callback(self._sync_outputs_only)
         self._sync = self._sync_all
 
-    def _sync_no_cache(self) -> None:
-        self._sync = self._outputs.sync  # closed, it raises again what failed
+    def _sync_outputs_only(self) -> None:
+        self._sync = self._outputs.sync  # when closed, it raises the error that occurred before
 
     def _prepare(self) -> bool:
-        """Make what a crawl needs and schedule the seeds; tell whether there is anything to do."""
+        """Create the components of the crawl and schedule the seeds; return whether there is anything to do."""
         before = self._frontier.summary()
         seconds, size = self._cache.used()
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
             self._robots = Robots(self._settings.fetch.user_agent, cache=self._cache)
-            pace = HostDelays(self._frontier)
-            self._prerequisites = Prerequisites(self._frontier, self._robots, self._cache, pace)
+            delays = HostDelays(self._frontier)
+            self._prerequisites = Prerequisites(self._frontier, self._robots, self._cache, delays)
         self._visitor = Visitor(
             self._settings,
             fetcher=self._fetcher,
@@ -174,12 +175,12 @@ class Job:
             patience=self._patience,
         )
         begun = False
-        with self._mending.pausing(self._frontier):
+        with self._policy_failures.pausing(self._frontier):
             begun = self._begin()
         return begun
 
     def on_commit(self, frontier: Frontier) -> None:
-        """Hook: what the frontier is about to call done has to be on disk."""
+        """Hook: make the outputs durable before the frontier commits the URIs as finished."""
         if self._sync is not None:
             self._sync()
 
@@ -189,7 +190,7 @@ class Job:
         self._cache.commit()
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
-        """Hook: a robots.txt that was tried often enough is not waited for any longer."""
+        """Hook: give up a robots.txt that has become a dead letter, so that no page waits for it."""
         if self._robots and is_robots(letter.uri):
             self._robots.give_up(letter.uri.url)
 
@@ -217,14 +218,14 @@ class Job:
     # Beginning
 
     def _begin(self) -> bool:
-        """Schedule the seeds, resume what paused at its finish; tell whether there is anything to do."""
+        """Schedule the seeds, and resume a crawl that paused at its finish; return whether there is anything to do."""
         frontier, say = self._frontier, self._progress.say
         before = frontier.summary()
         self._scope.add_seeds(url for url, _ in each_seed(self._settings))
         frontier.schedule_many([uri for uri in self._cache.found() if self._scope.objection(uri) is None])
-        go_on(
+        check_changes(
             frontier, self._folder / "frontier", self._scope,
-            settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, tell=say,
+            settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, say=say,
         )  # fmt: skip
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
         if tally.invalid:
@@ -237,7 +238,7 @@ class Job:
         if frontier.state is CrawlState.NEW and not self._paused:
             say(NOTHING)
             return False
-        over = before.pause_reason == rules.FINISH or is_for_a_policy(before.pause_reason)
+        over = before.pause_reason == rules.FINISH or is_policy_failure(before.pause_reason)
         if frontier.state is CrawlState.PAUSED and over:
             frontier.resume(reason="started again", who="crawl")
         if self._paused and frontier.state is not CrawlState.PAUSED:
@@ -245,7 +246,7 @@ class Job:
         if frontier.state is CrawlState.PAUSED:
             again = shlex.join(("budgetfrontier", "resume", str(self._folder)))
             say(f"the crawl is paused ({frontier.summary().pause_reason}); `{again}` goes on")
-        frontier.commit()  # who looks from outside sees the crawl from its first moment
+        frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)
         if len(self._slots) < (wanted := self._settings.fetch.concurrency):
@@ -270,34 +271,34 @@ class Job:
     # The loop
 
     async def _drive(self) -> None:
-        """Lease, fetch, finish, until there is nothing left to do or a reason to stop."""
-        self._look_around()
+        """Lease, fetch and finish until nothing is left to do or there is a reason to stop."""
+        self._run_periodic_tasks()
         while self._stop is not Stop.FORCED:
             free = 0
-            with self._mending.pausing(self._frontier):
+            with self._policy_failures.pausing(self._frontier):
                 free = self._lease()
-            if not self._visits and self._is_over():
+            if not self._visits and self._has_ended():
                 return
             if self._stop is not Stop.NONE and self._robots:
                 self._robots.stop_waiting()
             await self._wait(free)
             done, self._done = self._done, []
             for task in done:
-                with self._mending.pausing(self._frontier):
-                    self._settle(task)
-            if self._mending.failure and self._stop is Stop.NONE:
+                with self._policy_failures.pausing(self._frontier):
+                    self._complete(task)
+            if self._policy_failures.failure and self._stop is Stop.NONE:
                 self._stop = Stop.POLICY
             if self._cache.due:
                 self._frontier.commit()
-            self._look_around()
+            self._run_periodic_tasks()
 
     def _lease(self) -> int:
-        """Fill the free slots; return how many are still free. Commits at least every commit interval.
+        """Lease URIs for the free slots; return how many remain free. Commits at least once per commit interval.
 
-        The engine is asked for nothing that it does not have: an empty answer is a commit, with all that this syncs.
+        In between, `lease` is called only if a URI is ready: even without a result it commits, which syncs all outputs.
         """
         free = self._free()
-        due = time.monotonic() - self._looked >= self._interval
+        due = time.monotonic() - self._last_commit >= self._interval
         if free and (due or self._frontier.next_ready_in() == 0):
             for lease in self._frontier.lease(free, ttl=self._ttl):
                 self._start(lease)
@@ -306,20 +307,20 @@ class Job:
             self._frontier.commit()
         else:
             return free
-        self._looked = time.monotonic()
+        self._last_commit = time.monotonic()
         return free
 
     def _free(self) -> int:
         return 0 if self._stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
 
     def _renew(self) -> None:
-        """Keep the leases of visits that take long: one to a page with a million links does."""
+        """Renew the leases of visits that take long, such as that of a page with a million links."""
         for lease, _ in self._visits.values():
             with contextlib.suppress(LeaseExpired):
                 self._frontier.renew(lease, self._ttl)
 
     async def _wait(self, free: int) -> None:
-        """Sleep until a visit ends, something may be leased, or it is time to look around."""
+        """Sleep until a visit ends, a URI may be ready, or the commit interval is over."""
         ready = self._frontier.next_ready_in() if free else None
         sleep = self._interval if ready is None else min(self._interval, ready)
         with contextlib.suppress(TimeoutError):
@@ -327,28 +328,28 @@ class Job:
                 await self._wake.wait()
         self._wake.clear()
 
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
             return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == rules.FINISH
         return self._stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
 
-    def _look_around(self) -> None:
+    def _run_periodic_tasks(self) -> None:
         now, progress, limits = time.monotonic(), self._progress, self._limits
         limits.tick(paused=self._frontier.state is CrawlState.PAUSED)
         if limits.reached and self._stop is Stop.NONE:
             self._stop = Stop.LIMIT
         if progress.due:
             progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows)
-        if 0 < self._settings.output.statistics <= now - self._counted:
-            self._counted = now
+        if 0 < self._settings.output.statistics <= now - self._last_statistics:
+            self._last_statistics = now
             self._write_statistics()
-        if now - self._renewed >= self._ttl / 4:
-            self._renewed = now
+        if now - self._last_renewal >= self._ttl / 4:
+            self._last_renewal = now
             self._renew()
         every = self._settings.reports.every
-        if 0 < every <= now - self._reported and (self._reporting is None or self._reporting.done()):
-            self._reported = now
+        if 0 < every <= now - self._last_reports and (self._reporting is None or self._reporting.done()):
+            self._last_reports = now
             reports = write_reports(self._folder / "frontier", self._folder / "reports")
             self._reporting = asyncio.create_task(reports)
 
@@ -366,11 +367,11 @@ class Job:
     # One visit
 
     def _start(self, lease: Lease) -> None:
-        """Start a visit; a page whose robots.txt is unknown goes back first, behind that robots.txt."""
+        """Start a visit; a page whose robots.txt is unknown is put back behind that robots.txt."""
         if refused := self._visitor.refusal(lease.uri):
             self._finish(lease, refused, slot=0)
             return
-        asked = self._prerequisites.ask(lease) if self._prerequisites else lease.uri
+        asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
         if isinstance(asked, Response):
@@ -378,18 +379,18 @@ class Job:
             return
         task = asyncio.create_task(self._visitor.visit(lease, asked))
         self._visits[task] = lease, self._slots.pop()
-        task.add_done_callback(self._came_back)
+        task.add_done_callback(self._on_visit_done)
 
-    def _came_back(self, task: asyncio.Task[Visit]) -> None:
+    def _on_visit_done(self, task: asyncio.Task[Visit]) -> None:
         failed = not task.cancelled() and task.exception() is not None
-        self._done.insert(0 if failed else len(self._done), task)  # first what may have closed the frontier
+        self._done.insert(0 if failed else len(self._done), task)  # failures first: they may have closed the frontier
         self._wake.set()
 
-    def _settle(self, task: asyncio.Task[Visit]) -> None:
+    def _complete(self, task: asyncio.Task[Visit]) -> None:
         lease, slot = self._visits.pop(task)
         self._slots.append(slot)
         if error := task.exception():
-            if isinstance(error, (FrontierError, OSError)):  # a disk that fails: nothing may be called done any more
+            if isinstance(error, (FrontierError, OSError)):  # the disk fails: nothing may be finished any more
                 raise error
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
             visit = Visit(
@@ -400,55 +401,55 @@ class Job:
         self._finish(lease, visit, slot=slot)
 
     def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
-        """Write down a visit and finish its lease; `on_commit` sees to it that this is the order on disk, too."""
-        answer, discovered, delay = visit.answer, visit.discovered, visit.answer.retry_after
+        """Write a visit to the outputs, then finish its lease; `on_commit` ensures the same order on disk."""
+        response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
         written = visit.outcome
         if self._prerequisites and is_robots(lease.uri):
-            # Not before: a commit between this and what is written would make rules known that no log has.
-            visit.outcome, delay = self._prerequisites.ended(lease, answer)
-            written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop is an answer
+            # Not earlier: a commit before the output is written would store rules of a fetch that is in no log.
+            visit.outcome, delay = self._prerequisites.record(lease, response)
+            written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop was fetched
             if discovered:
                 self._cache.put_found(discovered)
-        self._outputs.write(_of(lease, visit.uri), answer, written, slot=slot, noindex=visit.noindex)
-        if comes_again(lease.uri, visit):
+        self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot, noindex=visit.noindex)
+        if should_revisit(lease.uri, visit):
             after = self._frontier.settings_for(lease).revisit_after
             if after > 0:
-                begun = lease.expires - self._ttl  # by the frontier's clock, which nobody sets back
-                discovered = [*discovered, revisit(lease.uri, answer, due=begun + after)]
+                begun = lease.expires - self._ttl  # by the frontier's clock, which never goes back
+                discovered = [*discovered, revisit(lease.uri, response, due=begun + after)]
         try:
             self._frontier.finish(
                 lease,
                 visit.outcome,
-                fetch_seconds=answer.seconds,
+                fetch_seconds=response.seconds,
                 crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
                 discovered=discovered,
-                reason=answer.reason or f"status {answer.status}",
+                reason=response.reason or f"status {response.status}",
                 delay=delay,
             )
         except LeaseExpired:
             log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
             return
-        if answer.seconds is not None:
-            self._progress.count(len(answer.raw))
-        self._limits.count(len(answer.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
-        self._failures += answer.status < 0 and visit.outcome is not Outcome.DISREGARDED
+        if response.seconds is not None:
+            self._progress.count(len(response.raw))
+        self._limits.count(len(response.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
+        self._failures += response.status < 0 and visit.outcome is not Outcome.DISREGARDED
 
     # The end
 
-    def _conclude(self, frontier: Path, reports: Path) -> None:
-        """Write the last reports, and say how the crawl stands, whether or not they could be written."""
+    def _summarize(self, frontier: Path, reports: Path) -> None:
+        """Write the last reports and print the summary, even if the reports cannot be written."""
         with self._interrupts.breakable():
             try:
-                told = files.write(frontier, reports)
+                written = files.write(frontier, reports)
             except OSError:
-                self._say_ending(*files.read(frontier))
+                self._print_summary(*files.read(frontier))
                 raise
-        self._say_ending(*told)
+        self._print_summary(*written)
 
-    def _say_ending(self, report: Report, overview: Overview) -> None:
-        """Say how the crawl stands, and what would go on with it."""
+    def _print_summary(self, report: Report, overview: Overview) -> None:
+        """Print the final progress and the closing summary."""
         self._progress.show(report.totals, in_flight=0, limits=self._limits.rows)
-        for line in ending(
+        for line in closing_summary(
             report,
             overview,
             folder=self._folder,
@@ -460,6 +461,6 @@ class Job:
             self._progress.say(line)
 
 
-def _of(lease: Lease, uri: CrawlUri) -> Lease:
-    """Return the lease as that of what was fetched for it: each redirect of a robots.txt has a URL of its own."""
+def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:
+    """Return the lease with the URI that was fetched for it, which differs for a redirected robots.txt."""
     return lease if uri is lease.uri else msgspec.structs.replace(lease, uri=uri)

@@ -1,4 +1,4 @@
-"""What a crawl may use in its life, and how much of it is used: URIs, time, bytes."""
+"""Limits on a whole crawl, and how much of them is used: URIs, time, bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from budgetfrontier.settings.schema import LimitSettings
 
 
 class Limit(NamedTuple):
-    """One limit that is set, named as in the settings, and what is used of it: URIs, seconds, bytes."""
+    """A limit by its name in the settings: its value, and how much of it is used (URIs, seconds or bytes)."""
 
     name: str
     most: float
@@ -18,10 +18,10 @@ class Limit(NamedTuple):
 
 
 class Limits:
-    """The limits of a crawl, counted over all its runs, so that neither a crash nor a restart gives it more.
+    """The limits of a crawl, counted over all its runs, so that a crash or restart does not reset them.
 
-    `uris`, `seconds` and `size` (bytes) are what earlier runs have used. A pause takes no time, as in Heritrix's
-    CrawlLimitEnforcer. All is O(1).
+    `uris`, `seconds` and `size` (bytes) are the amounts used by earlier runs. Time during which the crawl is paused
+    does not count, as in Heritrix's CrawlLimitEnforcer. All methods are O(1).
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Limits:
         self._ticked = now()
 
     def count(self, size: int, *, finished: bool) -> None:
-        """Count an answer of `size` bytes as sent; `finished`: its URI will not be tried again."""
+        """Count a response of `size` bytes as sent; `finished`: its URI will not be tried again."""
         self.size += size
         self.uris += finished
 
@@ -50,13 +50,13 @@ class Limits:
         self._ticked = now
 
     def room(self, wanted: int, *, in_flight: int) -> int:
-        """Return how many of `wanted` more URIs may be started, as far as max_uris goes."""
+        """Return how many of `wanted` further URIs max_uris allows to start, beyond those in flight."""
         most = self._settings.max_uris
         return max(min(wanted, most - self.uris - in_flight), 0) if most else wanted
 
     @property
     def rows(self) -> list[Limit]:
-        """The limits that are set."""
+        """The limits that are set (not 0)."""
         settings = self._settings
         limits = (
             Limit("max_uris", settings.max_uris, self.uris),
@@ -67,5 +67,5 @@ class Limits:
 
     @property
     def reached(self) -> Limit | None:
-        """The first limit that is reached, if any is."""
+        """The first limit that is reached; None if none is."""
         return next((limit for limit in self.rows if limit.used >= limit.most), None)

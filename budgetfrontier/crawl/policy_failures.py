@@ -1,6 +1,6 @@
-"""Failures of policies: the crawl pauses, says which policy failed on which URL, and ends.
+"""Failures of policies: the crawl is paused with the failing policy and URL as the reason, and the run ends.
 
-Python imports a module once, so that only another run sees the policy as it was mended; that run goes on by itself.
+Python imports a module only once, so that a corrected policy takes effect in the next run, which resumes by itself.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from budgetfrontier.errors import PolicyError
 _REASON = "policy: "
 
 
-def is_for_a_policy(pause_reason: str | None) -> bool:
-    """Whether a crawl was paused because a policy failed."""
+def is_policy_failure(pause_reason: str | None) -> bool:
+    """Tell whether a crawl was paused because a policy failed, by its pause reason."""
     return (pause_reason or "").startswith(_REASON)
 
 
 class PolicyFailures:
-    """The first failure of a policy in a run, if there was one."""
+    """The first failure of a policy in a run, if any."""
 
     def __init__(self) -> None:
         self.failure: PolicyError | None = None
 
     @contextmanager
     def pausing(self, frontier: Frontier) -> Iterator[None]:
-        """Pause the frontier when a policy fails. The call that failed has changed nothing: its lease is still out."""
+        """Pause the frontier if a policy fails in this context; the error is kept in `failure`, and not raised.
+
+        The call that failed has changed nothing: its lease is still out.
+        """
         try:
             yield
         except PolicyError as e:
@@ -35,7 +38,7 @@ class PolicyFailures:
                 self.failure = e
                 frontier.pause(reason=f"{_REASON}{e}", who="crawl")
 
-    def end(self) -> None:
-        """Raise the failure, at the end of the run."""
+    def raise_failure(self) -> None:
+        """Raise the failure, if there was one. Called at the end of the run."""
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""How a crawl is going: a live table on a terminal, a line now and then when piped. All on stderr."""
+"""Progress of a crawl on stderr: a live table on a terminal, otherwise a line at intervals."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from budgetfrontier.units import format_clock, format_size
 LIVE_EVERY = 0.5
 LINE_EVERY = 10.0
 RATE_OVER = 30.0
-"""Seconds over which rates "now" are taken, so that they do not jump."""
+"""Seconds over which current rates are averaged, so that they do not jump."""
 
 log = logging.getLogger(__name__)
 
 
 class _Sample(NamedTuple):
-    """What was counted at a time; `used` is what the limits had used."""
+    """The counters at a point in time; `used` has what was used of each limit."""
 
     time: float
     fetched: int
@@ -38,12 +38,12 @@ class _Sample(NamedTuple):
 
 
 class Progress:
-    """Shows progress on a console; `every` is the seconds between plain lines. Use with `with`.
+    """The progress display on a console; `every` is the seconds between plain lines. Use with `with`.
 
-    A terminal that can move its cursor gets a live table, anything else lines of `key value` pairs. While it is
-    entered, what `logging` warns of is printed through it, unless the program has set logging up itself. Nothing that
-    is printed holds control characters, whoever wrote it. Once nobody reads it any more (a closed pipe, a full disk),
-    nothing is printed, and the crawl goes on. `fetched` and `bytes` are what was counted in this run.
+    A terminal that can move its cursor shows a live table, other outputs get lines of `key value` pairs. Inside the
+    `with` block, warnings of `logging` are printed here, unless the program has configured logging itself. Control
+    characters are removed from all text. If the output cannot be written (a closed pipe, a full disk), nothing more is
+    printed, and the crawl continues. `fetched` and `bytes` count this run.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Progress:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        self._console.on_broken_pipe = self._fall_silent  # type: ignore[method-assign] # it would end the program
+        self._console.on_broken_pipe = self._silence  # type: ignore[method-assign] # the default exits the program
         movable = self._console.is_terminal and not self._console.is_dumb_terminal
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if movable else None
         self._every = LIVE_EVERY if self._live else every
@@ -62,25 +62,25 @@ class Progress:
         self._begin = self._last = now()
         self.fetched = self.bytes = 0
         self._samples = deque([_Sample(self._begin, 0, 0, {})])
-        self._handler: _Printed | None = None
+        self._handler: _PrintingHandler | None = None
 
     def __enter__(self) -> Self:
         if not log.hasHandlers():
-            self._handler = _Printed(self)
+            self._handler = _PrintingHandler(self)
             logging.getLogger().addHandler(self._handler)
         if self._live:
             try:
                 self._live.start()
             except OSError:
-                self._fall_silent()
-                self._live = None  # half started, it cannot be stopped
+                self._silence()
+                self._live = None  # partly started, it cannot be stopped
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live:
-            with self._heard():
+            with self._silenced_on_error():
                 self._live.stop()
         if self._handler:
             logging.getLogger().removeHandler(self._handler)
@@ -97,23 +97,23 @@ class Progress:
         return self._now() - self._begin
 
     def count(self, size: int) -> None:
-        """Take in one fetch of `size` bytes."""
+        """Count one fetch of `size` bytes."""
         self.fetched += 1
         self.bytes += size
 
     def say(self, message: str) -> None:
-        """Print one line about what just happened."""
-        with self._heard():
+        """Print one line on an event."""
+        with self._silenced_on_error():
             self._console.print(Text(clean(message)), soft_wrap=True)
 
     def warn(self, message: str) -> None:
-        """Print a warning, and log it where somebody listens."""
+        """Print a warning, and log it if the program has configured logging."""
         self.say(f"warning: {message}")
-        if not self._handler and log.hasHandlers():  # else logging would print it once more
+        if not self._handler and log.hasHandlers():  # otherwise it would be printed twice
             log.warning("%s", message)
 
     def show(self, summary: Summary, *, in_flight: int, limits: Sequence[Limit] = ()) -> None:
-        """Show the state of the crawl: rates, queues by state, spend, and how far the limits are. O(1)."""
+        """Show the state of the crawl: rates, queues by state, spend, and the use of limits. O(1)."""
         self._last = self._now()
         sample = _Sample(self._last, self.fetched, self.bytes, {limit.name: limit.used for limit in limits})
         samples = self._samples
@@ -121,21 +121,21 @@ class Progress:
         while len(samples) > 2 and samples[1].time <= sample.time - RATE_OVER:
             samples.popleft()
         if self._live:
-            with self._heard():
+            with self._silenced_on_error():
                 self._live.update(self._table(summary, in_flight, limits), refresh=True)
         else:
             pairs = self._pairs(summary, in_flight, limits)
             self.say("progress " + " ".join(f"{key} {value}" for key, value in pairs))
 
     @contextmanager
-    def _heard(self) -> Iterator[None]:
-        """Fall silent when what is printed inside cannot be written."""
+    def _silenced_on_error(self) -> Iterator[None]:
+        """Print nothing more if output in this context cannot be written."""
         try:
             yield
         except OSError:
-            self._fall_silent()
+            self._silence()
 
-    def _fall_silent(self) -> None:
+    def _silence(self) -> None:
         self._console.quiet = True
 
     # Figures
@@ -150,7 +150,7 @@ class Progress:
         return self.fetched / max(self.elapsed, 1e-9)
 
     def _left(self, limit: Limit) -> float | None:
-        """Seconds until a limit is reached if all goes on as it went of late; None if it never is, or nobody knows."""
+        """Return the seconds until a limit is reached at the current rate; None if that is never, or not known."""
         last = self._samples[-1]
         first = next(sample for sample in self._samples if limit.name in sample.used)
         used, seconds = limit.used - first.used[limit.name], last.time - first.time
@@ -158,10 +158,10 @@ class Progress:
             return None
         return max(limit.most - limit.used, 0.0) * seconds / used
 
-    # Forms
+    # Formats
 
     def _pairs(self, summary: Summary, in_flight: int, limits: Sequence[Limit]) -> Iterator[tuple[str, object]]:
-        """The plain form: keys and values, neither with spaces; times in seconds, sizes in bytes."""
+        """Yield the plain format: keys and values without spaces; times in seconds, sizes in bytes."""
         yield "state", summary.state.value
         yield "elapsed", f"{self.elapsed:.0f}"
         yield "fetched", self.fetched
@@ -185,7 +185,7 @@ class Progress:
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
         for name, words in (
-            ("crawl", f"{standing(summary)} for {format_clock(self.elapsed)}, {in_flight:,} in flight"),
+            ("crawl", f"{state_text(summary)} for {format_clock(self.elapsed)}, {in_flight:,} in flight"),
             (
                 "fetched",
                 f"{self.fetched:,} ({self._rate:.1f}/s now, {self._average:.1f}/s on average), "
@@ -196,7 +196,7 @@ class Progress:
             ("queues", queues(summary)),
             *((limit.name, self._limit(limit)) for limit in limits),
         ):
-            table.add_row(name, Text(words))  # no markup in it
+            table.add_row(name, Text(words))  # Text, so that markup is not interpreted
         return table
 
     def _limit(self, limit: Limit) -> str:
@@ -206,8 +206,8 @@ class Progress:
         return f"{share} ({amount(limit.name, limit.used)} of {amount(limit.name, limit.most)}){when}"
 
 
-class _Printed(logging.Handler):
-    """Prints warnings above the live table, a line for each line."""
+class _PrintingHandler(logging.Handler):
+    """A logging handler that prints warnings above the live table, line by line."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(logging.WARNING)
@@ -221,30 +221,30 @@ class _Printed(logging.Handler):
             self.handleError(record)
 
 
-def standing(summary: Summary) -> str:
-    """Return the state of the crawl, and why it is paused where it is."""
+def state_text(summary: Summary) -> str:
+    """Return the state of the crawl, with the reason of a pause."""
     why = clean(summary.pause_reason or "")
     return summary.state.lower() + (f" ({why})" if why else "")
 
 
 def queues(summary: Summary) -> str:
-    """Return how many queues are in each state: "3 ready, 1 retired"."""
+    """Return the number of queues in each state: "3 ready, 1 retired"."""
     counts = ((state, summary.queues.get(state, 0)) for state in QueueState)
     return ", ".join(f"{count:,} {state.lower().replace('_', '-')}" for state, count in counts if count) or "none"
 
 
 def backlog(summary: Summary) -> str:
-    """Return how many URIs wait, and how many were given up."""
+    """Return the number of URIs that are queued, future and dead."""
     return f"{summary.queued:,} queued, {summary.future:,} for later, {summary.dead:,} dead"
 
 
 def ends(summary: Summary) -> str:
-    """Return how the attempts ended."""
+    """Return the number of attempts by outcome."""
     return f"{summary.succeeded:,} good, {summary.failed:,} failed, {summary.retried:,} retried"
 
 
 def amount(name: str, used: float) -> str:
-    """Return what is used of a limit, in the units of its name.
+    """Return an amount of the limit `name`, formatted in its unit.
 
     >>> amount("max_uris", 1234), amount("max_time", 61), amount("max_bytes", 2048)
     ('1,234', '0:01:01', '2.0 KiB')

@@ -1,4 +1,4 @@
-"""The process that writes the reports of a running crawl: with many queues that would hold up this one."""
+"""Reports of a running crawl, written by a separate process: with many queues, it would block the crawl."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ log = logging.getLogger(__name__)
 
 
 async def write_reports(frontier: Path, folder: Path) -> None:
-    """Write the reports on a frontier, as of its last commit, into a folder. What goes wrong is logged."""
+    """Write the reports on a frontier, as of its last commit, into a folder. Errors are logged, and not raised."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", files.__name__, frontier, folder),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for this process to handle
+            start_new_session=True,  # Ctrl-C is handled by this process alone
         )
     except OSError as e:
         log.warning("the reports were not written: %s", e)

@@ -1,4 +1,4 @@
-"""Which of the URIs that are found belong to the crawl."""
+"""The scope of a crawl: which of the URIs found belong to it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _SEED_REDIRECTS = 5
 _CACHED = 4096
-_LONGEST_PLACE = 1024  # characters of what is cached: userinfo and seeds may be anything
+_LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds may be of any length
 
 
 class Verdict(NamedTuple):
-    """Whether a URI is in scope, and the rule that had the last word.
+    """Whether a URI is in scope, and the rule that decides.
 
-    `rule` is "seed-hosts", "reject ext:zip", "rules[1] accept all" and so on, or, where no rule was asked or fits, one
-    of "seed", "prerequisite", "redirected seed", "max_hops", "not accepted".
+    `rule` is the text of a rule, such as "seed-hosts", "reject ext:zip" or "rules[1] accept all"; or, where rules are
+    not applied or none matches, "seed", "prerequisite", "redirected seed", "max_hops" or "not accepted".
     """
 
     accepted: bool
@@ -48,14 +48,14 @@ Plan = tuple[tuple[Test, Verdict], ...]
 
 
 class Scope:
-    """The scope of a crawl: `accept`, then `reject`, then `rules` in their order; the last rule that fits decides.
+    """The scope of a crawl: `accept`, then `reject`, then `rules` in their order; the last rule that matches decides.
 
-    Seeds and what was imported (no hops) and prerequisites are always in. What is more than `max_hops` from a seed
-    never is; nor is what no rule fits. `seed-hosts` fits the hosts of the seeds, with or without "www."; `seed-domains`
-    their registered domains. The place that a seed redirects to counts as a seed.
+    Seeds and imported URIs (those without hops) and prerequisites are always in scope. URIs more than `max_hops` from a
+    seed, and URIs that no rule matches, are not. `seed-hosts` matches the hosts of the seeds, with or without "www.",
+    `seed-domains` their registered domains. The target of a seed's redirect counts as a seed.
 
-    Raises SettingsError for a file of SURT prefixes that cannot be read. What rules say of a whole host is remembered
-    for some thousand hosts: `objection` costs 0.8 us with the default rules, 5 us with twenty of all kinds.
+    Raises SettingsError for a file of SURT prefixes that cannot be read. Decisions that hold for a whole host are
+    cached for some thousand hosts: `objection` takes 0.8 us with the default rules, 5 us with twenty of all kinds.
     """
 
     def __init__(self, settings: ScopeSettings) -> None:
@@ -64,7 +64,7 @@ class Scope:
         ordered += [(False, f"reject {text}", text) for text in settings.reject]
         for number, (accept, text) in enumerate((rule.accept, rule.rule) for rule in settings.rules):
             ordered.append((accept, f"rules[{number}] {'accept' if accept else 'reject'} {text}", text))
-        # The last one first: the first that fits decides then.
+        # In reverse order, so that the first match decides.
         self._rules = [(parse_rule(text), Verdict(accepted, words)) for accepted, words, text in reversed(ordered)]
         self._rules.append((Rule(lambda uri, _: redirected_seed(uri)), _REDIRECTED_SEED))
         kinds = {rule.of_seeds for rule, _ in self._rules if rule.of_seeds}
@@ -73,40 +73,40 @@ class Scope:
         self._plans: BoundedCache[tuple[str, str | None], Plan] = BoundedCache(_CACHED)
 
     def add_seed(self, href: str) -> None:
-        """Widen the scope by a seed."""
+        """Extend the scope by a seed, a normalized href."""
         for kind, key in self._key_of.items():
             self._known[kind].add(key(CrawlUri(href)))
         self._plans.clear()
 
     def add_seeds(self, urls: Iterable[str]) -> None:
-        """Widen the scope by seeds as they are written; what is no URL is left out."""
+        """Extend the scope by seed URLs as written; invalid URLs are skipped."""
         for url in urls:
             with suppress(InvalidUrl):
                 self.add_seed(uris.parse(url))
 
     @property
     def seed_keys(self) -> Mapping[str, Set[str]]:
-        """What the rules know of the seeds: "hosts" and "domains", if a rule asks for them."""
+        """The "hosts" and "domains" of the seeds, each only if a rule uses it."""
         return self._known
 
     def objection(self, uri: CrawlUri) -> str | None:
-        """Return why a URI (its url a normalized href) is out of scope, None if it is in.
+        """Return the rule by which a URI (its url a normalized href) is out of scope; None if it is in scope.
 
-        Rules on what only an answer tells, `type` and `size`, do not fit yet.
+        The rules `type` and `size`, which need a response, do not match.
         """
         verdict = self.verdict(uri)
         return None if verdict.accepted else verdict.rule
 
-    def objection_to(self, uri: CrawlUri, answer: Response) -> str | None:
-        """Return why a URI is out of scope now that the header of its answer is in; all rules are asked again.
+    def objection_to(self, uri: CrawlUri, response: Response) -> str | None:
+        """Return the rule by which a URI is out of scope, given the header of its response; None if it is in scope.
 
-        What a redirect sends along says nothing of the place it leads to: `type` and `size` do not fit it.
+        All rules are applied again. `type` and `size` do not match redirects, whose header is not about the target.
         """
-        verdict = self.verdict(uri, None if answer.location else Header(answer.mime, _length(answer)))
+        verdict = self.verdict(uri, None if response.location else Header(response.mime, _length(response)))
         return None if verdict.accepted else verdict.rule
 
     def verdict(self, uri: CrawlUri, header: Header | None = None) -> Verdict:
-        """Return whether a URI is in scope, and the rule that says so; `header`: that of its answer, if it is in."""
+        """Return whether a URI is in scope, and the deciding rule; `header` is that of its response, if received."""
         hops = uri.hops
         if not hops:
             return _SEED
@@ -115,14 +115,14 @@ class Scope:
         if 0 <= self._max_hops < len(hops) and self._max_hops < hops_from_seed(uri):
             return _TOO_FAR
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
-        place = url[: url.find("/", 8) + 1], seed
-        for fits, verdict in self._plans.get(place) or self._plan(*place):
+        key = url[: url.find("/", 8) + 1], seed
+        for fits, verdict in self._plans.get(key) or self._plan(*key):
             if fits(uri, header):
                 return verdict
         return _NONE_FITS
 
     def _plan(self, root: str, seed: str | None) -> Plan:
-        """Return what is left to ask of URIs that begin with `root`, down to the first rule that fits them all."""
+        """Return the rules left to apply to URIs that begin with `root`, up to one that matches all of them."""
         plan: list[tuple[Test, Verdict]] = []
         for rule, verdict in self._rules:
             settled = self._settled(rule, root, seed)
@@ -131,7 +131,7 @@ class Scope:
                 break
             if settled is None:
                 plan.append((rule.fits, verdict))
-        if len(root) + len(seed or "") <= _LONGEST_PLACE:
+        if len(root) + len(seed or "") <= _LONGEST_KEY:
             self._plans.put((root, seed), tuple(plan))
         return tuple(plan)
 
@@ -144,18 +144,18 @@ class Scope:
 
 
 def redirected_seed(uri: CrawlUri) -> bool:
-    """Tell whether a URI is where a seed leads by a few redirects; what is found there carries it as `meta["seed"]`."""
+    """Tell whether a URI is the target of a few redirects from a seed; its links have it as `meta["seed"]`."""
     return 0 < len(uri.hops) <= _SEED_REDIRECTS and not uri.hops.strip("R")
 
 
 def _seed_of(meta: Any) -> str | None:
-    """The seed that a URI descends from, if it is not among the settings' seeds."""
+    """Return the redirected seed that a URI descends from; None if it has none in its meta."""
     seed = meta.get("seed") if isinstance(meta, dict) else None
     return seed if isinstance(seed, str) else None
 
 
-def _length(answer: Response) -> int | None:
-    length = answer.headers.get("Content-Length", "").strip()
+def _length(response: Response) -> int | None:
+    length = response.headers.get("Content-Length", "").strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) <= 18 else None
 
 

@@ -1,4 +1,4 @@
-"""A changed scope: which of the URIs that are queued already it would disregard."""
+"""Changes of the scope: which of the waiting URIs a changed scope would disregard."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.store.reader import Reader
 
 MOST, SHARE = 100, 0.01
-"""URIs that a scope may disregard, and the share of all that are queued, before its operator is asked."""
+"""The most waiting URIs, and the largest share of them, that a changed scope may disregard without consent."""
 
 PAUSE_REASON = "scope"
 
 _EXAMPLES = 3
-_TOLD_EVERY = 1_000_000  # URIs: a few seconds
+_SAY_EVERY = 1_000_000  # URIs, which take a few seconds
 _FILE = "surt-file:"
 
 
-class Narrowing(NamedTuple):
-    """How many of the URIs that wait, queued or for later, are out of a scope; the first ones, each with its rule."""
+class ScopeLoss(NamedTuple):
+    """The number of waiting URIs (queued or future) that are out of a scope, of how many, and the first of them."""
 
     out: int
     of: int
@@ -33,7 +33,7 @@ class Narrowing(NamedTuple):
 
     @property
     def too_large(self) -> bool:
-        """Whether its operator is to be asked first."""
+        """Whether the operator has to consent first."""
         return self.out > MOST or self.out > SHARE * self.of
 
     def __str__(self) -> str:
@@ -41,11 +41,11 @@ class Narrowing(NamedTuple):
         return f"{self.out:,} of {counted(self.of, 'URI')} that wait ({', '.join(self.examples)}{more})"
 
 
-def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Narrowing:
-    """Return what `scope` disregards of the frontier at `path`, as of its last commit.
+def count_loss(path: Path, scope: Scope, *, say: Callable[[str], None]) -> ScopeLoss:
+    """Count the waiting URIs that `scope` disregards in the frontier at `path`, as of its last commit.
 
-    O(URIs), about 6 us each. All are counted, no sample: a scope that is another crawl's and one that drops a single
-    rare host look alike in the first thousand. `tell` hears of every million.
+    O(URIs), about 6 us each. A sample would not do: in the first thousand URIs, the scope of another crawl may look
+    the same as one that drops a single rare host. `say` is called with the progress after every million URIs.
     """
     out = of = 0
     examples: list[str] = []
@@ -55,13 +55,13 @@ def loss(path: Path, scope: Scope, *, tell: Callable[[str], None]) -> Narrowing:
                 out += 1
                 if out <= _EXAMPLES:
                     examples.append(f"{uri.url}: {rule}")
-            if of % _TOLD_EVERY == 0:
-                tell(f"the scope has changed: {out:,} of the first {of:,} URIs that wait are out of it")
-    return Narrowing(out, of, tuple(examples))
+            if of % _SAY_EVERY == 0:
+                say(f"the scope has changed: {out:,} of the first {of:,} URIs that wait are out of it")
+    return ScopeLoss(out, of, tuple(examples))
 
 
 def identity(settings: ScopeSettings, scope: Scope) -> bytes:
-    """Return what tells one scope from another: its rules, the files that these name, and the places of its seeds."""
+    """Return a SHA-256 that identifies a scope: rules, content of their files, its seeds' hosts or domains."""
     digest = hashlib.sha256(msgspec.json.encode(settings))
     for text in (*settings.accept, *settings.reject, *(rule.rule for rule in settings.rules)):
         if text.startswith(_FILE):

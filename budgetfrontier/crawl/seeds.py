@@ -1,4 +1,4 @@
-"""The URLs that a crawl starts from."""
+"""Seeds: the URLs that a crawl starts from."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 def each_seed(settings: Settings) -> Iterator[tuple[str, Seed]]:
-    """Yield every seed URL as it is written, with the seed in the settings that it comes from."""
+    """Yield each seed URL as written, with the entry of the settings that contains it."""
     return ((url, seed) for seed in settings.seeds for url in seed_urls(seed))
 
 
 def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
-    """Yield the seeds as the frontier takes them, before all links."""
+    """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
     for url, seed in each_seed(settings):
         yield CrawlUri(url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
 
 
 def seed_urls(seed: Seed) -> Iterator[str]:
-    """Yield the URLs of a seed as they are written: its own, or those of its file; OSError if that cannot be read.
+    """Yield the URLs of an entry as written: its own, or those of its file. Raises OSError if that cannot be read.
 
-    A file has one URL a line; # starts a comment, at the beginning of a line or after a blank.
+    A file has one URL per line; "#" at the start of a line or after whitespace begins a comment.
     """
     if seed.url:
         yield seed.url
@@ -40,7 +40,7 @@ def seed_urls(seed: Seed) -> Iterator[str]:
 
 
 def numbered(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the URLs of a file of seeds, each with the number of its line, from 1."""
+    """Yield the URLs of a file of seeds, each with its line number, from 1."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if url := uncommented(line):
@@ -48,7 +48,7 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def any_valid(seeds: Iterable[Seed]) -> bool:
-    """Whether there is a URL among the seeds that can be crawled; OSError if a file of them cannot be read."""
+    """Tell whether the seeds contain a valid URL. Raises OSError if a file cannot be read."""
     for url in (url for seed in seeds for url in seed_urls(seed)):
         with contextlib.suppress(InvalidUrl):
             return bool(uris.parse(url))
@@ -56,7 +56,7 @@ def any_valid(seeds: Iterable[Seed]) -> bool:
 
 
 def uncommented(line: str) -> str:
-    """Return a line of a list of URLs without its comment: a # within a URL is none.
+    """Return a line of a list of URLs without its comment; a "#" within a URL does not begin one.
 
     >>> uncommented("http://example.org/#top # the front page")
     'http://example.org/#top'

@@ -1,6 +1,6 @@
-"""Threads for work that would block the event loop, and with it every fetch.
+"""A pool of threads for work that would block the event loop, and with it all fetches.
 
-They are a pool of their own: all threads of the loop's may be waiting for DNS.
+It is separate from the loop's own pool, whose threads may all be busy.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ _threads = ThreadPoolExecutor(2, "crawl")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return what `work` returns, or raise what it raises. Costs about 50 us: for work of milliseconds."""
+    """Run `work` in a thread and return its result. Costs about 50 us: only for work of milliseconds."""
     return await asyncio.get_running_loop().run_in_executor(_threads, work)

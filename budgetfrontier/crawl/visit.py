@@ -1,7 +1,7 @@
-"""What a worker does with one lease: scope, robots.txt, the fetch, and what was found there.
+"""The visit of one lease: scope, robots.txt, the fetch, and the extraction of links.
 
-How a visit ends is returned, for the job to tell the frontier. Only the links of a very long page are handed on while
-they are read, so that no page holds more than a few hundred of them in memory.
+The result is returned, and the job finishes the lease with it. Only the links of very long pages are scheduled during
+the visit, so that at most a few hundred links of a page are in memory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.credentials import UNSENDABLE
 
-_AT_ONCE = 500  # links of one page that are in memory
-_LARGE = 256 * 1024  # bytes of a page that takes so long to read that other fetches should not wait for it
+_BATCH = 500  # links of one page that are in memory at a time, about
+_LARGE = 256 * 1024  # bytes of a page from which links are extracted in a thread, so that other fetches are not delayed
 
 _REVISIT = "revisit"  # in the meta of a URI that was fetched before
-_REDIRECTS = "redirects"  # in the meta of where a redirect leads: the URLs that led there
+_REDIRECTS = "redirects"  # in the meta of the target of redirects: the URLs that redirected to it
 _MOST_REDIRECTS = 10
 
-# What a robots verdict that forbids the fetch makes of it.
+# Outcome, status and reason of a visit that robots.txt does not allow.
 _REFUSALS = {
     Permission.DISALLOWED: (Outcome.DISREGARDED, ROBOTS_PRECLUDED, "robots"),
     Permission.LATER: (Outcome.DEFERRED, ROBOTS_UNREACHABLE, "robots.txt did not answer yet"),
@@ -47,24 +47,24 @@ _PARTIAL = frozenset({"timeTrunc", "connTrunc", "badEncoding", "midFetchAbort"})
 
 
 class Visit(msgspec.Struct):
-    """What one visit brings back.
+    """The result of one visit.
 
-    `uri` is what was asked, `discovered` are the URIs in scope that the frontier has not been told of yet. What the
-    answer of a robots.txt means for its site, and so how the visit ends, `Prerequisites.ended` says.
+    `uri` is the URI that was requested, `discovered` are the URIs found in scope that are not scheduled yet. For a
+    robots.txt, `Prerequisites.record` determines the final outcome.
     """
 
     uri: CrawlUri
-    answer: Response
+    response: Response
     outcome: Outcome
     discovered: list[CrawlUri] = msgspec.field(default_factory=list)
     noindex: bool = False
 
 
 class Visitor:
-    """Makes the visits of one run.
+    """The visitor of one run, which makes its visits.
 
-    `schedule` takes the children of long pages as they are found, `write_links` every link, in scope or not. `patience`
-    is how long a page waits for its robots.txt, in seconds. Robots is None where robots.txt is ignored.
+    `schedule` is called with children of long pages during the visit, `write_links` with all links, in scope or not.
+    `patience` is the most seconds that a page waits for its robots.txt. `robots` is None if robots.txt is ignored.
     """
 
     def __init__(
@@ -87,9 +87,10 @@ class Visitor:
         self._schedule, self._write_links, self._patience = schedule, write_links, patience
 
     def refusal(self, uri: CrawlUri) -> Visit | None:
-        """Return how a visit ends without a fetch: for the scope, which may have changed, or a private address.
+        """Return the result of a visit that ends without a fetch; None if the URI may be fetched.
 
-        None if neither objects. Prerequisites are always in scope.
+        Reasons are the scope, which may have changed, and private addresses or blocked ports. Prerequisites are always
+        in scope.
         """
         objection = None if is_robots(uri) else self._scope.objection(uri)
         if objection is not None:
@@ -98,37 +99,37 @@ class Visitor:
         return None if refused is None else Visit(uri, refused, refused.outcome)
 
     async def visit(self, lease: Lease, asked: CrawlUri) -> Visit:
-        """Fetch what is `asked` for a lease: its URI, if robots.txt allows it, or a hop of a robots.txt."""
+        """Fetch `asked` for a lease: its URI, if robots.txt allows it, or a hop of a redirected robots.txt."""
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
-            answer = await self._fetcher.get(asked, max_body=MAX_BODY)
-            return Visit(asked, answer, answer.outcome, self._sitemaps(uri, answer))
+            response = await self._fetcher.get(asked, max_body=MAX_BODY)
+            return Visit(asked, response, response.outcome, self._sitemaps(uri, response))
         if robots:
-            verdict = await robots.verdict(uri.url, patience=self._patience)
-            if verdict is not Permission.ALLOWED:
-                outcome, status, reason = _REFUSALS[verdict]
+            permission = await robots.permission(uri.url, patience=self._patience)
+            if permission is not Permission.ALLOWED:
+                outcome, status, reason = _REFUSALS[permission]
                 return Visit(uri, Response(status=status, reason=reason), outcome)
-        answer = await self._fetcher.get(uri, accept=lambda answer: self._scope.objection_to(uri, answer))
-        return await self._discover(uri, answer)
+        response = await self._fetcher.get(uri, accept=lambda response: self._scope.objection_to(uri, response))
+        return await self._discover(uri, response)
 
-    def _sitemaps(self, uri: CrawlUri, answer: Response) -> list[CrawlUri]:
-        if not self._links.sitemaps or not 200 <= answer.status < 300:
+    def _sitemaps(self, uri: CrawlUri, response: Response) -> list[CrawlUri]:
+        if not self._links.sitemaps or not 200 <= response.status < 300:
             return []
-        return self._children(uri, ((url, "I") for url in islice(links.sitemaps(answer.body, uri.url), _AT_ONCE)))
+        return self._children(uri, ((url, "I") for url in islice(links.sitemaps(response.body, uri.url), _BATCH)))
 
-    async def _discover(self, uri: CrawlUri, answer: Response) -> Visit:
-        """Take what a redirect or a page leads to, as far as it is in scope."""
-        large = len(answer.body) > _LARGE
-        read = partial(links.discover, uri.url, answer, self._links, tags=self._tags, agent=self._agent)
-        page = await in_thread(read) if large else read()
+    async def _discover(self, uri: CrawlUri, response: Response) -> Visit:
+        """Extract the links of a response, schedule or return those in scope, and write all."""
+        large = len(response.body) > _LARGE
+        extract = partial(links.discover, uri.url, response, self._links, tags=self._tags, agent=self._agent)
+        page = await in_thread(extract) if large else extract()
         found: list[CrawlUri] = []
-        while some := await _some(page.links, large=large):
+        while batch := await _next_links(page.links, large=large):
             if found:
                 self._schedule(found)
                 await asyncio.sleep(0)
-            self._write_links(uri.url, some)
-            found = self._children(uri, some)
-        return Visit(uri, answer, answer.outcome, found, page.noindex)
+            self._write_links(uri.url, batch)
+            found = self._children(uri, batch)
+        return Visit(uri, response, response.outcome, found, page.noindex)
 
     def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
         objection = self._scope.objection
@@ -145,25 +146,25 @@ class Visitor:
             child.directive, child.priority = uri.directive, uri.priority
             chain = [*_redirects(uri), uri.url][-_MOST_REDIRECTS:]
             length = len(child.hops) - len(child.hops.rstrip("R"))
-            child.force = length <= _MOST_REDIRECTS and not _is_revisit(uri) and self._comes_back(chain, href)
+            child.force = length <= _MOST_REDIRECTS and not _is_revisit(uri) and self._is_duplicate_target(chain, href)
             child.meta = ({"seed": href} if redirected_seed(child) else meta or {}) | {_REDIRECTS: chain}
         return child
 
-    def _comes_back(self, chain: list[str], href: str) -> bool:
-        """Tell whether deduplication would take where a chain of redirects leads for a URI of that chain.
+    def _is_duplicate_target(self, chain: list[str], href: str) -> bool:
+        """Tell whether deduplication would drop the target of a redirect as a duplicate of a URL in its redirect chain.
 
-        From e.test to www.e.test, straight or by way of another site: one URI to deduplication, so that the page would
-        never be seen. A URL that was asked in this chain is not asked again.
+        This happens from e.test to www.e.test, directly or via another site: they are one URI to deduplication, so that
+        the page would never be fetched. A URL that is itself in the chain is not fetched again.
         """
         form = self._canonical(href)
         return href not in chain and any(form == self._canonical(url) for url in chain)
 
 
-async def _some(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[str, str]]:
-    """Return the next links of a page, read beside the event loop if it is large."""
+async def _next_links(found: Iterator[tuple[str, str]], *, large: bool) -> list[tuple[str, str]]:
+    """Return the next links of a page, extracted in a thread if the page is large."""
     if not large:
-        return list(islice(found, _AT_ONCE))
-    return await in_thread(lambda: list(islice(found, _AT_ONCE)))
+        return list(islice(found, _BATCH))
+    return await in_thread(lambda: list(islice(found, _BATCH)))
 
 
 def _is_revisit(uri: CrawlUri) -> bool:
@@ -171,33 +172,33 @@ def _is_revisit(uri: CrawlUri) -> bool:
 
 
 def _redirects(uri: CrawlUri) -> list[str]:
-    """Return the URLs that redirected to a URI, one after the other."""
+    """Return the URLs that redirected to a URI, in order."""
     return list(uri.meta.get(_REDIRECTS, ())) if isinstance(uri.meta, dict) else []
 
 
-def comes_again(uri: CrawlUri, visit: Visit) -> bool:
-    """Tell whether a page is one to revisit: it was fetched, or it is a revisit that failed or robots.txt forbade."""
+def should_revisit(uri: CrawlUri, visit: Visit) -> bool:
+    """Tell whether to revisit a page: it was fetched, or it was a revisit that failed or that robots.txt disallowed."""
     if visit.outcome is Outcome.SUCCESS:
         return not is_robots(uri)
-    return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.answer.status == ROBOTS_PRECLUDED)
+    return _is_revisit(uri) and (visit.outcome is Outcome.FAILURE or visit.response.status == ROBOTS_PRECLUDED)
 
 
-def revisit(uri: CrawlUri, answer: Response, *, due: float) -> CrawlUri:
-    """Return the URI that asks again at `due` (epoch seconds), and only for what has changed by then.
+def revisit(uri: CrawlUri, response: Response, *, due: float) -> CrawlUri:
+    """Return the URI of a conditional request (RFC 9110, section 13.1) for the same page at `due` (epoch seconds).
 
-    Source: RFC 9110, section 13.1. What a 304 leaves unsaid stays as it was known, and so does all when nothing
-    answered; of what came only in part, or with a validator that cannot be sent back, the whole is asked for again.
+    Validators and digest come from the response; those of the previous visit are kept after a 304 or without a
+    response. The request is unconditional if the response was incomplete or its validators cannot be sent back.
     """
     meta: dict[str, Any] = {**uri.meta} if isinstance(uri.meta, dict) else {}
     meta[_REVISIT] = True
     headers = dict(uri.headers or {})
-    if answer.status > 0 and answer.status != 304:
+    if response.status > 0 and response.status != 304:
         meta.pop("digest", None)
-        if digest := answer.digest():
+        if digest := response.digest():
             meta["digest"] = f"sha1:{base64.b32encode(digest).decode()}"
         for condition, validator in _VALIDATORS:
             headers.pop(condition, None)
-            if (value := answer.headers.get(validator)) and _PARTIAL.isdisjoint(answer.notes):
+            if (value := response.headers.get(validator)) and _PARTIAL.isdisjoint(response.notes):
                 headers[condition] = value
     for condition, _ in _VALIDATORS:
         if UNSENDABLE.search(headers.get(condition, "")):

@@ -1,4 +1,4 @@
-"""The crawl's own memory: what it gives back, what survives a kill, and what becomes of a damaged one."""
+"""The cache of a crawl: what it gives back, what survives a kill, and what becomes of a damaged one."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_full_disk_is_said_so_and_the_last_commit_is_kept(small_disk: Path) ->
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[tuple[Path, CrawlCache]]:
-    """A job with a memory, and that memory, open."""
+    """A job with a cache, and that cache, open."""
     with (
         Frontier.open(tmp_path / "job" / "frontier"),
         closing(CrawlCache(tmp_path / "job" / "frontier" / MEMORY)) as made,

@@ -8,7 +8,7 @@ from typing import Any
 
 from budgetfrontier import CrawlState, Frontier, Reader, Settings
 from budgetfrontier.cli import main
-from budgetfrontier.crawl.scope_change import Narrowing
+from budgetfrontier.crawl.scope_change import ScopeLoss
 from tests.crawl.conftest import Asked
 from tests.crawl.site import Site, linking
 
@@ -108,9 +108,9 @@ def test_a_pause_of_an_operators_stays_one(tmp_path: Path, asked: Asked) -> None
 
 
 def test_what_is_asked_about() -> None:
-    assert not Narrowing(0, 0, ()).too_large
-    assert not Narrowing(1, 100, ()).too_large and Narrowing(2, 100, ()).too_large
-    assert not Narrowing(100, 1_000_000, ()).too_large and Narrowing(101, 1_000_000, ()).too_large
+    assert not ScopeLoss(0, 0, ()).too_large
+    assert not ScopeLoss(1, 100, ()).too_large and ScopeLoss(2, 100, ()).too_large
+    assert not ScopeLoss(100, 1_000_000, ()).too_large and ScopeLoss(101, 1_000_000, ()).too_large
 
 
 def test_passwords_are_in_no_audit(tmp_path: Path) -> None:

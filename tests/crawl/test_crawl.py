@@ -457,8 +457,8 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
         looks += 1
         look(job)
 
-    look = Job._look_around
-    monkeypatch.setattr(Job, "_look_around", count)
+    look = Job._run_periodic_tasks
+    monkeypatch.setattr(Job, "_run_periodic_tasks", count)
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.5, "max_delay": 0.5}, "commit_interval": 0}
     began = time.monotonic()
     with Site({"a.test/": linking("/1")}) as site:
@@ -471,7 +471,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time passes when the crawl looks around, and the page has links until it has done so often enough."""
-    clock, looks, look = ManualClock(time.time()), 0, Job._look_around
+    clock, looks, look = ManualClock(time.time()), 0, Job._run_periodic_tasks
 
     def look_around(self: Job) -> None:
         nonlocal looks
@@ -489,7 +489,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
         return links.Page(found())
 
     monkeypatch.setattr(links, "discover", endless)
-    monkeypatch.setattr(Job, "_look_around", look_around)
+    monkeypatch.setattr(Job, "_run_periodic_tasks", look_around)
     monkeypatch.setattr("budgetfrontier.crawl.job.time", SimpleNamespace(monotonic=clock.time))
     monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:

@@ -57,7 +57,7 @@ def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
     with Site(SMALL) as site:
         settings = site.settings(HOME)
         with monkeypatch.context() as patch:
-            patch.setattr(Job, "_settle", crash)
+            patch.setattr(Job, "_complete", crash)
             with pytest.raises(RuntimeError):
                 run(settings, tmp_path)
         assert run(settings, tmp_path)[0] == 0

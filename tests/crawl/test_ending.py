@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Frontier, Outcome, QueueState, Settings
 from budgetfrontier.cli import main
-from budgetfrontier.crawl.closing_summary import Stop, ending
+from budgetfrontier.crawl.closing_summary import Stop, closing_summary
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import Lease
 from budgetfrontier.reports import files
@@ -36,7 +36,9 @@ def said(
     command: str = "",
 ) -> list[str]:
     report, overview = files.write(job / "frontier", job / "reports")
-    return list(ending(report, overview, folder=job, settings=settings, stop=stop, limit=limit, command=command))
+    return list(
+        closing_summary(report, overview, folder=job, settings=settings, stop=stop, limit=limit, command=command)
+    )
 
 
 def commands(lines: list[str]) -> list[str]:

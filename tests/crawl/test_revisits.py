@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.crawl.fetch.response import BROKEN, OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
 from budgetfrontier.crawl.job import Job
-from budgetfrontier.crawl.visit import Visit, comes_again, revisit
+from budgetfrontier.crawl.visit import Visit, revisit, should_revisit
 from tests.crawl.raw import RawServer
 from tests.crawl.site import Site, linking, reopened, run
 
@@ -63,7 +63,7 @@ def test_pages_are_asked_for_again_and_only_for_what_has_changed(tmp_path: Path)
 
 
 def test_a_clock_that_is_set_back_makes_no_revisit_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, looks, look = time.time, 0, Job._look_around
+    now, looks, look = time.time, 0, Job._run_periodic_tasks
 
     def look_around(job: Job) -> None:
         nonlocal looks
@@ -72,7 +72,7 @@ def test_a_clock_that_is_set_back_makes_no_revisit_due(tmp_path: Path, monkeypat
         if looks == 5:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Job, "_look_around", look_around)
+    monkeypatch.setattr(Job, "_run_periodic_tasks", look_around)
     monkeypatch.setattr(time, "time", lambda: now() - 86400)  # the frontier's own clock goes on, as it would
     with Changing() as site:
         settings = site.settings(HOME, frontier={"revisit": {"after": 3600}}, limits={"max_uris": 9})
@@ -163,7 +163,7 @@ def test_a_bad_day_takes_no_page_out_of_the_revisits(status: int, outcome: Outco
     answer = Response(status=status)
     new = CrawlUri(PAGE)
     known = revisit(new, Response(status=200, headers={"ETag": '"1"'}, body=b"x", raw=b"x"), due=1.0)
-    assert comes_again(new, Visit(new, answer, outcome)) is first
-    assert comes_again(known, Visit(known, answer, outcome)) is later
+    assert should_revisit(new, Visit(new, answer, outcome)) is first
+    assert should_revisit(known, Visit(known, answer, outcome)) is later
     if status < 0:
         assert revisit(known, answer, due=2.0).headers == known.headers

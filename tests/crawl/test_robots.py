@@ -75,7 +75,7 @@ def lease(url: str = PAGE, *, hops: str = "L") -> Lease:
 
 
 def verdict(made: Robots, url: str = PAGE, *, patience: float = 0.05) -> Permission:
-    return asyncio.run(asyncio.wait_for(made.verdict(url, patience=patience), PATIENCE))
+    return asyncio.run(asyncio.wait_for(made.permission(url, patience=patience), PATIENCE))
 
 
 def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
@@ -116,9 +116,9 @@ def test_rules_count_for_a_day(make: Make, now: Now) -> None:
     made = make()
     made.record(ROBOTS, Response(status=200))
     now.time += LIFETIME - 1
-    assert made.prerequisite(lease()) is None and made.knows(PAGE)
+    assert made.prerequisite(lease()) is None and made.has_rules(PAGE)
     now.time += 1
-    assert made.prerequisite(lease()) is not None and not made.knows(PAGE)
+    assert made.prerequisite(lease()) is not None and not made.has_rules(PAGE)
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -129,7 +129,7 @@ def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_p
     now.time += LIFETIME - 1
     with closing(CrawlCache(tmp_path / "crawl")) as reopened:
         made = Robots("ExampleBot", cache=reopened, now=now)
-        assert made.knows(ROBOTS) and made.prerequisite(lease()) is None
+        assert made.has_rules(ROBOTS) and made.prerequisite(lease()) is None
         assert verdict(made) is (Permission.DISALLOWED if status == 200 else Permission.ALLOWED)
         now.time += 1
         assert made.prerequisite(lease()) is not None
@@ -253,7 +253,7 @@ def test_pages_wait_for_one_that_is_on_its_way(
     async def run() -> list[Permission]:
         made = make()
         made.expect(ROBOTS)
-        waiting = [asyncio.create_task(made.verdict(PAGE, patience=60.0)) for _ in range(3)]
+        waiting = [asyncio.create_task(made.permission(PAGE, patience=60.0)) for _ in range(3)]
         await asyncio.sleep(0)
         end(made)
         return await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)

@@ -43,8 +43,8 @@ class Simulation:
         self.cache = CrawlCache(folder / "memory")
         now = self.clock.time
         self.robots = Robots("tester", cache=self.cache, now=now)
-        pace = HostDelays(self.frontier, now=now)
-        self.prerequisites = Prerequisites(self.frontier, self.robots, self.cache, pace, now=now)
+        delays = HostDelays(self.frontier, now=now)
+        self.prerequisites = Prerequisites(self.frontier, self.robots, self.cache, delays, now=now)
         self._serve, self._seconds, self._at_once = serve, seconds, concurrency
         self.asked: dict[str, list[tuple[float, str]]] = {}
         self.leased = self.waited = 0
@@ -60,11 +60,11 @@ class Simulation:
         self.frontier.check()
 
     def _visit(self, lease: Lease) -> None:
-        asked = self.prerequisites.ask(lease)
+        asked = self.prerequisites.request_for(lease)
         if asked is None:
             return
-        if not is_robots(lease.uri) and not self.robots.knows(lease.uri.url):
-            verdict = asyncio.run(self.robots.verdict(lease.uri.url, patience=0.0))
+        if not is_robots(lease.uri) and not self.robots.has_rules(lease.uri.url):
+            verdict = asyncio.run(self.robots.permission(lease.uri.url, patience=0.0))
             gone = verdict is Permission.UNREACHABLE
             self.waited += not gone  # as a visit would, in a slot
             self.frontier.finish(lease, Outcome.DEAD if gone else Outcome.RETRY)
@@ -78,7 +78,7 @@ class Simulation:
             answer.seconds = self._seconds
         outcome, delay = answer.outcome, None
         if is_robots(lease.uri):
-            outcome, delay = self.prerequisites.ended(lease, answer)
+            outcome, delay = self.prerequisites.record(lease, answer)
         self.ended[outcome] += 1
         self.frontier.finish(lease, outcome, fetch_seconds=answer.seconds, delay=delay)
 
@@ -135,7 +135,7 @@ def test_each_hop_waits_for_the_host_that_it_goes_to(simulate: Simulate) -> None
     assert_polite(simulation)
     assert len(simulation.asked["victim.test"]) == 20 * 5
     assert all(len(simulation.asked[f"h{number}.test"]) == 2 for number in range(20))
-    assert all(simulation.robots.knows(f"http://h{number}.test/") for number in range(20))
+    assert all(simulation.robots.has_rules(f"http://h{number}.test/") for number in range(20))
     assert simulation.leased < 20 * 5 * 12  # who waits does not ask again and again
 
 
@@ -168,7 +168,7 @@ def test_hosts_that_are_sent_to_the_same_place_ask_there_once(simulate: Simulate
     simulation.frontier.schedule_many(f"http://h{number}.test/page" for number in range(50))
     simulation.run()
     assert len(simulation.asked["victim.test"]) == 1
-    rules = [simulation.robots.knows(f"http://h{number}.test/") for number in range(50)]
+    rules = [simulation.robots.has_rules(f"http://h{number}.test/") for number in range(50)]
     assert all(rules) and simulation.leased < 50 * 6
 
 

@@ -168,7 +168,7 @@ elif moment != "exit":
         "seeds": (job, "scheduled_seeds", True),
         "closing": (job.Outputs, "close", True),
         "report": (job.files, "write", True),
-        "told": (job.Job, "_conclude", False),
+        "told": (job.Job, "_summarize", False),
     }[moment]
     between(owner, function, before)
 sys.exit(program.main())
