@@ -65,11 +65,6 @@ class Salvage:
         """The number of the last transaction that can be read."""
         return self._trees.root.transaction
 
-    @property
-    def page_size(self) -> int:
-        """Bytes of a page."""
-        return self._trees.root.page_size
-
     def _start(self) -> None:
         """Begin at the newest root from which all can be found: by its tree of tables, or its list of free pages."""
         roots = self._file.roots()

@@ -62,7 +62,7 @@ def test_a_sound_file_is_read_as_lmdb_reads_it(made: Path, tables: Tables) -> No
         assert (salvage.lost, salvage.missing()) == ([], {})
         assert not any(salvage.lacks(name) for name in keys.TABLES)
     env = open_lmdb(made.parent, readonly=True)
-    assert (salvage.transaction, salvage.page_size) == (env.info()["last_txnid"], env.stat()["psize"])
+    assert salvage.transaction == env.info()["last_txnid"]
     env.close()
 
 
