@@ -1,9 +1,9 @@
 """The command line: `budgetfrontier COMMAND`. Data goes to stdout, messages to stderr.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 disk full, 4 invalid configuration, 5 frontier locked, 6 damage found, 7
-paused by a scope that has changed; 130 after Ctrl-C and 141 when the reader of stdout went away, as a shell shows it
-for any program. A crawl that Ctrl-C stopped ends with 0, one that a second Ctrl-C stopped at once with 1; so does an
-interrupted `demo`.
+paused by a scope that has changed; 130 after Ctrl-C and 141 after a broken pipe on stdout, as shells report these for
+any program. A crawl that was stopped by Ctrl-C exits with 0, one that a second Ctrl-C stopped at once with 1, and so
+does an interrupted `demo`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ GROUPS = {
     "maintain": ("compact", "backup"),
     "verify": ("verify",),
 }
-"""The modules with commands, in the order of the help, and what each adds with `register(subparsers)`.
+"""The modules with commands, in the order of the help, and the commands that each adds with `register(subparsers)`.
 
-None imports a dependency before a command of its own runs.
+None imports a dependency before one of its commands runs.
 """
 
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack letters that a crawl has
+            sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack characters
         argv = sys.argv[1:] if argv is None else argv
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         code = args.run(args)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit: let it have somewhere to go.
+        # Python flushes stdout once more at exit: redirect it, so that this does not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
@@ -63,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser with every command; the reference documentation is made from it.
+    """Return the parser of all commands; the reference documentation is generated from it.
 
-    With the name of a command, only that command's group is imported and added, which halves the time to start. Any
-    other text gives all of them.
+    With the name of a command, only that command's module is imported and added, which halves the start-up time. Any
+    other text, such as an unknown command, adds all of them.
     """
     parser = argparse.ArgumentParser(
         prog="budgetfrontier",

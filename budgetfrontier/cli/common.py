@@ -1,4 +1,4 @@
-"""What the commands share: the job, the listing options, who is asking."""
+"""Arguments and helpers that several commands share: the job, listings, who changes something and why."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 Commands = Any  # what add_subparsers() returns; argparse has no public name for it
 Command = Callable[[argparse.Namespace], int | None]
 
-PATIENCE = 10.0
-"""Seconds that a command waits for a running engine's answer."""
+ANSWER_TIMEOUT = 10.0
+"""Seconds that a command waits for a running engine to apply it."""
 TERMINATED = (
     "this crawl was terminated: it hands out nothing ever again; begin a new one with "
     "`budgetfrontier crawl CONFIG --job DIR`, and take over what was left with `export` and `import`"
 )
 
-SMALLEST_FIRST = frozenset(("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased"))
-"""Columns that sort from the smallest; by the other ones, amounts, the largest comes first."""
+ASCENDING = frozenset(("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased"))
+"""Columns that are sorted in ascending order; all others, amounts, in descending order."""
 
 
 def add_command(
     commands: Commands, name: str, run: Command, summary: str, *, more: str = ""
 ) -> argparse.ArgumentParser:
-    """Add one command: `summary` for the list of commands, and with `more` for its own help."""
+    """Add a command: `summary` is for the list of commands, `summary` and `more` for its own help."""
     description = summary[0].upper() + summary[1:] + "." + (f" {more}" if more else "")
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
     parser.set_defaults(run=run)
@@ -47,12 +47,12 @@ def add_command(
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """The argument that nearly every command has."""
+    """Add the argument JOB."""
     parser.add_argument("job", metavar="JOB", type=Path, help="the job's folder (its frontier is in JOB/frontier)")
 
 
 def add_who(parser: argparse.ArgumentParser) -> None:
-    """The options of commands that change something: both end in the audit."""
+    """Add the options --reason and --who of commands that change something; both are stored in the audit."""
     parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the audit")
     parser.add_argument(
         "--who", default=None, metavar="NAME", help="who asks, for the audit (default: your login name)"
@@ -60,20 +60,20 @@ def add_who(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
-    """The option --format."""
+    """Add the option --format."""
     parser.add_argument(
         "--format", choices=("text", "json", "csv", *extra), default="text", help="how to print it (default: text)"
     )
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """The options that choose a part of a listing."""
+    """Add the options --limit and --offset."""
     parser.add_argument("--limit", type=count, default=None, metavar="N", help="print at most N rows (default: all)")
     parser.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
 
 
 def add_queue_filter(parser: argparse.ArgumentParser) -> None:
-    """The options that choose queues."""
+    """Add the options --state and --match, which select queues."""
     parser.add_argument(
         "--state",
         action="append",
@@ -91,7 +91,7 @@ def add_queue_filter(parser: argparse.ArgumentParser) -> None:
 
 
 def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort: str) -> None:
-    """All options of a listing: --format, --sort, --reverse, --limit, --offset."""
+    """Add all options of a listing: --format, --sort, --reverse, --limit, --offset."""
     add_format(parser)
     parser.add_argument(
         "--sort",
@@ -105,7 +105,7 @@ def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort
 
 
 def count(text: str) -> int:
-    """A whole number of at least 0, as the type of an argument."""
+    """Parse an argument that is an integer >= 0."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is less than 0")
@@ -113,7 +113,7 @@ def count(text: str) -> int:
 
 
 def frontier_path(job: Path) -> Path:
-    """The frontier of a job: JOB/frontier, or JOB when it is one itself. NotAFrontier says that there is none."""
+    """Return the folder of a job's frontier: JOB/frontier, or JOB itself. Raises NotAFrontier if there is none."""
     for path in (job / "frontier", job):
         if (path / "data.mdb").is_file():
             return path
@@ -133,16 +133,21 @@ def folder_name(name: str) -> str:
 
 
 def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patiently: bool = False) -> AuditEntry:
-    """Do something to the job, running or stopped; `patiently` waits for the answer as long as an engine runs."""
+    """Apply a command to the job, running or stopped. `patiently`: wait for the result as long as an engine runs."""
     from budgetfrontier.engine.remote import steer as ask
 
     return ask(
-        frontier_path(args.job), op, details, who=args.who, reason=args.reason, timeout=None if patiently else PATIENCE
+        frontier_path(args.job),
+        op,
+        details,
+        who=args.who,
+        reason=args.reason,
+        timeout=None if patiently else ANSWER_TIMEOUT,
     )
 
 
 def refuse_if_terminated(args: argparse.Namespace) -> None:
-    """Raise FrontierError for a job that hands out nothing ever again."""
+    """Raise FrontierError if the crawl was terminated."""
     from budgetfrontier.store.reader import Reader
 
     with Reader(frontier_path(args.job)) as reader:
@@ -151,18 +156,18 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
 
 
 def no_queue(reader: Reader, args: argparse.Namespace) -> FrontierError:
-    """The error that there is no queue `args.key`, with the one that may be meant."""
+    """Return the error that there is no queue `args.key`, with the most similar key as a suggestion."""
     from budgetfrontier.reports.explain import nearest
     from budgetfrontier.reports.format import clean
 
     near = nearest(reader, args.key)
-    meant = f"; did you mean {clean(near)}?" if near else ""
+    suggestion = f"; did you mean {clean(near)}?" if near else ""
     listing = shlex.join(("budgetfrontier", "queues", str(args.job)))
-    return FrontierError(f"there is no queue {args.key!a}{meant or ';'} `{listing}` lists them")
+    return FrontierError(f"there is no queue {args.key!a}{suggestion or ';'} `{listing}` lists them")
 
 
 def matcher(pattern: str | None) -> Callable[[str, str], bool]:
-    """The test of (URL, queue key) that --match asks for; without a kind, `pattern` is a glob on the queue key."""
+    """Return the test of (URL, queue key) for --match; a pattern without a kind is a glob on the queue key."""
     from budgetfrontier.settings.matching import KINDS, parse_match
 
     if pattern is None or pattern == "*":
@@ -174,33 +179,33 @@ def matcher(pattern: str | None) -> Callable[[str, str], bool]:
 
 
 def queue_filter(args: argparse.Namespace) -> Callable[[QueueRecord], bool]:
-    """The test that --state and --match ask for."""
+    """Return the test of a queue for --state and --match."""
     matches = matcher(args.match)
     states = frozenset(args.state or QueueState)
     return lambda queue: queue.state in states and matches(queue.last_enqueued, queue.queue)
 
 
 def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], Any] | None = None) -> Iterable[Any]:
-    """The rows that --limit and --offset ask for, ordered by `key` as --sort and --reverse ask.
+    """Return the rows selected by --limit and --offset, sorted by `key` in the direction of --sort and --reverse.
 
-    Memory: as many rows as are printed or skipped when there is a limit, else all of them if they are to be sorted.
+    Memory: with --limit, the rows printed and skipped; without it, all rows if they are sorted.
     """
     end = None if args.limit is None else args.offset + args.limit
     if key is not None:
         if end is None:
-            rows = sorted(rows, key=key, reverse=largest_first(args))
+            rows = sorted(rows, key=key, reverse=is_descending(args))
         else:
-            rows = (nlargest if largest_first(args) else nsmallest)(end, rows, key=key)
+            rows = (nlargest if is_descending(args) else nsmallest)(end, rows, key=key)
     return islice(rows, args.offset, end)
 
 
-def largest_first(args: argparse.Namespace) -> bool:
-    """The direction that --sort and --reverse ask for."""
-    return (args.sort not in SMALLEST_FIRST) is not args.reverse
+def is_descending(args: argparse.Namespace) -> bool:
+    """Return whether --sort and --reverse ask for descending order."""
+    return (args.sort not in ASCENDING) is not args.reverse
 
 
 def note_if_stopped(args: argparse.Namespace) -> None:
-    """Say that no process runs the job, if none does, and which command goes on with it."""
+    """If no process runs the job, print that, and the command that continues it."""
     from budgetfrontier.reports.commands import start_command
     from budgetfrontier.store.reader import Reader
 
@@ -211,7 +216,10 @@ def note_if_stopped(args: argparse.Namespace) -> None:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of a YAML file. Warnings go to stderr, beside the problems of a file that has some."""
+    """Load the settings of a YAML file.
+
+    Print warnings to stderr, also when the file has errors. Raises SettingsError.
+    """
     from budgetfrontier.errors import SettingsError
     from budgetfrontier.settings import Settings
     from budgetfrontier.settings.loader import load
@@ -226,11 +234,11 @@ def read_settings(path: Path) -> Settings:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Print warnings for the person at the terminal."""
+    """Print warnings to stderr."""
     for warning in warnings:
         note(f"warning: {warning}")
 
 
 def note(text: str) -> None:
-    """A message for the person at the terminal: never on stdout."""
+    """Print a message to stderr; stdout is for data."""
     print(text, file=sys.stderr)

@@ -91,7 +91,7 @@ def init(args: argparse.Namespace) -> None:
         try:
             out.write(STARTER)
             out.flush()
-        except OSError:  # the disk is full: half a file would be in the way of the next try
+        except OSError:  # the disk is full: a partial file would make the next attempt fail
             os.unlink(args.file)
             raise
     check = shlex.join(("budgetfrontier", "check-config", str(args.file)))
@@ -99,7 +99,7 @@ def init(args: argparse.Namespace) -> None:
 
 
 def _load_crawler(settings: Settings) -> None:
-    """Read what only a crawl needs: SURT files and sinks. Import only what they need."""
+    """Load what only a crawl needs, to find errors: SURT files and sinks. Import only what they need."""
     from budgetfrontier.crawl.scope import Scope
 
     Scope(settings.scope)
@@ -113,7 +113,7 @@ def _load_crawler(settings: Settings) -> None:
 
 
 def _bad_seeds(settings: Settings) -> Iterator[str]:
-    """Yield the lines of seed files that will be refused, as `file:line: what is wrong`; at most a hundred."""
+    """Yield the invalid lines of seed files, as `file:line: what is wrong`; at most a hundred."""
     from budgetfrontier.crawl.seeds import numbered
     from budgetfrontier.settings.checks import seed_objection
     from budgetfrontier.settings.problems import MOST_PROBLEMS
@@ -129,14 +129,14 @@ def _bad_seeds(settings: Settings) -> Iterator[str]:
 
 
 def _print(settings: Settings) -> None:
-    """Print all settings as YAML that reads back as the same, without a doubt about units."""
+    """Print all settings as YAML that loads as the same settings, with units."""
     import yaml
 
     from budgetfrontier.settings.quantities import with_units
     from budgetfrontier.settings.values import plain
 
     class Dumper(yaml.SafeDumper):
-        """Quotes what is text to YAML 1.1, but a number where it is read back, such as 1e3."""
+        """A dumper that quotes text which YAML 1.1 reads as text, but the loader here as a number, such as 1e3."""
 
     def text(dumper: Dumper, value: str) -> yaml.ScalarNode:
         style = None if isinstance(plain(value), str) else "'"
@@ -147,7 +147,7 @@ def _print(settings: Settings) -> None:
 
 
 def check_config(args: argparse.Namespace) -> None:
-    """Read a configuration with all that it names: policies, hooks and seed files."""
+    """Check a configuration and everything it names: policies, hooks and seed files."""
     from budgetfrontier.settings.advice import advice
 
     settings = read_settings(args.file)

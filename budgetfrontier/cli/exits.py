@@ -1,4 +1,4 @@
-"""Exit codes, and which error leads to which."""
+"""Exit codes, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXIT_CODES = {
 
 
 def exit_code(error: Exception) -> int | None:
-    """The exit code for an error that a user can meet; None for one that is our own bug and deserves its traceback."""
+    """Return the exit code of an expected error; None for a bug, whose traceback is printed."""
     from budgetfrontier import errors
 
     if isinstance(error, errors.CommandInProgress):
@@ -39,5 +39,5 @@ def exit_code(error: Exception) -> int | None:
         return DISK_FULL
     if isinstance(error, OSError):
         return DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ERROR
-    # An argument that is no UTF-8 has come to where text is stored.
+    # UnicodeEncodeError: an argument of the command line that is not UTF-8.
     return ERROR if isinstance(error, errors.FrontierError | UnicodeEncodeError) else None

@@ -1,4 +1,4 @@
-"""`import`: what was read is put into the frontier, running or stopped, and what became of it is told."""
+"""`import`: schedule the URIs of sources in a job, running or stopped, and report the results."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError, FrontierLocked, InvalidUrl
 from budgetfrontier.formats import lists
-from budgetfrontier.formats.allowance import Allowance, TooMuch
-from budgetfrontier.formats.records import Bad, Item, Note, Record
+from budgetfrontier.formats.allowance import Allowance, RecordTooLarge
+from budgetfrontier.formats.records import BadRecord, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.format import clean
 from budgetfrontier.store.records import AuditEntry
 
 CHUNK = 1000
-"""URIs that are handed to a running engine at a time."""
+"""URIs in one command to the frontier."""
 CHUNK_SIZE = 4 << 20
-"""Bytes of them, about, after which there are no more in a chunk: a command has a limit."""
-LONGEST_TOLD = 300
-"""Characters of what is told of a bad record."""
-TOLD = 20
-"""Bad records of a kind that are told of one by one."""
+"""Bytes, roughly, at which a chunk ends early: the size of a command is limited."""
+MAX_DETAIL = 300
+"""Characters shown of the details of a bad record."""
+MAX_REPORTED = 20
+"""Bad records with the same reason that are reported one by one."""
 
 
 @dataclass
-class Imported:
-    """What became of all that was read."""
+class SourceResult:
+    """The result of importing one source."""
 
     name: str
     tally: Tally
     seen: int = 0
-    left: Counter[str] = field(default_factory=Counter)
-    """What the records of a source know that has no home here, and how many of them do."""
-    told: Counter[str] = field(default_factory=Counter)
+    omitted: Counter[str] = field(default_factory=Counter)
+    """Fields that a frontier cannot hold, and how many records have them."""
+    reported: Counter[str] = field(default_factory=Counter)
     usable: int = 0
-    """Records that were handed to the frontier."""
+    """Records that were submitted to the frontier."""
     broken: bool = False
-    """It could not be read to its end."""
+    """Whether the source could not be read to its end."""
 
-    def refuse(self, bad: Bad) -> None:
-        """Count a bad record, and tell of it unless there were many like it."""
+    def refuse(self, bad: BadRecord) -> None:
+        """Count a bad record, and report it unless many with the same reason were reported."""
         self.tally.refuse(bad.reason)
         self.broken |= bad.ends
-        self.told[bad.reason] += 1
-        if self.told[bad.reason] <= TOLD:
-            why = bad.why if len(bad.why) <= LONGEST_TOLD else f"{bad.why[:LONGEST_TOLD]}..."
-            note(clean(f"{bad.place}: {why}"))
+        self.reported[bad.reason] += 1
+        if self.reported[bad.reason] <= MAX_REPORTED:
+            detail = bad.detail if len(bad.detail) <= MAX_DETAIL else f"{bad.detail[:MAX_DETAIL]}..."
+            note(clean(f"{bad.location}: {detail}"))
 
     def end(self) -> None:
-        """Tell once what was not told of each, and whether there was nothing, or not all, to be had."""
-        for reason, count in self.told.items():
-            if count > TOLD:
-                note(f"{self.name}: {reason}: {count - TOLD:,} more of these")
-        if self.left:
-            what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.left.items()))
+        """Report bad records not shown, fields left out, and whether nothing or only a part could be read."""
+        for reason, count in self.reported.items():
+            if count > MAX_REPORTED:
+                note(f"{self.name}: {reason}: {count - MAX_REPORTED:,} more of these")
+        if self.omitted:
+            what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.omitted.items()))
             note(clean(f"{self.name}: left out, as a frontier has no place for it: {what}"))
         if self.broken:
             note(clean(f"{self.name}: only a part of it could be read; that part was imported"))
@@ -78,11 +78,11 @@ class Imported:
             note(clean(f"{self.name}: there is no URI in it that could be imported"))
 
 
-class Sums:
-    """What all that was given came to."""
+class Totals:
+    """The totals of all sources."""
 
     def __init__(self) -> None:
-        self.total, self.seen, self.usable, self.whole = Tally(), 0, 0, True
+        self.total, self.seen, self.usable, self.complete = Tally(), 0, 0, True
 
     def show(self, form: str) -> None:
         """Print the counts."""
@@ -91,49 +91,49 @@ class Sums:
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
             print(json.dumps(counts | {"seen": seen}))
             return
-        why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
+        detail = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
         print(
             f"added {total.added:,}, duplicate {total.duplicate:,}, full {total.full:,}, invalid {total.invalid:,}"
-            + (f" ({why})" if why else "")
+            + (f" ({detail})" if detail else "")
             + (f", marked as seen {seen:,}" if seen else "")
         )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Schedule what is given. A bad record spoils nothing: it is counted, and told with its place.
+    """Import all sources and print the counts. A bad record stops nothing: it is counted and reported.
 
-    ERROR if a file or folder could not be read to its end, or there was no URI in it, or in all that was given. What an
-    error ends is counted as far as it came.
+    Return ERROR if a file or folder could not be read to its end or has no URI, or if there was no URI at all. When an
+    error is raised, the counts so far are printed first.
     """
     common.refuse_if_terminated(args)
-    sums = Sums()
+    totals = Totals()
     for number, source in enumerate(args.sources):
-        done = Imported(source, Tally())
+        result = SourceResult(source, Tally())
         try:
-            _take_in(args, source, done)
+            _import_source(args, source, result)
         except Exception:
-            if number or done.usable:
-                _add(sums, done)
-                sums.show(args.format)
+            if number or result.usable:
+                _add(totals, result)
+                totals.show(args.format)
             raise
-        _add(sums, done)
-    sums.show(args.format)
-    if args.seeds and sums.total.duplicate and not args.force:
+        _add(totals, result)
+    totals.show(args.format)
+    if args.seeds and totals.total.duplicate and not args.force:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
-    if sums.total.added:
+    if totals.total.added:
         common.note_if_stopped(args)
-    return exits.OK if sums.whole and sums.usable else exits.ERROR
+    return exits.OK if totals.complete and totals.usable else exits.ERROR
 
 
-def _add(sums: Sums, done: Imported) -> None:
-    sums.total.add(done.tally)
-    sums.seen += done.seen
-    sums.usable += done.usable
-    sums.whole = sums.whole and (_is_url(done.name) or (bool(done.usable) and not done.broken))
+def _add(totals: Totals, result: SourceResult) -> None:
+    totals.total.add(result.tally)
+    totals.seen += result.seen
+    totals.usable += result.usable
+    totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
 
 
 def _is_url(source: str) -> bool:
-    """Tell whether a source is a URL itself, and no file of them. Raises FrontierError for a URL of another scheme."""
+    """Return whether a source is itself a URL, not a file. Raises FrontierError for a URL of another scheme."""
     if source.lower().startswith(("http://", "https://")):
         return True
     if "://" in source and not Path(source).exists():
@@ -141,21 +141,21 @@ def _is_url(source: str) -> bool:
     return False
 
 
-def _take_in(args: argparse.Namespace, source: str, done: Imported) -> None:
-    """Schedule, or mark as seen, what is in one source, and tell what became of it."""
-    path, alone = common.frontier_path(args.job), _is_url(source)
-    items = iter([_url(source)]) if alone else formats.read(source, args.kind)
-    for (marks, charged), records in groupby(_records(items, done, args), lambda r: (r.seen, r.charged)):
-        given = (record.uri for record in records)
-        if marks:
-            done.seen += _hand_over(args, path, "mark_seen", given, done, charge=charged)
+def _import_source(args: argparse.Namespace, source: str, result: SourceResult) -> None:
+    """Schedule the URIs of one source, or mark them as seen, and report the results."""
+    path, is_url = common.frontier_path(args.job), _is_url(source)
+    items = iter([_url(source)]) if is_url else formats.read(source, args.kind)
+    for (mark_seen, charged), records in groupby(_records(items, result, args), lambda r: (r.seen, r.charged)):
+        uris_given = (record.uri for record in records)
+        if mark_seen:
+            result.seen += _submit(args, path, "mark_seen", uris_given, result, charge=charged)
         else:
-            _hand_over(args, path, "schedule", given, done)
-    tally = done.tally
-    if not alone:
-        done.end()
-    elif not tally.invalid:  # that one was told of
-        became = "added" if tally.added else "seen" if done.seen else "full" if tally.full else "duplicate"
+            _submit(args, path, "schedule", uris_given, result)
+    tally = result.tally
+    if not is_url:
+        result.end()
+    elif not tally.invalid:  # otherwise it was reported already
+        became = "added" if tally.added else "seen" if result.seen else "full" if tally.full else "duplicate"
         note(f"{source}: {became}")
 
 
@@ -163,13 +163,13 @@ def _url(source: str) -> Item:
     return lists.item(f"{source}:1", os.fsencode(source), Allowance())
 
 
-def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) -> Iterator[Record]:
-    """What can be handed over; of the rest is told."""
+def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespace) -> Iterator[Record]:
+    """Yield the records that can be imported; report the others."""
     for item in items:
         if isinstance(item, Note):
             note(clean(item.text))
-        elif isinstance(item, Bad):
-            done.refuse(item)
+        elif isinstance(item, BadRecord):
+            result.refuse(item)
         else:
             try:
                 href = uris.parse(item.uri.url)
@@ -177,29 +177,29 @@ def _records(items: Iterable[Item], done: Imported, args: argparse.Namespace) ->
                     _make_seed(item.uri, href)
                 _check(item.uri)
             except InvalidUrl as error:
-                done.refuse(Bad(item.place, error.reason, f"no http or https URL ({error})"))
-            except TooMuch as error:
-                done.refuse(Bad(item.place, "too-large", str(error)))
+                result.refuse(BadRecord(item.location, error.reason, f"no http or https URL ({error})"))
+            except RecordTooLarge as error:
+                result.refuse(BadRecord(item.location, "too-large", str(error)))
             except (ValueError, OverflowError, FrontierError) as error:
-                done.refuse(Bad(item.place, "json", str(error)))
+                result.refuse(BadRecord(item.location, "json", str(error)))
             else:
-                done.usable += 1
+                result.usable += 1
                 item.uri.force = item.uri.force or args.force
-                done.left.update(item.left)
+                result.omitted.update(item.omitted)
                 yield item._replace(seen=item.seen or args.seen)
 
 
 def _check(uri: CrawlUri) -> None:
-    """Raise TooMuch, ValueError, OverflowError or FrontierError for what no mailbox or frontier would take."""
+    """Raise the errors that `_records` reports for a URI that the mailbox or the frontier would refuse."""
     if uri.meta is not None:
-        checked(Command("schedule", {"uris": [_posted(uri)]}, "", ""))
-    size = len(msgspec.msgpack.encode(uri))  # text is text, and numbers have 64 bits
+        checked(Command("schedule", {"uris": [_as_argument(uri)]}, "", ""))
+    size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits
     if size > MAX_RECORD:
-        raise TooMuch(f"{size:,} bytes with all it carries; a frontier takes {MAX_RECORD:,} at the most")
+        raise RecordTooLarge(f"{size:,} bytes with all it carries; a frontier takes {MAX_RECORD:,} at the most")
 
 
 def _count(tally: Tally, entry: AuditEntry) -> None:
-    """Add what a command did. Raises FrontierError for one that was refused."""
+    """Add the counts of a command. Raises FrontierError if it was refused."""
     if entry.error:
         raise FrontierError(entry.error)
     for name in ("added", "duplicate", "invalid", "full"):
@@ -208,25 +208,31 @@ def _count(tally: Tally, entry: AuditEntry) -> None:
         tally.reasons[reason] = tally.reasons.get(reason, 0) + count
 
 
-def _posted(uri: CrawlUri) -> str | dict[str, Any] | bytes:
-    """A URI as it goes into a mailbox: bare, its fields, or if `meta` has what is not plain there, its record."""
+def _as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:
+    """Return a URI as an argument of a command: its URL, its fields, or its record if `meta` is not JSON."""
     if lists.is_bare(uri):
         return uri.url
     fields = lists.fields(uri)
     return fields if lists.is_json(fields.get("meta")) else msgspec.msgpack.encode(uri)
 
 
-def _hand_over(
-    args: argparse.Namespace, path: Path, op: str, given: Iterator[CrawlUri], done: Imported, *, charge: bool = False
+def _submit(
+    args: argparse.Namespace,
+    path: Path,
+    op: str,
+    uris_given: Iterator[CrawlUri],
+    result: SourceResult,
+    *,
+    charge: bool = False,
 ) -> int:
-    """Into the frontier itself when nobody runs it, else through the running engine's mailbox, chunk by chunk.
+    """Apply URIs to the frontier directly if no process runs it, else through the running engine's mailbox, in chunks.
 
-    Each chunk is a command of its own, with an audit entry that says who gave it and why.
-    How many were new; of those that are to be marked only the invalid are counted.
+    Each chunk is a command of its own, with an audit entry that says who gave it and why. Return how many were new.
+    When URIs are marked as seen, only the invalid ones are added to the tally.
     """
     tally = Tally()
     extra = {"charge": charge} if op == "mark_seen" else {}
-    commands = ({"uris": list(map(_posted, chunk))} | extra for chunk in _chunks(given))
+    commands = ({"uris": list(map(_as_argument, chunk))} | extra for chunk in _chunks(uris_given))
     with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
         who = args.who or whoami()
         for details in commands:
@@ -236,12 +242,12 @@ def _hand_over(
     new = tally.added
     if op == "mark_seen":
         tally.added = tally.duplicate = 0
-    done.tally.add(tally)
+    result.tally.add(tally)
     return new
 
 
 def _chunks(uris: Iterator[CrawlUri]) -> Iterator[list[CrawlUri]]:
-    """By the thousand, and fewer where they are large."""
+    """Yield chunks of CHUNK URIs, or fewer if they are large."""
     chunk: list[CrawlUri] = []
     size = 0
     for uri in uris:
@@ -255,7 +261,7 @@ def _chunks(uris: Iterator[CrawlUri]) -> Iterator[list[CrawlUri]]:
 
 
 def _make_seed(uri: CrawlUri, href: str) -> None:
-    """Let a URI count as a seed: the scope looks for the one it descends from in `meta`."""
+    """Make a URI a seed: the scope reads from `meta` which seed a URI descends from."""
     if not isinstance(uri.meta, dict | None):
         raise ValueError("the meta of a seed is an object")
     uri.meta = {**(uri.meta or {}), "seed": href}

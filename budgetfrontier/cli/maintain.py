@@ -1,4 +1,4 @@
-"""Commands that look after the files of a job: `compact`, `backup`."""
+"""Commands that maintain the files of a job: `compact`, `backup`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def backup(args: argparse.Namespace) -> None:
 
     folder: Path = args.folder
     copied = folder / "frontier"
-    known = {copied.name, copied.name + ".partial"}  # a partial one is of a backup that was killed, or still runs
+    known = {
+        copied.name,
+        copied.name + ".partial",
+    }  # .partial is left by a backup that was killed, or belongs to one that is running
     if folder.exists() and (not folder.is_dir() or not known.issuperset(item.name for item in folder.iterdir())):
         raise FrontierError(f"{folder} holds something; name a folder that is empty, or not there yet")
     with Reader(common.frontier_path(args.job)) as reader:

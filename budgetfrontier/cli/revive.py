@@ -1,4 +1,4 @@
-"""`revive`: what a crawl has disregarded is scheduled again, from its crawl.log."""
+"""`revive`: schedule again the URIs that a crawl has disregarded, read from its crawl.log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
 
 
 def _log_time(text: str) -> str:
-    """A time as the log has it, whose lines are compared as text."""
+    """Return a time in the format of the log, whose times are compared as text."""
     if not text:
         return ""
     moment = datetime.fromisoformat(text)
@@ -61,7 +61,7 @@ _log_time.__name__ = "time"  # argparse names the type when a value is wrong
 
 
 def revive(args: argparse.Namespace) -> None:
-    """Schedule what was disregarded, thousand by thousand; the audit entry of each says how far it came."""
+    """Schedule disregarded URIs in chunks; the audit entry of each stores how far in the log it came."""
     from budgetfrontier.formats import crawl_log
     from budgetfrontier.reports.format import counted
 
@@ -86,7 +86,7 @@ def revive(args: argparse.Namespace) -> None:
 
 
 def _last_revival(args: argparse.Namespace) -> str:
-    """How far in the log the last revival of this status came, or will come; "" if there was none."""
+    """Return how far in the log the last revival of this status came, or will come; "" if there was none."""
     from budgetfrontier.store.reader import Reader
 
     path = common.frontier_path(args.job)
@@ -102,9 +102,10 @@ def _last_revival(args: argparse.Namespace) -> str:
 
 
 def _not_applied(path: Path, reader: Reader) -> Iterator[Command | Begun]:
-    """The commands that an interrupted call left in the mailbox, newest first, and the one in progress.
+    """Yield the commands that an interrupted call left in the mailbox, newest first, then the command in progress.
 
-    In this order, none is missed that an engine applies meanwhile. Who may not write to the mailbox does not see it.
+    In this order, a command that an engine applies meanwhile is not missed. Without write access to the mailbox, its
+    commands are left out.
     """
     from budgetfrontier.engine.commands.mailbox import Mailbox
 
@@ -123,7 +124,10 @@ def _not_applied(path: Path, reader: Reader) -> Iterator[Command | Begun]:
 
 
 def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
-    """By the thousand, and never between two lines of one time: what is after a time was not revived."""
+    """Yield chunks of CHUNK lines, or some more.
+
+    Lines of the same time are not split: the next revival starts after a time.
+    """
     chunk: list[Line] = []
     for line in lines:
         if len(chunk) >= CHUNK and line.time != chunk[-1].time:
@@ -135,7 +139,7 @@ def _chunks(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 
 def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator[AuditEntry]:
-    """Each chunk is one command, all or nothing: in the frontier itself, or through a running engine's mailbox."""
+    """Apply each chunk as one atomic command, to the frontier directly or through a running engine's mailbox."""
     from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.engine.frontier import Frontier
     from budgetfrontier.engine.remote import whoami

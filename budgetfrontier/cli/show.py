@@ -1,4 +1,4 @@
-"""Commands that only look, at a running job or a stopped one: `report`, `queues`, `queue`, `explain`, `audit`."""
+"""Commands that only read a job, running or stopped: `report`, `queues`, `queue`, `explain`, `audit`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def register(commands: Commands) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    """The whole frontier, as of its last commit."""
+    """Print the report of the frontier, as of its last commit."""
     from budgetfrontier.reports import html, tables, text
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.store.reader import Reader
@@ -101,7 +101,7 @@ def report(args: argparse.Namespace) -> None:
 
 
 def queues(args: argparse.Namespace) -> None:
-    """A listing of queues."""
+    """List queues."""
     from budgetfrontier.reports import tables
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.units import format_duration
@@ -116,7 +116,7 @@ def queues(args: argparse.Namespace) -> None:
     test, key = common.queue_filter(args), attrgetter(args.sort)
     with Reader(common.frontier_path(args.job)) as reader:
         if args.limit is None:
-            chosen = reader.sorted_queues(key, reverse=common.largest_first(args), where=test)
+            chosen = reader.sorted_queues(key, reverse=common.is_descending(args), where=test)
             chosen = islice(chosen, args.offset, None)
         else:
             chosen = common.page(filter(test, reader.queues()), args, key=key)
@@ -127,7 +127,7 @@ def queues(args: argparse.Namespace) -> None:
 
 
 def queue(args: argparse.Namespace) -> None:
-    """One queue with its next URIs."""
+    """Print one queue and its next URIs."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.format import clean
     from budgetfrontier.store.reader import Reader
@@ -169,7 +169,7 @@ def queue(args: argparse.Namespace) -> None:
 
 
 def explain(args: argparse.Namespace) -> None:
-    """The chain of reasons."""
+    """Print why a URL or a queue is not being crawled."""
     from budgetfrontier.crawl.scope_check import scope_verdict
     from budgetfrontier.reports.explain import explain as explained
     from budgetfrontier.store.reader import Reader
@@ -184,7 +184,7 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def audit(args: argparse.Namespace) -> None:
-    """The commands that were applied; --limit and --offset count from the newest."""
+    """List the commands that were applied; --limit and --offset count from the newest."""
     from budgetfrontier.reports import tables
     from budgetfrontier.store.reader import Reader
 
@@ -204,5 +204,5 @@ def audit(args: argparse.Namespace) -> None:
 
 
 def _when(epoch: float) -> str:
-    """A stored time, readable: UTC to the second, "-" for never."""
+    """Format a stored time as UTC to the second, or "-" for never."""
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if epoch else "-"

@@ -1,4 +1,4 @@
-"""Commands that change something, in a running job and in a stopped one alike. Each is audited."""
+"""Commands that change a job, running or stopped. Each is recorded in the audit."""
 
 from __future__ import annotations
 
@@ -105,22 +105,25 @@ def _register_delete(commands: Commands) -> None:
 
 
 def delete(args: argparse.Namespace) -> None:
-    """Delete what is pending, or say what that would be."""
+    """Delete pending URIs; with --dry-run, only count them."""
     from budgetfrontier.reports.format import counted
 
-    if (args.queue or args.pattern) is None or "" in (args.queue, args.pattern):  # a script's empty variable is not all
+    if (args.queue or args.pattern) is None or "" in (
+        args.queue,
+        args.pattern,
+    ):  # an empty variable of a script must not delete everything
         args.usage("give --queue GLOB or --pattern REGEX, or both, and none of them empty")
     details = {"queue": args.queue, "pattern": args.pattern}
     if args.dry_run:
-        _foresee_deletion(args, details)
+        _preview_deletion(args, details)
         return
     effect = common.steer(args, "delete", details).effect
-    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
+    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
     _note_undecided(effect)
 
 
-def _later(effect: dict[str, Any]) -> str:
-    """How many of them were scheduled for later, if any."""
+def _for_later(effect: dict[str, Any]) -> str:
+    """Format how many of the deleted URIs were scheduled for later, if any."""
     return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
 
 
@@ -131,8 +134,11 @@ def _note_undecided(effect: dict[str, Any]) -> None:
         common.note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
 
 
-def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
-    """Computed here, from the last commit: no engine is asked, and none is held up."""
+def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
+    """Print what a deletion would do.
+
+    Computed in this process from the last commit: a running engine is not involved.
+    """
     from budgetfrontier.engine.commands.deletion import preview
     from budgetfrontier.engine.commands.operations import check_command
     from budgetfrontier.reports.format import counted
@@ -143,7 +149,8 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
         totals = reader.summary()
         with reader.view() as view:
             effect = preview(view, details)
-    print(f"would delete {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_later(effect)}")
+    deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
+    print(f"would delete {deleted} from {queues}{_for_later(effect)}")
     print(f"those pending would cost {effect['cost']:,}")
     print(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
     _note_undecided(effect)
@@ -151,7 +158,7 @@ def _foresee_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 
 
 def adjust(args: argparse.Namespace) -> None:
-    """Append an adjustment, or preview what it would do."""
+    """Apply an adjustment; with --dry-run, print what it would do."""
     from budgetfrontier.engine.commands.dry_run import is_matched, preview
     from budgetfrontier.reports.format import counted
     from budgetfrontier.settings.overrides import validate_override
@@ -164,18 +171,18 @@ def adjust(args: argparse.Namespace) -> None:
         settings["balance_replenish_amount"] = args.replenish
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
-    warnings: list[str] = []  # before asking: what is wrong is our answer, not the engine's
+    warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
     override = validate_override(args.match, settings, folder=Path(), warnings=warnings)
     common.warn(warnings)
     details: dict[str, Any] = {"match": override.match, "set": override.set}
-    if args.dry_run:  # computed here: no engine is asked, and none is held up
+    if args.dry_run:  # computed in this process: a running engine is not involved
         details["dry_run"] = True
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             effect = preview(view, override)
     else:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             if not is_matched(view, override):
-                common.note(f"{override.match} {_none(override.match)}; check that it is written as you mean it")
+                common.note(f"{override.match} {_no_match(override.match)}; check that it is written as you mean it")
         effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
         json.dump(details | effect, sys.stdout, indent=1)
@@ -187,7 +194,7 @@ def adjust(args: argparse.Namespace) -> None:
         looks = "gets" if effect["revived_count"] == 1 else "get"
         print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
         return
-    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _none(override.match))
+    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _no_match(override.match))
     print(f"would revive {_named(effect, 'revived')}")
     if effect["revived_count"]:
         print(f"would let them spend up to {effect['spend']:,}")
@@ -195,15 +202,15 @@ def adjust(args: argparse.Namespace) -> None:
     common.note("dry run: nothing was changed")
 
 
-def _none(match: str) -> str:
-    """What to say of a match that picks nothing that was looked at: the keys of all queues, or the next URI of each."""
+def _no_match(match: str) -> str:
+    """Return what to print if a pattern matches none of what it was compared with: queue keys, or the next URI of each."""
     if match.startswith("queue:"):
         return "matches no queue yet; it will count for queues that come later"
     return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
 
 
 def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
-    """How many queues, and which, as far as they fit."""
+    """Format how many queues are affected, and their keys, at most `most`."""
     from budgetfrontier.reports.format import clean, counted
 
     count, names = effect[f"{what}_count"], effect[what][:most]
@@ -245,7 +252,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     if value and value.isascii() and value.replace("-", "").replace(".", "").isalnum() and value[0] not in "-.":
-        return name.strip(), plain(value)  # what most values are, without loading YAML
+        return name.strip(), plain(value)  # most values; avoids importing YAML
     from budgetfrontier.errors import SettingsError
     from budgetfrontier.settings.loader import parse_value
 

@@ -1,7 +1,6 @@
 """Commands that move URIs: `import`, `export`, `dead-letters`.
 
-What is imported is read by `budgetfrontier.formats`; here it is put into the frontier, running or stopped, and what
-became of it is told.
+`budgetfrontier.formats` reads the sources of an import; `importing` schedules their URIs and reports the results.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ def register(commands: Commands) -> None:
         help="they are seeds: they go before links, and seed-hosts and seed-domains take their hosts in for what is "
         "found from them",
     )  # fmt: skip
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
-    how.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
+    mode.add_argument(
         "--seen", action="store_true", help="they were fetched elsewhere: mark them as seen, queue nothing"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print what became of them")
@@ -111,7 +110,7 @@ def register(commands: Commands) -> None:
 
 
 def import_(args: argparse.Namespace) -> int:
-    """Add what is given."""
+    """Import the sources."""
     from budgetfrontier.cli.importing import run
 
     return run(args)
@@ -121,7 +120,7 @@ def import_(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> None:
-    """Write what is pending, queue by queue, each in its order; then what is scheduled for later."""
+    """Write pending URIs queue by queue, each in its order, then URIs scheduled for later."""
     from budgetfrontier.formats import lists
     from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
@@ -131,19 +130,19 @@ def export(args: argparse.Namespace) -> None:
         from budgetfrontier.formats.heritrix import line
     else:
         line = lists.to_url if form == "urls" else lists.to_json
-    kept = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
+    supported = {"urls": {"url", "cost"}, "heritrix": {"url", "cost", "hops", "via"}}.get(form)
     test = common.queue_filter(args)
-    count, lost = 0, Counter[str]()
-    with Reader(common.frontier_path(args.job)) as reader, _made(args.file, replace=args.force) as out:
+    count, omitted = 0, Counter[str]()
+    with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:
         for uri in _exported(reader, test):
             out.write(line(uri) + "\n")
             count += 1
-            if kept is not None:
-                lost.update(lists.fields(uri).keys() - kept)
+            if supported is not None:
+                omitted.update(lists.fields(uri).keys() - supported)
         dead = reader.summary().dead
     note(f"{counted(count, 'URI')} exported")
-    if lost:
-        what = ", ".join(f"{name} ({count:,})" for name, count in sorted(lost.items()))
+    if omitted:
+        what = ", ".join(f"{name} ({count:,})" for name, count in sorted(omitted.items()))
         note(f"left out, as this format has no place for it: {what}; --format jsonl has")
     if dead:
         are, them = ("is", "it") if dead == 1 else ("are", "them")
@@ -152,8 +151,8 @@ def export(args: argparse.Namespace) -> None:
 
 
 def _exported(reader: Reader, test: Callable[[QueueRecord], bool]) -> Iterator[CrawlUri]:
-    """What is pending and what is scheduled for later, of the queues of which `test` is true."""
-    # The keys first: a snapshot is not held while URIs are written, for the file grows as long as one is.
+    """Yield URIs pending and URIs scheduled for later, of the queues that pass `test`."""
+    # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
     chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
     for key, queued, _ in chosen:
         if queued:
@@ -167,7 +166,7 @@ def _exported(reader: Reader, test: Callable[[QueueRecord], bool]) -> Iterator[C
 
 
 def _turn(queue: QueueRecord) -> tuple[int, float, int]:
-    """By which queues are sorted into the order of their turns."""
+    """Return the sort key that puts queues in the order of their turns."""
     state = queue.state
     rank = ("IN_PROCESS", "READY", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED").index(state)
     first = queue.wake_time if state == "SNOOZED" else queue.precedence if state == "INACTIVE" else 0
@@ -175,7 +174,7 @@ def _turn(queue: QueueRecord) -> tuple[int, float, int]:
 
 
 def _format_of(name: str) -> str:
-    """The format that the name of a file asks for."""
+    """Return the format that the name of a file implies."""
     plain = Path(name.removesuffix(".gz"))
     if plain.suffix in (".jsonl", ".ndjson", ".json"):
         return "jsonl"
@@ -183,8 +182,8 @@ def _format_of(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
-    """A file that appears whole or not at all; what is no file, such as a pipe, is written to."""
+def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
+    """Open a file that appears complete or not at all; a pipe or device is written to directly."""
     from budgetfrontier.store.whole_files import appearing_file, named
 
     if name == "-":
@@ -200,7 +199,7 @@ def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
         binary = gzip.GzipFile(name, "wb", fileobj=file) if name.endswith(".gz") else file
         out = io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n")
         yield out
-        out.detach()  # flushes, and does not close: the file is closed after it has its name
+        out.detach()  # flushes without closing: the file gets its name before it is closed
         if binary is not file:
             binary.close()
 
@@ -209,7 +208,7 @@ def _made(name: str, *, replace: bool) -> Iterator[TextIO]:
 
 
 def dead_letters(args: argparse.Namespace) -> None:
-    """List, replay or drop."""
+    """List, replay or drop dead letters."""
     from budgetfrontier.reports import tables
     from budgetfrontier.store.reader import Reader
 

@@ -1,4 +1,4 @@
-"""The command that looks for damage: `verify`."""
+"""The command that finds and repairs damage: `verify`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Check the last commit, and repair the frontier if that is asked for."""
+    """Check the last commit of a frontier; with --repair, repair it and check again."""
     from budgetfrontier.errors import CorruptFrontier, NotAFrontier
     from budgetfrontier.store.verify import verify as check
 

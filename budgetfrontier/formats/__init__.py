@@ -1,9 +1,9 @@
-"""What other crawlers keep on disk, read as URIs: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
+"""Readers of the files of other crawlers: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
 
-A reader streams: memory does not grow with the number of URIs (qcrawl's needs 8 bytes for each). It never raises for
-what is in a record: a bad one is a Bad, with its place and the reason, and the next one follows; where none can follow,
-it says so. Nothing that was read is run: no pickle, no marshalled code. What is made of a source is bounded by one
-Allowance.
+A reader streams: memory does not grow with the number of URIs (except 8 bytes for each in qcrawl's). It never raises
+for the content of a record: a bad record is yielded as a BadRecord, with its location and the reason, and reading goes
+on with the next one; if that is impossible, the BadRecord says so. Nothing that is read is executed: no pickle, no
+marshalled code. An Allowance bounds the memory and the time that a source may take.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.formats.allowance import UNKNOWN, Allowance, Exhausted
-from budgetfrontier.formats.records import GZIP, Bad, Item, opened
+from budgetfrontier.formats.allowance import UNKNOWN_SIZE, Allowance, AllowanceExhausted
+from budgetfrontier.formats.records import GZIP, BadRecord, Item, open_source
 
 __all__ = ["KINDS", "kind_of", "read"]
 
 KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
-"""What can be read, by name."""
+"""The kinds of sources that can be read."""
 _FOLDERS = ("scrapy", "kumo", "qcrawl")
 
 
 def _reader(kind: str) -> Any:
-    """The module that reads a kind. Most imports need one of them, which is a third of their start."""
+    """Import the module that reads a kind.
+
+    Only the one needed is imported: all of them take a third of the start-up time.
+    """
     return import_module(f"{__name__}.{kind}")
 
 
 def kind_of(source: str) -> str:
-    """Which kind of source a file or folder is, by looking at it; "-" (stdin) is a list.
+    """Return which kind of source a file or folder is, judged by its content; "-" (stdin) is a list.
 
-    Raises FrontierError for a folder of none, and OSError.
+    Raises FrontierError for a folder that is none of them, and OSError.
     """
     path = Path(source)
     if source == "-":
@@ -52,7 +55,7 @@ def kind_of(source: str) -> str:
             f"{source} is a folder, but neither a JOBDIR of Scrapy, a frontier of kumo nor a disk queue of qcrawl"
         )
     if path.exists() and not path.is_file():
-        return "list"  # a pipe, of which nothing can be read twice
+        return "list"  # a pipe: it cannot be read twice, so its start cannot be tested
     start = _start(path)
     if _reader("heritrix").recognize(start):
         return "heritrix"
@@ -60,18 +63,18 @@ def kind_of(source: str) -> str:
 
 
 def read(source: str, kind: str | None = None) -> Iterator[Item]:
-    """The URIs of a source; without `kind`, of the kind that it looks like. Raises FrontierError and OSError."""
+    """Yield the URIs of a source; without `kind`, it is detected. Raises FrontierError and OSError."""
     begun = False
     try:
         for item in _read(source, kind or kind_of(source), Allowance()):
             begun = True
             yield item
-    except Exhausted as error:
-        yield Bad(source, "too-large", str(error), ends=True)
+    except AllowanceExhausted as error:
+        yield BadRecord(source, "too-large", str(error), ends=True)
     except OSError as error:
         if not begun:
             raise
-        yield Bad(source, "read", f"{error}; no more of it can be read", ends=True)
+        yield BadRecord(source, "read", f"{error}; no more of it can be read", ends=True)
 
 
 def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
@@ -83,17 +86,17 @@ def _read(source: str, kind: str, allowance: Allowance) -> Iterator[Item]:
     elif source == "-":
         if kind != "list":
             raise FrontierError(f"stdin can be a list only: what {kind} keeps is read from its files")
-        allowance.grant(UNKNOWN)
+        allowance.grant(UNKNOWN_SIZE)
         yield from _reader("lists").read(sys.stdin.buffer, source, allowance)
     elif kind == "heritrix":
         yield from _reader("heritrix").read(path, allowance)
     else:
-        with opened(path, allowance) as file:
+        with open_source(path, allowance) as file:
             yield from _reader("lists").read(file, source, allowance)
 
 
 def _start(path: Path) -> bytes:
-    """The first bytes of a file, decompressed as far as that goes."""
+    """Return the first bytes of a file, decompressed if it is a gzip; empty if that is damaged."""
     with open(path, "rb") as file:
         start = file.read(4096)
     if not start.startswith(GZIP):

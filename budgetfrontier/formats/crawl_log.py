@@ -1,4 +1,4 @@
-"""crawl.log, read back: the URIs that a crawl has disregarded or refused, to be scheduled again."""
+"""Reader of crawl.log: the URIs that a crawl has disregarded, to be scheduled again."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import NamedTuple
 from budgetfrontier.model import CrawlUri, Directive
 
 REVIVED = (-5000, -5001, -9998)
-"""The statuses of what was taken from its queue without a fetch: out of scope, private address, robots.txt."""
+"""Statuses of URIs that were disregarded without a fetch: out of scope, private address, robots.txt."""
 
 _FIELDS = 12
 _SEED = ",seed:"
 
 
 class Line(NamedTuple):
-    """What a line of crawl.log knows of a URI: all that the frontier needs, but for what outputs.md says is lost."""
+    """The time and the URI of a line of crawl.log; outputs.md lists the fields of a URI that the log does not keep."""
 
     time: str
     uri: CrawlUri
 
 
 def refused(path: Path, status: int, *, since: str = "") -> Iterator[Line]:
-    """Yield, in their order, the lines of URIs that ended with `status`, each URI once: those whose last line says so.
+    """Yield the lines of URIs whose last line has `status`, each URI once, in the order of these lines.
 
-    Lines up to the time `since` ("2026-11-20T22:00:01.005Z") do not count. Reads the log once, and then the lines that
-    count again; O(URIs with that status) memory, about 120 bytes each. Raises OSError.
+    Lines up to the time `since` ("2026-11-20T22:00:01.005Z") do not count. Reads the log once, then the selected lines
+    again; O(URIs with that status) memory, about 120 bytes each. Raises OSError.
     """
     wanted, floor = str(status).encode(), since.encode()
     last: dict[int, int] = {}  # hash of the URL: where its last line begins
@@ -37,7 +37,7 @@ def refused(path: Path, status: int, *, since: str = "") -> Iterator[Line]:
             if len(fields) == 5 and fields[0] > floor:
                 if fields[1] == wanted:
                     url = hash(fields[3])
-                    last.pop(url, None)  # so that the order is that of the last lines
+                    last.pop(url, None)  # keeps the order of the last lines
                     last[url] = offset
                 elif last:
                     last.pop(hash(fields[3]), None)
@@ -49,7 +49,7 @@ def refused(path: Path, status: int, *, since: str = "") -> Iterator[Line]:
 
 
 def _read(line: bytes) -> Line | None:
-    """What a line says; None for half a line, and for a robots.txt: whoever needs one asks anew."""
+    """Parse a line; None for a truncated one, and for a robots.txt: a crawl schedules these itself."""
     fields = line.decode("utf-8", "replace").split()
     if len(fields) != _FIELDS or not line.endswith(b"\n"):
         return None

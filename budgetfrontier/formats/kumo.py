@@ -1,9 +1,9 @@
-"""kumo's file frontier: a folder with `queue.json`, `leases.json`, `dead_letters.json` and `seen.json`.
+"""Reader of kumo's file frontier: a folder with `queue.json`, `leases.json`, `dead_letters.json` and `seen.json`.
 
-Each is one JSON array, read element by element: where one ends is found before it is decoded, so that a bad one hides
-none behind it. As kumo does when it opens the folder, leases go before the queue: what
-was out is fetched again. What is in `seen.json` and not pending is done. Dead letters were given up on and stay so; the
-file alone can be imported to try them again. Its first version kept `[url, depth, retries]` for a request.
+Each file is one JSON array, read element by element: the end of an element is found before it is decoded, so that a bad
+element does not hide those after it. As in kumo, leases come before the queue: URIs that were leased are fetched again.
+URIs in `seen.json` that are not pending are done. Dead letters stay given up; the file alone can be imported to try
+them again. The first version of kumo stored a request as `[url, depth, retries]`.
 """
 
 from __future__ import annotations
@@ -16,30 +16,41 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.formats.allowance import LARGEST, STEP, Allowance, TooMuch, json_size
-from budgetfrontier.formats.records import Bad, Item, Note, Record, headers, hops, octets, plain_meta, text, whole
+from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, STEP_SIZE, Allowance, RecordTooLarge, json_size
+from budgetfrontier.formats.records import (
+    BadRecord,
+    Item,
+    Note,
+    Record,
+    headers,
+    hops,
+    integer,
+    octets,
+    plain_meta,
+    text,
+)
 from budgetfrontier.model import CrawlUri
 
 QUEUES = ("leases.json", "queue.json")
 DEAD, SEEN = "dead_letters.json", "seen.json"
 _CHUNK = 1 << 20  # characters
 _decode = json.JSONDecoder().raw_decode
-_DEEPEST = 100
-_NEXT = re.compile(r"[\s,]*+")  # what may be between two elements
+_MAX_DEPTH = 100
+_NEXT = re.compile(r"[\s,]*+")  # whitespace and commas between two elements
 _TOKEN = re.compile(r'("(?:[^"\\]++|\\.)*+")|([\[{])|([\]}])|(")|[^"\[\]{}]++', re.DOTALL)
-_OPENING, _CLOSING, _UNENDED = 2, 3, 4  # groups of it; of a text without an end, more has to be read first
+_OPENING, _CLOSING, _UNENDED = 2, 3, 4  # groups of _TOKEN; for a string without an end, more has to be read first
 _SCALAR = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^\s,\[\]{}"]++', re.DOTALL)
 
 
 def recognize(path: Path) -> bool:
-    """Whether a folder, or a file of it, is such a frontier's."""
+    """Return whether a folder is a frontier of kumo, or a file belongs to one."""
     if path.is_dir():
         return any((path / name).is_file() for name in (*QUEUES, SEEN))
     return path.name in (*QUEUES, DEAD, SEEN)
 
 
 def read(path: Path, allowance: Allowance) -> Iterator[Item]:
-    """The requests of a folder and what it has seen; of a file, what is in it."""
+    """Yield the requests and the seen URLs of a folder, or the content of one file."""
     if not path.is_dir():
         yield from (_read_seen if path.name == SEEN else _read_requests)(path, allowance)
         return
@@ -52,28 +63,32 @@ def read(path: Path, allowance: Allowance) -> Iterator[Item]:
 
 
 def _read_requests(path: Path, allowance: Allowance) -> Iterator[Item]:
-    for place, value in _elements(path, allowance):
-        yield value if isinstance(value, Bad) else _request(place, value, allowance)
+    for location, value in _elements(path, allowance):
+        yield value if isinstance(value, BadRecord) else _request(location, value, allowance)
 
 
 def _read_seen(path: Path, allowance: Allowance) -> Iterator[Item]:
-    for place, value in _elements(path, allowance):
+    for location, value in _elements(path, allowance):
         if isinstance(value, str):
-            yield Record(place, CrawlUri(value), seen=True)
+            yield Record(location, CrawlUri(value), seen=True)
         else:
-            yield value if isinstance(value, Bad) else Bad(place, "request", "no text where a URL is expected")
+            yield (
+                value
+                if isinstance(value, BadRecord)
+                else BadRecord(location, "request", "no text where a URL is expected")
+            )
 
 
-def _request(place: str, value: Any, allowance: Allowance) -> Item:
-    left = []
+def _request(location: str, value: Any, allowance: Allowance) -> Item:
+    omitted = []
     try:
         if isinstance(value, list):
             url, depth, retries = value
-            return Record(place, CrawlUri(text(url), hops=hops(depth)), left=("retry_count",) if retries else ())
-        if "id" in value:  # a lease or a dead letter is around it
+            return Record(location, CrawlUri(text(url), hops=hops(depth)), omitted=("retry_count",) if retries else ())
+        if "id" in value:  # a lease or a dead letter, which contains the request
             value = value["request"]
         request = value.get("request", value)
-        meta, whole_meta = plain_meta(request.get("meta"), allowance)
+        meta, is_all_meta = plain_meta(request.get("meta"), allowance)
         due = value.get("scheduled_at_ms")
         uri = CrawlUri(
             text(request["url"]),
@@ -83,22 +98,25 @@ def _request(place: str, value: Any, allowance: Allowance) -> Item:
             body=octets(request.get("body") or b""),
             meta=meta,
             force=bool(request.get("dont_filter")),
-            priority=whole(request.get("priority")),
+            priority=integer(request.get("priority")),
             not_before=due / 1000 if due and due / 1000 > time.time() else None,
         )
-    except TooMuch as error:
-        return Bad(place, "too-large", str(error))
+    except RecordTooLarge as error:
+        return BadRecord(location, "too-large", str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return Bad(place, "request", f"no request of kumo ({type(error).__name__}: {error})")
+        return BadRecord(location, "request", f"no request of kumo ({type(error).__name__}: {error})")
     if value.get("retry_count"):
-        left.append("retry_count")
-    if not whole_meta:
-        left.append("a part of meta")
-    return Record(place, uri, left=tuple(left))
+        omitted.append("retry_count")
+    if not is_all_meta:
+        omitted.append("a part of meta")
+    return Record(location, uri, omitted=tuple(omitted))
 
 
 def _elements(path: Path, allowance: Allowance) -> Iterator[tuple[str, Any]]:
-    """The elements of the JSON array in a file, with their places; for a bad one its Bad. Memory: the largest one."""
+    """Yield the elements of the JSON array in a file, or their BadRecords, with locations.
+
+    Memory: the largest element.
+    """
     if not path.is_file():
         return
     number, wanted = 0, _CHUNK
@@ -107,57 +125,65 @@ def _elements(path: Path, allowance: Allowance) -> Iterator[tuple[str, Any]]:
         text = file.read(_CHUNK)
         at = _after(_NEXT, text, int(text.startswith("\ufeff")))
         if text[at : at + 1] != "[":
-            yield str(path), Bad(str(path), "json", "no JSON array", ends=True)
+            yield str(path), BadRecord(str(path), "json", "no JSON array", ends=True)
             return
         at += 1
         while True:
             at = _after(_NEXT, text, at)
             if text.startswith("]", at):
                 return
-            place = f"{path}: element {number + 1}"
+            location = f"{path}: element {number + 1}"
             allowance.begin()
-            end, value = _decoded_at(place, text, at, allowance)
+            end, value = _decoded_at(location, text, at, allowance)
             if not end:
                 text, at = text[at:], 0
-                more = file.read(wanted) if len(text) < LARGEST else ""
+                more = file.read(wanted) if len(text) < MAX_RECORD_SIZE else ""
                 if not more:
-                    why = "it breaks off" if len(text) < LARGEST else f"more than {LARGEST >> 20} MiB without an end"
-                    yield place, Bad(place, "json", f"{why}; what is behind cannot be read", ends=True)
+                    detail = (
+                        "it breaks off"
+                        if len(text) < MAX_RECORD_SIZE
+                        else f"more than {MAX_RECORD_SIZE >> 20} MiB without an end"
+                    )
+                    yield location, BadRecord(location, "json", f"{detail}; what is behind cannot be read", ends=True)
                     return
                 text += more
                 wanted *= 2
                 continue
-            yield place, value
+            yield location, value
             at, number, wanted = end, number + 1, _CHUNK
 
 
-def _decoded_at(place: str, text: str, at: int, allowance: Allowance) -> tuple[int, Any]:
-    """Where the JSON value at `at` ends (0: not in this text), and the value, or its Bad."""
-    if len(text) - at <= _CHUNK:  # it cannot take much: decode it, and look closer only if that fails
+def _decoded_at(location: str, text: str, at: int, allowance: Allowance) -> tuple[int, Any]:
+    """Return where the JSON value at `at` ends (0: not in this text), and the value or its BadRecord."""
+    if len(text) - at <= _CHUNK:  # small: decode it first, and scan it only if that fails
         with contextlib.suppress(ValueError, RecursionError):
             value, end = _decode(text, at)
             containers = text.count("[", at, end) + text.count("{", at, end)
-            if containers <= _DEEPEST and (end < len(text) or text[end - 1] in '"]}'):  # a number at the end may go on
+            if containers <= _MAX_DEPTH and (
+                end < len(text) or text[end - 1] in '"]}'
+            ):  # a number at the end may continue in what is not read yet
                 allowance.spend(end - at + json_size(containers, text.count(",", at, end)))
                 return end, value
     end, size, depth = _span(text, at)
-    return end, _decoded(place, text[at:end], size, depth, allowance) if end else None
+    return end, _decoded(location, text[at:end], size, depth, allowance) if end else None
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where what matches from `at` on ends; `at` if nothing does."""
+    """Return the end of a match that begins at `at`; `at` if there is none."""
     found = pattern.match(text, at)
     return found.end() if found else at
 
 
 def _span(text: str, at: int) -> tuple[int, int, int]:
-    """Where the JSON value at `at` ends (0: not in this text), what it would take decoded, and how deep it goes."""
+    """Return where the JSON value at `at` ends (0: not in this text), its size decoded, and its depth."""
     if text[at : at + 1] not in ("[", "{"):
         end = _after(_SCALAR, text, at)
-        if end == at < len(text):  # a stray bracket, a quote without its like
-            return 0 if text[at] == '"' else at + 1, STEP, 0
-        whole = text[at:end].endswith('"') or end < len(text)  # a number at the end may go on
-        return end if whole else 0, STEP + end - at, 0
+        if end == at < len(text):  # an unmatched bracket or quote
+            return 0 if text[at] == '"' else at + 1, STEP_SIZE, 0
+        complete = text[at:end].endswith('"') or end < len(
+            text
+        )  # a number at the end may continue in what is not read yet
+        return end if complete else 0, STEP_SIZE + end - at, 0
     depth = deepest = containers = items = 0
     for token in _TOKEN.finditer(text, at):
         kind = token.lastindex
@@ -176,12 +202,14 @@ def _span(text: str, at: int) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-def _decoded(place: str, text: str, size: int, depth: int, allowance: Allowance) -> Any:
-    """The value of a JSON text, or its Bad."""
+def _decoded(location: str, text: str, size: int, depth: int, allowance: Allowance) -> Any:
+    """Return the value of a JSON text, or its BadRecord."""
     try:
         allowance.spend(size)
-        return json.loads(text) if depth <= _DEEPEST else Bad(place, "json", f"nested deeper than {_DEEPEST}")
-    except TooMuch as error:
-        return Bad(place, "too-large", str(error))
+        return (
+            json.loads(text) if depth <= _MAX_DEPTH else BadRecord(location, "json", f"nested deeper than {_MAX_DEPTH}")
+        )
+    except RecordTooLarge as error:
+        return BadRecord(location, "too-large", str(error))
     except (ValueError, RecursionError) as error:
-        return Bad(place, "json", str(error))
+        return BadRecord(location, "json", str(error))

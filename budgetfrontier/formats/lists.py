@@ -1,8 +1,8 @@
-"""Plain lists: one URL a line (# starts a comment, at the beginning or after a blank), or JSON lines.
+"""Reader and writer of plain lists of URLs, and of JSON lines.
 
-A JSON line has the fields of a CrawlUri, bytes in base64; `meta` that is more than JSON can say is
-`{"$msgpack": BASE64}`. Which of the two a line is, is told line by line: JSON starts with `{`. Lists may be compressed
-with gzip.
+A plain list has one URL per line; # starts a comment, at the beginning or after a blank.
+A JSON line has the fields of a CrawlUri, bytes in base64; `meta` that JSON cannot express is `{"$msgpack": BASE64}`. A
+line that starts with `{` is JSON, any other a URL; a list may mix both. Lists may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -13,90 +13,92 @@ from typing import IO, Any
 import msgspec
 
 from budgetfrontier.crawl.seeds import uncommented
-from budgetfrontier.formats.allowance import LARGEST, Allowance, TooMuch
-from budgetfrontier.formats.records import TORN, Bad, Item, Record, lines, torn
+from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
+from budgetfrontier.formats.records import GZIP_ERRORS, BadRecord, Item, Record, lines, truncated_file
 from budgetfrontier.model import CrawlUri, Directive
 
 _PACKED = "$msgpack"
-_MOST_PACKED = 1 << 20  # bytes: decoded, each may take eighty
+_MAX_PACKED = 1 << 20  # bytes; decoded, a byte may take eighty
 _DEFAULTS = msgspec.structs.astuple(CrawlUri(""))
 
 
 def read(file: IO[bytes], name: str, allowance: Allowance) -> Iterator[Item]:
-    """The URIs of a list."""
+    """Yield the URIs of a list."""
     number = 0
     try:
         for number, line in lines(file, allowance):
             if line is None:
-                yield Bad(f"{name}:{number}", "too-large", f"a line of more than {LARGEST >> 20} MiB")
+                yield BadRecord(f"{name}:{number}", "too-large", f"a line of more than {MAX_RECORD_SIZE >> 20} MiB")
             elif line and not line.startswith(b"#"):
                 yield item(f"{name}:{number}", line, allowance)
-    except TORN as error:
-        yield torn(name, number, error)
+    except GZIP_ERRORS as error:
+        yield truncated_file(name, number, error)
 
 
-def item(place: str, line: bytes, allowance: Allowance) -> Item:
-    """What a line says."""
+def item(location: str, line: bytes, allowance: Allowance) -> Item:
+    """Parse a line."""
     try:
         if line.startswith(b"{"):
             allowance.spend_json(line)
-        return Record(place, from_json(line) if line.startswith(b"{") else CrawlUri(uncommented(line.decode())))
+        return Record(location, from_json(line) if line.startswith(b"{") else CrawlUri(uncommented(line.decode())))
     except UnicodeDecodeError as error:
-        return Bad(place, "encoding", f"not UTF-8 ({error.reason})")
-    except TooMuch as error:
-        return Bad(place, "too-large", str(error))
+        return BadRecord(location, "encoding", f"not UTF-8 ({error.reason})")
+    except RecordTooLarge as error:
+        return BadRecord(location, "too-large", str(error))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        return Bad(place, "json", str(error))
+        return BadRecord(location, "json", str(error))
 
 
 def from_json(line: bytes) -> CrawlUri:
-    """A CrawlUri from a JSON object of its fields. Raises what `item` catches for anything else."""
-    given = msgspec.json.decode(line)
-    if unknown := given.keys() - set(CrawlUri.__struct_fields__):
+    """Return a CrawlUri from a JSON object of its fields. Raises the errors that `item` catches for anything else."""
+    fields_given = msgspec.json.decode(line)
+    if unknown := fields_given.keys() - set(CrawlUri.__struct_fields__):
         raise ValueError(f"unknown field {min(unknown)!a}; known: {', '.join(CrawlUri.__struct_fields__)}")
-    if "url" not in given:
+    if "url" not in fields_given:
         raise ValueError("no url")
-    if given.get("directive") in Directive.__members__:
-        given["directive"] = Directive[given["directive"]].value
-    meta = given.get("meta")
+    if fields_given.get("directive") in Directive.__members__:
+        fields_given["directive"] = Directive[fields_given["directive"]].value
+    meta = fields_given.get("meta")
     if isinstance(meta, dict) and meta.keys() == {_PACKED}:
         packed = msgspec.convert(meta[_PACKED], bytes)
-        if len(packed) > _MOST_PACKED:
-            raise ValueError(f"{len(packed):,} bytes of meta; a frontier takes {_MOST_PACKED:,} at the most")
-        given["meta"] = msgspec.msgpack.decode(packed)
+        if len(packed) > _MAX_PACKED:
+            raise ValueError(f"{len(packed):,} bytes of meta; a frontier takes {_MAX_PACKED:,} at the most")
+        fields_given["meta"] = msgspec.msgpack.decode(packed)
     empty = CrawlUri("")
-    return msgspec.convert([given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__], CrawlUri)
+    return msgspec.convert(
+        [fields_given.get(name, getattr(empty, name)) for name in CrawlUri.__struct_fields__], CrawlUri
+    )
 
 
 def fields(uri: CrawlUri) -> dict[str, Any]:
-    """The fields of a URI that are not at their defaults, and its URL."""
+    """Return the fields of a URI that are not at their defaults, and its URL."""
     values = zip(CrawlUri.__struct_fields__, msgspec.structs.astuple(uri), _DEFAULTS, strict=True)
     return {name: value for name, value, default in values if value != default or name == "url"}
 
 
 def is_bare(uri: CrawlUri) -> bool:
-    """Whether there is nothing to a URI but its URL."""
+    """Return whether all fields of a URI but its URL are at their defaults."""
     return msgspec.structs.astuple(uri)[1:] == _DEFAULTS[1:]
 
 
 def to_url(uri: CrawlUri) -> str:
-    """A line of a plain list."""
+    """Return the line of a URI in a plain list."""
     return uri.url
 
 
 def to_json(uri: CrawlUri) -> str:
-    """A line that `from_json` reads back, whole."""
-    given = fields(uri)
-    if "directive" in given:
-        given["directive"] = uri.directive.name
-    meta = given.get("meta")
+    """Return the line of a URI that `from_json` reads back without loss."""
+    fields_given = fields(uri)
+    if "directive" in fields_given:
+        fields_given["directive"] = uri.directive.name
+    meta = fields_given.get("meta")
     if not is_json(meta) or (isinstance(meta, dict) and meta.keys() == {_PACKED}):
-        given["meta"] = {_PACKED: msgspec.msgpack.encode(meta)}
-    return msgspec.json.encode(given).decode()
+        fields_given["meta"] = {_PACKED: msgspec.msgpack.encode(meta)}
+    return msgspec.json.encode(fields_given).decode()
 
 
 def is_json(value: object) -> bool:
-    """Whether plain data is the same once it was written as JSON: no bytes, no keys but text, no infinity."""
+    """Return whether JSON represents plain data without loss: no bytes, only text as keys, no infinity."""
     if value is None:
         return True
     try:

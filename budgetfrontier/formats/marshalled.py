@@ -1,6 +1,6 @@
-"""Values that were written by `marshal`, read without it: `marshal` itself may crash on bytes that were made for that.
+"""Decoder of values written by `marshal`, which does not use `marshal`: that may crash on crafted bytes.
 
-The format is CPython's, versions 0 to 4, of which only what plain data needs is read; code never is.
+The format is CPython's, versions 0 to 4. Only the types of plain data are read; code objects never are.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from budgetfrontier.formats.allowance import STEP, Allowance
+from budgetfrontier.formats.allowance import STEP_SIZE, Allowance
 from budgetfrontier.formats.pickled import Unreadable, Window, dict_of
 from budgetfrontier.formats.records import FrozenSetOf, SetOf
 
 STARTS = b"{\xfb"
-"""The bytes that a mapping begins with."""
-_DEEPEST = 100
-_FLAG = 0x80  # "others refer to this"
-_END = b"0"  # of a mapping
+"""The bytes that a marshalled mapping may begin with."""
+_MAX_DEPTH = 100
+_FLAG = 0x80  # set on a value that later ones refer to
+_END = b"0"  # ends a mapping
 _CONSTANTS = {b"N": None, b"T": True, b"F": False}
 _SEQUENCES: dict[bytes, Callable[[list[Any]], Any]] = {
     b")": tuple,
@@ -29,24 +29,24 @@ _SEQUENCES: dict[bytes, Callable[[list[Any]], Any]] = {
 
 
 def load(file: IO[bytes], allowance: Allowance) -> object:
-    """The value that a file goes on with; the file is then right behind it. Raises pickled.Unreadable."""
+    """Read the next value of a file, and leave the file right after it. Raises pickled.Unreadable."""
     try:
-        return _Reader(Window(file, allowance), allowance).value()
+        return _MarshalReader(Window(file, allowance), allowance).value()
     except (ValueError, LookupError, TypeError, OverflowError, MemoryError, struct.error) as error:
         raise Unreadable(str(error) or type(error).__name__) from None
 
 
-class _Reader:
+class _MarshalReader:
     def __init__(self, file: Window, allowance: Allowance) -> None:
         self._file = file
         self._allowance = allowance
         self._known: list[Any] = []
 
-    def value(self, depth: int = _DEEPEST, kind: bytes = b"") -> Any:
-        """The next value, of which the first byte may have been taken already."""
+    def value(self, depth: int = _MAX_DEPTH, kind: bytes = b"") -> Any:
+        """Read the next value; `kind` is its first byte if that has been read already."""
         if not depth:
             raise ValueError("nested too deep")
-        self._allowance.spend(STEP)
+        self._allowance.spend(STEP_SIZE)
         kind = kind or self._take(1)
         at = None
         if kind[0] & _FLAG:
@@ -90,17 +90,17 @@ class _Reader:
         return self._take(self._number(form))
 
     def _long(self) -> int:
-        """A whole number in digits of 15 bits, its sign that of their count."""
+        """Read an integer of 15-bit digits; the sign of their count is its sign."""
         count = self._number("<i")
         digits = struct.unpack(f"<{abs(count)}H", self._take(2 * abs(count)))
         value = int("".join(f"{digit:015b}" for digit in reversed(digits)) or "0", 2)
         return -value if count < 0 else value
 
 
-_LEAVES: dict[bytes, Callable[[_Reader], Any]] = {
+_LEAVES: dict[bytes, Callable[[_MarshalReader], Any]] = {
     b"i": lambda r: r._number("<i"),
     b"I": lambda r: r._number("<q"),
-    b"l": _Reader._long,
+    b"l": _MarshalReader._long,
     b"g": lambda r: r._number("<d"),
     b"f": lambda r: float(r._bytes("<B")),
     b"s": lambda r: r._bytes("<I"),

@@ -1,7 +1,7 @@
-"""Pickles of plain data, read without unpickling: nothing is imported, called or built that a pickle names.
+"""Decoder of pickles of plain data, without unpickling: nothing that a pickle names is imported, called or created.
 
-`pickletools.genops` says what the operations of a pickle are; those that make containers, numbers and text are done
-here. Whatever else a pickle asks for leaves an Opaque in its place, so that what is around it can still be used.
+`pickletools.genops` yields the operations of a pickle; those that make containers, numbers and text are carried out
+here. Any other object is represented by an Opaque, so that the data around it can still be used.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import pickletools
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from budgetfrontier.formats.allowance import LARGEST, STEP, Allowance
+from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, STEP_SIZE, Allowance
 from budgetfrontier.formats.records import FrozenSetOf, SetOf
 
 
 class Opaque:
-    """What stands for an object that was not made."""
+    """A placeholder for an object that was not created."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Unreadable(ValueError):
-    """No pickle: what follows it in its file cannot be found either."""
+    """Not a pickle; the end of it in its file is unknown, too."""
 
 
-_SHOWN = 200  # characters of a name
+_MAX_NAME = 200  # characters of a module or attribute
 _PUT = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
 _GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _OPAQUE = frozenset(("GLOBAL", "PERSID", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER"))
@@ -44,19 +44,19 @@ _FROM_MARK: dict[str, Callable[[list[Any]], Any]] = {
     "OBJ": lambda items: Opaque(getattr(items[0], "name", "an object")),
 }
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_NOTHING = frozenset(("PROTO", "FRAME", "READONLY_BUFFER"))
+_IGNORED = frozenset(("PROTO", "FRAME", "READONLY_BUFFER"))
 _VALUES = (
-    frozenset(opcode.name for opcode in pickletools.opcodes if opcode.arg) - _PUT - _GET - _OPAQUE - _NOTHING - {"INST"}
+    frozenset(opcode.name for opcode in pickletools.opcodes if opcode.arg) - _PUT - _GET - _OPAQUE - _IGNORED - {"INST"}
 )
-"""Operations that are a number, bytes or text."""
+"""Operations that push a number, bytes or text."""
 
 
 class Window:
-    """A file of which no more than LARGEST bytes are read, and no more than an allowance has room for."""
+    """A file that is read up to LARGEST bytes, and as far as an allowance lasts."""
 
     def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
         self._file = file
-        self._left = LARGEST
+        self._left = MAX_RECORD_SIZE
         self._allowance = allowance
 
     def read(self, size: int) -> bytes:
@@ -71,14 +71,14 @@ class Window:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ValueError(f"more than {LARGEST >> 20} MiB")
+            raise ValueError(f"more than {MAX_RECORD_SIZE >> 20} MiB")
         self._allowance.spend(size)
 
 
 def load(file: IO[bytes], allowance: Allowance) -> object:
-    """The value of the pickle that a file goes on with; the file is then right behind it. Raises Unreadable.
+    """Read the pickle that comes next in a file, and leave the file right after it. Raises Unreadable.
 
-    Some 0.1 ms for a request.
+    Takes about 0.1 ms for a request.
     """
     try:
         return _run(Window(file, allowance), allowance)
@@ -88,10 +88,10 @@ def load(file: IO[bytes], allowance: Allowance) -> object:
 
 def _run(file: Any, allowance: Allowance) -> object:
     stack: list[Any] = []
-    below: list[list[Any]] = []  # what was on the stack at each mark
+    below: list[list[Any]] = []  # the stack below each mark
     memo: dict[object, Any] = {}
     for opcode, argument, _ in pickletools.genops(file):
-        allowance.spend(STEP)
+        allowance.spend(STEP_SIZE)
         name = opcode.name
         if name in _VALUES:
             stack.append(argument)
@@ -137,32 +137,32 @@ def _run(file: Any, allowance: Allowance) -> object:
             stack[-1] = Opaque(name)
         elif name == "STACK_GLOBAL":
             attribute, module = stack.pop(), stack.pop()
-            stack.append(Opaque(f"{_name(module)[:_SHOWN]}.{_name(attribute)[:_SHOWN]}"))
+            stack.append(Opaque(f"{_name(module)[:_MAX_NAME]}.{_name(attribute)[:_MAX_NAME]}"))
         elif name == "REDUCE":
             arguments, function = stack.pop(), stack.pop()
-            stack.append(_reduced(function, arguments, allowance))
+            stack.append(_result_of_call(function, arguments, allowance))
         elif name in ("NEWOBJ", "NEWOBJ_EX"):
             del stack[-2 if name == "NEWOBJ_EX" else -1 :]
             stack[-1] = Opaque(getattr(stack[-1], "name", "an object"))
         elif name == "STOP":
             return stack.pop()
-        elif name not in _NOTHING:
+        elif name not in _IGNORED:
             raise ValueError(f"unknown operation {name}")
     raise ValueError("it breaks off")
 
 
-def _reduced(function: Any, arguments: Any, allowance: Allowance) -> object:
-    """What a call stands for. Old protocols write bytes and sets as one; any other leaves an Opaque."""
+def _result_of_call(function: Any, arguments: Any, allowance: Allowance) -> object:
+    """Return the value of a call: bytes and sets in old protocols, an Opaque for any other."""
     name = getattr(function, "name", "an object")
-    given = arguments if isinstance(arguments, tuple) else ()
-    if name == "_codecs.encode" and given[1:] == ("latin1",):
-        allowance.spend(len(_name(given[0])))
-        return given[0].encode("latin-1")
+    items = arguments if isinstance(arguments, tuple) else ()
+    if name == "_codecs.encode" and items[1:] == ("latin1",):
+        allowance.spend(len(_name(items[0])))
+        return items[0].encode("latin-1")
     if name in _BYTES and arguments == ():
         return b""
-    if name in _SETS and len(given) == 1 and isinstance(given[0], list):
-        allowance.spend(8 * len(given[0]))
-        return _SETS[name](given[0])
+    if name in _SETS and len(items) == 1 and isinstance(items[0], list):
+        allowance.spend(8 * len(items[0]))
+        return _SETS[name](items[0])
     return Opaque(name)
 
 
@@ -173,12 +173,12 @@ _SETS: dict[str, type[SetOf]] = {
 
 
 def _name(value: object) -> str:
-    """Text that a pickle itself uses. Raises TypeError: to write anything else as text may have no end."""
+    """Return text used as a name. Raises TypeError for other types, whose conversion to text may not end."""
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} where text is expected")
     return value
 
 
 def dict_of(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A mapping. A key that is no text or bytes is an Opaque: the hashes of others can be made to be slow."""
+    """Return a mapping. Keys other than text or bytes become Opaque: hashes of others can be crafted to be slow."""
     return {key if isinstance(key, str | bytes) else Opaque("a key"): value for key, value in pairs}

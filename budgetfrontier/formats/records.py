@@ -1,4 +1,4 @@
-"""What the readers of all formats have in common: what they give, and how foreign values become ours."""
+"""The items that all readers yield, and conversions of foreign values to the fields of a CrawlUri."""
 
 from __future__ import annotations
 
@@ -11,76 +11,76 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from budgetfrontier.formats.allowance import LARGEST, STEP, UNKNOWN, Allowance
+from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, STEP_SIZE, UNKNOWN_SIZE, Allowance
 from budgetfrontier.model import CrawlUri
 
 MAX_HOPS = 1024
 GZIP = b"\x1f\x8b"
-TORN = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What a gzip raises that breaks off, or is damaged."""
-_DEEPEST = 40  # levels of what a request carries
+GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+"""Errors that reading a truncated or damaged gzip raises."""
+_MAX_DEPTH = 40  # levels of nesting in the meta of a request
 
 
 class Record(NamedTuple):
     """One URI of a source."""
 
-    place: str
-    """Where it stands there, for messages."""
+    location: str
+    """Where it is in the source, for messages."""
     uri: CrawlUri
     seen: bool = False
-    """It is done with there: to be marked as seen, not to be queued."""
+    """Whether the source is done with it: it is marked as seen, not queued."""
     charged: bool = False
-    """It was fetched there, so that its cost counts."""
-    left: tuple[str, ...] = ()
-    """What the source knows of it that has no home here."""
+    """Whether it was fetched, so that its cost is charged."""
+    omitted: tuple[str, ...] = ()
+    """Names of the fields that a CrawlUri cannot hold."""
 
 
-class Bad(NamedTuple):
-    """A record that cannot be used; `reason` is a short slug to count by."""
+class BadRecord(NamedTuple):
+    """A record that cannot be imported; `reason` is a short slug, by which they are counted."""
 
-    place: str
+    location: str
     reason: str
-    why: str
+    detail: str
     ends: bool = False
-    """Nothing behind it in its file could be read."""
+    """Whether the rest of its file cannot be read."""
 
 
 class Note(NamedTuple):
-    """Something about the source as a whole."""
+    """A message about the source as a whole."""
 
     text: str
 
 
-Item = Record | Bad | Note
+Item = Record | BadRecord | Note
 
 
 class NotPlain(ValueError):
-    """A value that is more than plain data."""
+    """A value that is not plain data."""
 
 
 class SetOf(list[Any]):
-    """The items of a set: one would have to hash them, which a few bytes can make endless."""
+    """The items of a set, as a list: hashing them could be made to take forever by a few crafted bytes."""
 
     kind = "set"
 
 
 class FrozenSetOf(SetOf):
-    """The items of a frozenset."""
+    """The items of a frozenset, as a list."""
 
     kind = "frozenset"
 
 
 Kinds = list[list[Any]]
-"""Which lists of plain data were something else: for each the kind ("tuple", "set", "frozenset"), then its path."""
+"""The lists of plain data that were of another type: for each its kind ("tuple", "set", "frozenset"), then its path."""
 
 
 def plain(value: object, allowance: Allowance, kinds: Kinds | None = None, path: tuple[Any, ...] = ()) -> Any:
-    """The value as plain data that can be stored anywhere: a copy with lists for tuples and sets, told of in `kinds`.
+    """Return a copy of the value as plain data, with lists for tuples and sets, which are recorded in `kinds`.
 
-    Raises NotPlain, also for what is nested too deep, and TooMuch or Exhausted.
+    Raises NotPlain, also for a value nested too deep, and TooMuch or Exhausted.
     """
     found: Kinds = []
-    copy = _plain(value, _DEEPEST, allowance, found, path)
+    copy = _plain(value, _MAX_DEPTH, allowance, found, path)
     if kinds is not None:
         kinds += found
     return copy
@@ -89,7 +89,7 @@ def plain(value: object, allowance: Allowance, kinds: Kinds | None = None, path:
 def _plain(value: object, depth: int, allowance: Allowance, kinds: Kinds, path: tuple[Any, ...]) -> Any:
     if depth == 0:
         raise NotPlain("nested too deep")
-    allowance.spend(STEP + len(value) if isinstance(value, str | bytes) else STEP)
+    allowance.spend(STEP_SIZE + len(value) if isinstance(value, str | bytes) else STEP_SIZE)
     if value is None or isinstance(value, bool | float | bytes):
         return value
     if isinstance(value, int):
@@ -116,14 +116,14 @@ def _is_text(value: str) -> bool:
 def _key(key: object, allowance: Allowance) -> str:
     if not isinstance(key, str) or not _is_text(key):
         raise NotPlain("keys are text")
-    allowance.spend(STEP + len(key))
+    allowance.spend(STEP_SIZE + len(key))
     return key
 
 
 def plain_meta(
     meta: object, allowance: Allowance, kinds: Kinds | None = None, path: tuple[Any, ...] = ()
 ) -> tuple[dict[str, Any] | None, bool]:
-    """What of a mapping is plain data (None: nothing), and whether that is all of it."""
+    """Return the items of a mapping that are plain data (None: there are none), and whether these are all items."""
     if not isinstance(meta, Mapping):
         return None, not meta
     kept = {}
@@ -136,7 +136,7 @@ def plain_meta(
 
 
 def text(value: object, encoding: str = "utf-8") -> str:
-    """Text that may come as bytes. Raises ValueError for what is neither, LookupError for an encoding of none."""
+    """Return text, decoded if it is bytes. Raises ValueError for anything else, LookupError for an unknown encoding."""
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode(encoding, "replace")
     if not isinstance(value, str):
@@ -145,17 +145,17 @@ def text(value: object, encoding: str = "utf-8") -> str:
 
 
 def hops(depth: object) -> str:
-    """As many links as a depth says, for that is all it says."""
+    """Return a hops path of `depth` links: the kinds of the hops are unknown."""
     return "L" * min(max(depth, 0), MAX_HOPS) if isinstance(depth, int) else ""
 
 
-def whole(value: object) -> int:
-    """A whole number, 0 for what is none."""
+def integer(value: object) -> int:
+    """Return an integer; 0 for anything else."""
     return value if isinstance(value, int) else 0
 
 
 def octets(value: object) -> bytes:
-    """Bytes that come as such, or as a list of numbers. Raises ValueError for what is neither."""
+    """Return bytes, from bytes or a list of numbers. Raises ValueError for anything else."""
     if isinstance(value, bytes):
         return value
     if not isinstance(value, list):
@@ -166,40 +166,40 @@ def octets(value: object) -> bytes:
 def headers(
     pairs: Iterable[tuple[object, object]], allowance: Allowance, *, encoding: str = "utf-8"
 ) -> dict[str, str] | None:
-    """Header fields from names and values (text, bytes or lists of them); fields of one name are joined (RFC 9110)."""
+    """Return header fields of names and values (text, bytes or lists of them). Join fields of one name (RFC 9110)."""
     found: dict[str, list[str]] = {}
     for name, values in pairs:
         field = text(name)
         for value in values if isinstance(values, list | tuple) else [values]:
             content = text(value, encoding)
-            allowance.spend(STEP + len(field) + len(content))
+            allowance.spend(STEP_SIZE + len(field) + len(content))
             found.setdefault(field, []).append(content)
     joined = {name: ("; " if name.lower() == "cookie" else ", ").join(values) for name, values in found.items()}
     return joined or None
 
 
 def with_cookies(fields: dict[str, str] | None, cookies: object, allowance: Allowance) -> dict[str, str] | None:
-    """Header fields with cookies (a mapping, or a list of mappings with `name` and `value`) as one more field."""
+    """Return header fields with cookies (a mapping, or mappings with `name` and `value`) added as a Cookie field."""
     if isinstance(cookies, Mapping):
         pairs = list(cookies.items())
     else:
-        given = cookies if isinstance(cookies, list | tuple) else ()
-        pairs = [(cookie.get("name"), cookie.get("value")) for cookie in given if isinstance(cookie, Mapping)]
+        mappings = cookies if isinstance(cookies, list | tuple) else ()
+        pairs = [(cookie.get("name"), cookie.get("value")) for cookie in mappings if isinstance(cookie, Mapping)]
     if not pairs:
         return fields
     crumbs = []
     for name, value in pairs:
         crumbs.append(f"{text(name)}={value if isinstance(value, int) else text(value)}")
-        allowance.spend(STEP + len(crumbs[-1]))
+        allowance.spend(STEP_SIZE + len(crumbs[-1]))
     return headers([*(fields or {}).items(), ("Cookie", "; ".join(crumbs))], allowance)
 
 
 @contextmanager
-def opened(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
-    """A file, decompressed if it is a gzip."""
+def open_source(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed if it is a gzip, and grant its size to the allowance."""
     with open(path, "rb") as raw:
         status = os.fstat(raw.fileno())
-        allowance.grant(status.st_size if stat.S_ISREG(status.st_mode) else UNKNOWN)
+        allowance.grant(status.st_size if stat.S_ISREG(status.st_mode) else UNKNOWN_SIZE)
         if raw.peek(2)[:2] != GZIP:
             yield raw
         else:
@@ -208,19 +208,19 @@ def opened(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
 
 
 def lines(file: IO[bytes], allowance: Allowance) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file by number, stripped; None for one of more than LARGEST bytes, of which no more is read."""
+    """Yield the lines of a file with their numbers, stripped; None for a line over LARGEST bytes, which is skipped."""
     number, skipping = 0, False
-    while line := file.readline(LARGEST):
+    while line := file.readline(MAX_RECORD_SIZE):
         ended = line.endswith(b"\n")
         allowance.begin(len(line))
         if not skipping:
             number += 1
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-            yield number, line.strip() if ended or len(line) < LARGEST else None
+            yield number, line.strip() if ended or len(line) < MAX_RECORD_SIZE else None
         skipping = not ended
 
 
-def torn(name: str, number: int, error: Exception) -> Bad:
-    """What is told of a file that breaks off, or is damaged, after a line."""
-    return Bad(name, "torn", f"breaks off after line {number:,} ({error}); what is before was read", ends=True)
+def truncated_file(name: str, number: int, error: Exception) -> BadRecord:
+    """Return the BadRecord of a file that is truncated or damaged after a line."""
+    return BadRecord(name, "torn", f"breaks off after line {number:,} ({error}); what is before was read", ends=True)

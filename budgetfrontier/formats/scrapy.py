@@ -1,10 +1,10 @@
-"""Scrapy's JOBDIR: the requests of `requests.queue`, as each of its disk queues writes them.
+"""Reader of Scrapy's JOBDIR: the requests in `requests.queue`, in the formats of all its disk queues.
 
-Files tell what they are: a SQLite database, a LIFO file (a count, then each request and its size), or a folder of FIFO
-chunks (each request after its size); a request is pickled or marshalled. Nothing is unpickled: `pickled` and
-`marshalled` read plain data and call nothing. `active.json`, which only a clean stop writes, is not needed. What was
-kept up to a stop that was not clean is read, as far as it is whole. Which lists were tuples or sets is kept with a
-request, so that its spider gets them back.
+The format is found from the files: a SQLite database, a LIFO file (a count, then each request followed by its size), or
+a folder of FIFO chunks (each request preceded by its size); a request is pickled or marshalled. Nothing is unpickled:
+`pickled` and `marshalled` read plain data and call nothing. `active.json`, which only a clean stop writes, is not
+needed: after a kill, the requests that were written whole are read. Which lists were tuples or sets is stored with a
+request, so that its spider gets these types back.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from budgetfrontier.formats import marshalled, pickled
-from budgetfrontier.formats.allowance import LARGEST, Allowance, TooMuch
+from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, Allowance, RecordTooLarge
 from budgetfrontier.formats.records import (
-    Bad,
+    BadRecord,
     Item,
     Kinds,
     Note,
     Record,
     headers,
     hops,
+    integer,
     plain_meta,
     text,
-    whole,
     with_cookies,
 )
 from budgetfrontier.model import CrawlUri
 
 QUEUE, SEEN = "requests.queue", "requests.seen"
 _CHUNK = re.compile(r"q\d{5,}")
-_SHORTEST = 64  # bytes of a request
-_CHUNK_INFO = 1 << 16  # bytes of info.json, which has some hundred
+_MIN_REQUEST_SIZE = 64  # bytes of the smallest request
+_CHUNK_INFO = 1 << 16  # bytes read of info.json, which has a few hundred
 _SQLITE = b"SQLite format 3\0"
-_OWN = ("callback", "errback", "cb_kwargs", "flags", "cookies")
-"""What only a spider can use: kept in `meta` under "scrapy", beside an encoding. Cookies too: Scrapy drops a header of
-them."""
+_SPIDER_FIELDS = ("callback", "errback", "cb_kwargs", "flags", "cookies")
+"""Fields that only a spider can use, stored in `meta` under "scrapy", with the encoding unless it is UTF-8.
+
+Cookies, too: Scrapy drops a Cookie header.
+"""
 
 
-_OF_HOSTS = ("idna", "punycode")  # encodings that are slow with long texts
+_OF_HOSTS = ("idna", "punycode")  # encodings of host names, slow for long texts
 
 
 def recognize(folder: Path) -> bool:
-    """Whether a folder is a JOBDIR."""
+    """Return whether a folder is a JOBDIR."""
     return (folder / QUEUE).is_dir() or (folder / SEEN).is_file()
 
 
 def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
-    """The requests, in the order in which they were pushed; a higher priority goes before anyway. Memory is O(1)."""
+    """Yield the requests, in the order in which they were pushed; the frontier orders by priority. O(1) memory."""
     if (folder / SEEN).is_file() and (count := _fingerprints(folder / SEEN)):
         yield Note(
             f"{folder / SEEN}: {count:,} fingerprints of Scrapy's own cannot be turned into URLs: what was fetched "
@@ -68,7 +70,7 @@ def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
 
 
 def _queues(folder: Path, depth: int = 2) -> Iterator[Path]:
-    """The queues of a folder and those of its slots: files, and folders of chunks. Sorted: the same order always."""
+    """Yield the queues of a folder and of its slots, sorted: files, and folders of chunks."""
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):
@@ -95,23 +97,23 @@ def _read_queue(path: Path, allowance: Allowance) -> Iterator[Item]:
                 return
         yield from _read_sqlite(path, allowance)
     except (OSError, sqlite3.Error, UnicodeError) as error:  # SQLite quotes damaged bytes in its messages
-        # Nothing is rolled back here: a journal names files that SQLite would then delete.
+        # Do not let SQLite roll back: a crafted journal could name files that SQLite would then delete.
         kill = path.with_name(f"{path.name}-journal").is_file()
         hint = "; a kill left it in the middle of a change, which `sqlite3 FILE .tables` takes back" if kill else ""
-        yield Bad(str(path), "queue", f"{error}; no more of this queue can be read{hint}", ends=True)
+        yield BadRecord(str(path), "queue", f"{error}; no more of this queue can be read{hint}", ends=True)
 
 
 def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[Item]:
-    """Requests say themselves where they end; their sizes, which stand behind them, confirm it.
+    """Yield the requests of a LIFO file. Decoding finds the end of a request; the size stored after it must agree.
 
-    Behind a damaged one, those follow to which the sizes lead from the end of the file.
+    After a damaged request, go on with the requests found by following the sizes backwards from the end of the file.
     """
     size = path.stat().st_size
-    at, rest = 4, None  # the count is that of the last clean stop
+    at, rest = 4, None  # the count in the first four bytes is that of the last clean stop
     if 0 < size < 4:
-        yield Bad(str(path), "queue", f"{size} bytes are no queue", ends=True)
+        yield BadRecord(str(path), "queue", f"{size} bytes are no queue", ends=True)
     while at < size:
-        place = f"{path}: byte {at:,}"
+        location = f"{path}: byte {at:,}"
         file.seek(at)
         try:
             request = _load(file, allowance)
@@ -124,20 +126,20 @@ def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[It
                 rest.pop()
             end = rest.pop() if rest else size
             which = f"{end - at:,} bytes" if end < size else f"the last {size - at:,} bytes of this queue"
-            yield Bad(place, "request", f"{error}; {which} cannot be read", ends=end == size)
+            yield BadRecord(location, "request", f"{error}; {which} cannot be read", ends=end == size)
         else:
-            yield _record(place, request, allowance)
+            yield _record(location, request, allowance)
         at = end
 
 
 def _starts_after(at: int, file: IO[bytes], size: int) -> array[int]:
-    """Where the requests behind `at` begin as the sizes tell, the last first. Memory: 8 bytes for each."""
+    """Return where the requests after `at` begin, by their sizes, last first. Memory: 8 bytes each."""
     starts = array("q")
     while size > at + 4:
         file.seek(size - 4)
         length = int.from_bytes(file.read(4), "big")
         size -= 4 + length
-        if length < _SHORTEST:
+        if length < _MIN_REQUEST_SIZE:
             break
         if size > at:
             starts.append(size)
@@ -145,13 +147,13 @@ def _starts_after(at: int, file: IO[bytes], size: int) -> array[int]:
 
 
 def _read_fifo(folder: Path, allowance: Allowance) -> Iterator[Item]:
-    """From where the last clean stop left off, if there was one, to the end of the last chunk."""
+    """Yield the requests from the position of the last clean stop, if any, to the end of the last chunk."""
     first, offset = _tail(folder / "info.json")
     chunks = sorted(
         (int(path.name[1:]), path) for path in folder.iterdir() if _CHUNK.fullmatch(path.name) and path.is_file()
     )
     if chunks and chunks[-1][0] < first:
-        first = offset = 0  # it tells of chunks that are not there
+        first = offset = 0  # info.json names chunks that do not exist
     for number, path in chunks:
         if number >= first:
             with open(path, "rb") as file:
@@ -159,7 +161,7 @@ def _read_fifo(folder: Path, allowance: Allowance) -> Iterator[Item]:
 
 
 def _tail(info: Path) -> tuple[int, int]:
-    """The chunk and the byte in it up to which requests were taken out, as far as is known."""
+    """Return the chunk, and the byte in it, up to which requests were taken out; zeros if that is unknown."""
     try:
         with open(info, "rb") as file:
             tail = json.loads(file.read(_CHUNK_INFO))["tail"]
@@ -173,41 +175,43 @@ def _read_chunk(path: Path, file: IO[bytes], at: int, allowance: Allowance) -> I
     allowance.grant(size)
     at = at if at <= size else 0
     while at < size:
-        place = f"{path}: byte {at:,}"
+        location = f"{path}: byte {at:,}"
         file.seek(at)
         length = int.from_bytes(file.read(4), "big")
         if at + 4 + length > size:
-            yield Bad(place, "request", f"it breaks off; the last {size - at:,} bytes cannot be read", ends=True)
+            yield BadRecord(
+                location, "request", f"it breaks off; the last {size - at:,} bytes cannot be read", ends=True
+            )
             return
-        yield _parse(place, file.read(length), allowance) if length <= LARGEST else _too_large(place)
+        yield _parse(location, file.read(length), allowance) if length <= MAX_RECORD_SIZE else _too_large(location)
         at += 4 + length
 
 
 def _read_sqlite(path: Path, allowance: Allowance) -> Iterator[Item]:
     database = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
     try:
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * LARGEST)
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * MAX_RECORD_SIZE)
         database.execute("PRAGMA trusted_schema = OFF")
         database.execute("PRAGMA cell_size_check = ON")
         table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queue' AND rootpage > 0"
         if not database.execute(table).fetchone():
-            raise sqlite3.DatabaseError("it has no table `queue`")  # a view, or a virtual table, might have no end
+            raise sqlite3.DatabaseError("it has no table `queue`")  # a view or a virtual table might be endless
         rows = database.execute(
             "SELECT rowid, CASE WHEN length(item) <= ? THEN CAST(item AS BLOB) END FROM queue ORDER BY rowid",
-            (LARGEST,),
+            (MAX_RECORD_SIZE,),
         )
         last = -(1 << 63) - 1
         for number, value in rows:
             if not isinstance(number, int) or number <= last:
                 raise sqlite3.DatabaseError("its pages lead back to one another")
-            place, last = f"{path}: row {number}", number
-            yield _too_large(place) if value is None else _parse(place, value, allowance)
+            location, last = f"{path}: row {number}", number
+            yield _too_large(location) if value is None else _parse(location, value, allowance)
     finally:
         database.close()
 
 
-def _too_large(place: str) -> Bad:
-    return Bad(place, "too-large", f"a request of more than {LARGEST >> 20} MiB")
+def _too_large(location: str) -> BadRecord:
+    return BadRecord(location, "too-large", f"a request of more than {MAX_RECORD_SIZE >> 20} MiB")
 
 
 def _load(file: IO[bytes], allowance: Allowance) -> object:
@@ -217,28 +221,28 @@ def _load(file: IO[bytes], allowance: Allowance) -> object:
     return (marshalled if start and start in marshalled.STARTS else pickled).load(file, allowance)
 
 
-def _parse(place: str, value: bytes, allowance: Allowance) -> Item:
+def _parse(location: str, value: bytes, allowance: Allowance) -> Item:
     try:
-        return _record(place, _load(BytesIO(value), allowance), allowance)
+        return _record(location, _load(BytesIO(value), allowance), allowance)
     except pickled.Unreadable as error:
-        return Bad(place, "request", str(error))
+        return BadRecord(location, "request", str(error))
 
 
-def _record(place: str, request: Any, allowance: Allowance) -> Item:
-    """The URI of a request, as `Request.to_dict` gives it, now or in Scrapy 1; cookies become a header, too."""
+def _record(location: str, request: Any, allowance: Allowance) -> Item:
+    """Return the URI of a request as `Request.to_dict` writes it, now or in Scrapy 1. Cookies become a header, too."""
     kinds: Kinds = []
     try:
         fields = {text(name): value for name, value in request.items()}
-        given = {
+        own_meta = {
             text(name): value for name, value in (fields.get("meta") or {}).items() if isinstance(name, str | bytes)
         }
-        meta, whole_meta = plain_meta(given, allowance, kinds, ("meta",))
-        whole_meta = whole_meta and len(given) == len(fields.get("meta") or {})
+        meta, is_all_meta = plain_meta(own_meta, allowance, kinds, ("meta",))
+        is_all_meta = is_all_meta and len(own_meta) == len(fields.get("meta") or {})
         encoding = _encoding(fields.get("encoding"))
-        kept = {name: fields[name] for name in _OWN if fields.get(name)}
+        kept = {name: fields[name] for name in _SPIDER_FIELDS if fields.get(name)}
         if encoding != "utf-8":
             kept["encoding"] = encoding
-        own, whole_own = plain_meta(kept, allowance, kinds)
+        own, is_all_own = plain_meta(kept, allowance, kinds)
         if kinds:
             own = {**(own or {}), "kinds": kinds}
         if own:
@@ -254,24 +258,24 @@ def _record(place: str, request: Any, allowance: Allowance) -> Item:
             body=body.encode("latin-1") if isinstance(body, str) else body,  # of Python 2
             meta=meta,
             force=bool(fields.get("dont_filter")),
-            priority=whole(fields.get("priority")),
+            priority=integer(fields.get("priority")),
         )
         if not isinstance(uri.body, bytes):
             raise ValueError("its body is no bytes")
-    except TooMuch as error:
-        return Bad(place, "too-large", str(error))
+    except RecordTooLarge as error:
+        return BadRecord(location, "too-large", str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return Bad(place, "request", f"no request of Scrapy ({type(error).__name__}: {error})")
+        return BadRecord(location, "request", f"no request of Scrapy ({type(error).__name__}: {error})")
     lost = {
-        "a part of meta": not whole_meta,
-        "a part of what a callback gets": not whole_own,
+        "a part of meta": not is_all_meta,
+        "a part of what a callback gets": not is_all_own,
         "its class": "_class" in fields,
     }
-    return Record(place, uri, left=tuple(name for name in lost if lost[name]))
+    return Record(location, uri, omitted=tuple(name for name in lost if lost[name]))
 
 
 def _encoding(given: object) -> str:
-    """The name of the encoding of a request. Raises LookupError for one that texts do not have."""
+    """Return the name of the encoding of a request. Raises LookupError for one that is not for texts."""
     name = text(given or "utf-8")
     if codecs.lookup(name).name in _OF_HOSTS:
         raise LookupError(f"{name} is no encoding of texts")
@@ -279,7 +283,7 @@ def _encoding(given: object) -> str:
 
 
 def _fingerprints(path: Path) -> int:
-    """How many fingerprints a file holds: lines of hexadecimal digits, or (newer) binary ones after their sizes."""
+    """Return how many fingerprints a file holds: lines of hex digits, or (newer) binary ones after their sizes."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         start = file.readline(200)

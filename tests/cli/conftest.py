@@ -40,7 +40,7 @@ Cli = Callable[..., Answer]
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a command in this process, which waits for a running engine however busy the machine is."""
-    monkeypatch.setattr(common, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(common, "ANSWER_TIMEOUT", PATIENCE)
 
     def run(*arguments: object) -> Answer:
         capsys.readouterr()

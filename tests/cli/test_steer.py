@@ -277,7 +277,7 @@ def test_a_dry_run_of_a_deletion_refuses_what_the_deletion_refuses(job: Path, cl
 def busy(stopped: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator[Path]:
     """The job, run by this process, with a deletion in progress."""
     monkeypatch.setattr(runner, "STEP", 2)
-    monkeypatch.setattr(common, "PATIENCE", 0.0)  # after `cli` has set it
+    monkeypatch.setattr(common, "ANSWER_TIMEOUT", 0.0)  # after `cli` has set it
     with Frontier.open(stopped / "frontier") as frontier:
         mailbox = Mailbox(stopped / "frontier")
         mailbox.post(Command("delete", {"queue": "*"}, "alice", ""))

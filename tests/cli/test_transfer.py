@@ -338,7 +338,7 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
 def test_exports_to_one_file_at_the_same_time_do_not_mix(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "pending.txt"
     with contextlib.ExitStack() as other:
-        out = other.enter_context(transfer._made(str(file), replace=True))
+        out = other.enter_context(transfer._output_file(str(file), replace=True))
         out.write("half")
         out.flush()
         assert cli("export", stopped, file).code == 0
@@ -352,7 +352,7 @@ def test_an_export_removes_what_killed_ones_have_left(stopped: Path, tmp_path: P
     file = tmp_path / "pending.txt"
     begin = (
         "import os, signal, sys\nfrom budgetfrontier.cli import transfer\n"
-        "with transfer._made(sys.argv[1], replace=True) as out:\n"
+        "with transfer._output_file(sys.argv[1], replace=True) as out:\n"
         "    out.write('half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", begin, str(file)], check=False).returncode == -signal.SIGKILL

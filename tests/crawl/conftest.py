@@ -15,7 +15,7 @@ Asked = Callable[..., tuple[int, str]]
 @pytest.fixture
 def asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Run a command in this process: its exit code, and what it said on stderr."""
-    monkeypatch.setattr(common, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(common, "ANSWER_TIMEOUT", PATIENCE)
 
     def ask(*arguments: object) -> tuple[int, str]:
         capsys.readouterr()

@@ -16,7 +16,7 @@ from tests.support import PATIENCE
 _MAIN = f"""
 import sys
 from budgetfrontier.cli import common, main
-common.PATIENCE = {PATIENCE}
+common.ANSWER_TIMEOUT = {PATIENCE}
 sys.exit(main())
 """
 _HEEDED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import formats
-from budgetfrontier.formats.records import Bad, Item, Note, Record
+from budgetfrontier.formats.records import BadRecord, Item, Note, Record
 from budgetfrontier.model import CrawlUri
 
 DATA = Path(__file__).parents[1] / "data"
@@ -31,8 +31,8 @@ def uris(items: list[Item]) -> list[CrawlUri]:
     return [item.uri for item in items if isinstance(item, Record)]
 
 
-def bad(items: list[Item]) -> list[Bad]:
-    return [item for item in items if isinstance(item, Bad)]
+def bad(items: list[Item]) -> list[BadRecord]:
+    return [item for item in items if isinstance(item, BadRecord)]
 
 
 def notes(items: list[Item]) -> list[str]:

@@ -24,7 +24,7 @@ import msgspec
 from budgetfrontier import formats
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import allowance
-from budgetfrontier.formats.records import Bad, Record
+from budgetfrontier.formats.records import BadRecord, Record
 
 URL = b"\x8c\x03url\x8c\x0ehttp://a.test/"
 LONG = "x" * 300_000
@@ -210,15 +210,15 @@ SOURCES: dict[str, Callable[[Path], Path]] = {
 def look(source: Path) -> tuple[int, int, bool]:
     """How many URIs and bad records a source has, and whether it was read to its end."""
     found = list(formats.read(str(source)))
-    bad = [item for item in found if isinstance(item, Bad)]
-    assert all(item.place.startswith(str(source)) and "object at 0x" not in item.why for item in bad)
+    bad = [item for item in found if isinstance(item, BadRecord)]
+    assert all(item.location.startswith(str(source)) and "object at 0x" not in item.detail for item in bad)
     return sum(isinstance(item, Record) for item in found), len(bad), not any(item.ends for item in bad)
 
 
 def main(folder: Path, room: int, share: int) -> None:
     """Read all sources with so many MiB of memory."""
-    allowance.RECORD //= share
-    allowance.GRACE //= share
+    allowance.RECORD_ALLOWANCE //= share
+    allowance.SOURCE_GRACE //= share
     sources = {name: make(folder / str(number)) for number, (name, make) in enumerate(SOURCES.items())}
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + (room << 20),) * 2)

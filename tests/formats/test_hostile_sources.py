@@ -18,8 +18,8 @@ from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.data_size import TOO_DEEP, TOO_LARGE, excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import allowance
-from budgetfrontier.formats.allowance import Allowance, Exhausted, TooMuch
-from budgetfrontier.formats.records import Bad
+from budgetfrontier.formats.allowance import Allowance, AllowanceExhausted, RecordTooLarge
+from budgetfrontier.formats.records import BadRecord
 from budgetfrontier.model import CrawlUri
 from tests.formats import hostile
 from tests.support import memory
@@ -67,21 +67,21 @@ def test_what_was_named_in_a_pickle_is_text_only(tmp_path: Path) -> None:
 def test_a_record_has_an_allowance_and_a_source_has_one() -> None:
     left = Allowance()
     left.grant(1 << 20)
-    left.spend(allowance.RECORD)
-    with pytest.raises(TooMuch):
+    left.spend(allowance.RECORD_ALLOWANCE)
+    with pytest.raises(RecordTooLarge):
         left.spend(1)
-    records = (allowance.GRACE + (allowance.RATIO << 20)) // allowance.RECORD
+    records = (allowance.SOURCE_GRACE + (allowance.SOURCE_RATIO << 20)) // allowance.RECORD_ALLOWANCE
     for _ in range(records - 1):
         left.begin()
-        left.spend(allowance.RECORD)
-    with pytest.raises(Exhausted):
-        left.begin(allowance.RECORD)
+        left.spend(allowance.RECORD_ALLOWANCE)
+    with pytest.raises(AllowanceExhausted):
+        left.begin(allowance.RECORD_ALLOWANCE)
 
 
 def test_json_is_weighed_without_what_is_text_in_it() -> None:
-    many = b"[" * (allowance.RECORD // 200)
+    many = b"[" * (allowance.RECORD_ALLOWANCE // 200)
     Allowance().spend_json(b'{"a": "' + many + b'", "b": "\\"' + many + b'"}')
-    with pytest.raises(TooMuch):
+    with pytest.raises(RecordTooLarge):
         Allowance().spend_json(b'{"a": "", "b": ' + many)
 
 
@@ -160,5 +160,5 @@ def test_a_database_in_the_middle_of_a_change_is_left_as_it_is(tmp_path: Path) -
     files = {path.name: path.read_bytes() for path in (killed / "requests.queue").iterdir()}
     assert files.keys() == {"0", "0-journal"}
     (told,) = formats.read(str(killed))
-    assert isinstance(told, Bad) and told.ends and "`sqlite3 FILE .tables` takes back" in told.why
+    assert isinstance(told, BadRecord) and told.ends and "`sqlite3 FILE .tables` takes back" in told.detail
     assert {path.name: path.read_bytes() for path in (killed / "requests.queue").iterdir()} == files

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from budgetfrontier.formats import marshalled, pickled
-from budgetfrontier.formats.allowance import Allowance, TooMuch
+from budgetfrontier.formats.allowance import Allowance, RecordTooLarge
 from budgetfrontier.formats.pickled import Opaque, Unreadable
 from budgetfrontier.formats.records import FrozenSetOf, Kinds, NotPlain, SetOf, plain, plain_meta
 
@@ -138,7 +138,7 @@ def test_what_refers_to_the_same_again_and_again_ends() -> None:
     laughs = b"".join(
         [b"\x80\x04]\x94", *(b"]\x94(h" + bytes([n]) + b"h" + bytes([n]) + b"e" for n in range(30)), b"."]
     )
-    with pytest.raises(TooMuch):
+    with pytest.raises(RecordTooLarge):
         plain(unpickled(laughs), Allowance())
     keys = b"".join([b"\x80\x04)\x94", *(b"h" + bytes([n]) + b"h" + bytes([n]) + b"\x86\x94" for n in range(60))])
     assert isinstance(unpickled(keys + b"0}h\x3bK\x01s."), dict)  # a key that would take ages to hash

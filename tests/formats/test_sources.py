@@ -25,7 +25,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats import heritrix, lists, records
 from budgetfrontier.formats import kumo as kumo_format
 from budgetfrontier.formats.allowance import Allowance
-from budgetfrontier.formats.records import Bad, Item, Record
+from budgetfrontier.formats.records import BadRecord, Item, Record
 from budgetfrontier.model import CrawlUri
 from tests.formats.conftest import DATA, bad, notes, read, uris
 from tests.support import PATIENCE
@@ -73,7 +73,7 @@ def check_scrapy(folder: Path) -> None:
             meta={"scrapy": {"flags": ["f"]}},
         ),
     }
-    left = {item.uri.url: item.left for item in items if isinstance(item, Record)}
+    left = {item.uri.url: item.omitted for item in items if isinstance(item, Record)}
     assert left["http://a.test/2"] == ("a part of meta",)
     assert left["http://b.test/form"] == ("its class",)
     assert left["http://b.test/1"] == ()
@@ -153,7 +153,7 @@ def test_a_queue_that_breaks_off_is_read_that_far(queue: Path, kind: str) -> Non
     items = read(queue.parent)
     assert len(uris(items)) == 9
     (told,) = bad(items)
-    assert str(queue) in told.place and ": byte " in told.place
+    assert str(queue) in told.location and ": byte " in told.location
 
 
 def test_bad_requests_end_nothing(queue: Path) -> None:
@@ -169,8 +169,8 @@ def test_bad_requests_end_nothing(queue: Path) -> None:
 def test_a_request_larger_than_any_is_passed_over(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from budgetfrontier.formats import pickled, scrapy
 
-    monkeypatch.setattr(pickled, "LARGEST", 10_000)
-    monkeypatch.setattr(scrapy, "LARGEST", 10_000)
+    monkeypatch.setattr(pickled, "MAX_RECORD_SIZE", 10_000)
+    monkeypatch.setattr(scrapy, "MAX_RECORD_SIZE", 10_000)
     values = [*pages(0, 1), pickle.dumps(request("http://a.test/x", body=b"x" * 20_000), 4), *pages(1, 2)]
     (queue / "1").mkdir()
     (queue / "1" / "q00000").write_bytes(fifo(*values))
@@ -201,7 +201,7 @@ def test_what_is_no_queue_is_passed_over(queue: Path) -> None:
         )
     database.close()
     items = read(queue.parent)
-    assert uris(items) == [] and {told.why.partition(";")[0] for told in bad(items)} == {"it has no table `queue`"}
+    assert uris(items) == [] and {told.detail.partition(";")[0] for told in bad(items)} == {"it has no table `queue`"}
 
 
 def test_fingerprints_are_counted(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_queue_of_qcrawl(peers: Path) -> None:
         CrawlUri("http://a.test/2"),
         CrawlUri("http://a.test/low", priority=-10),
     ]
-    left = {item.uri.url: item.left for item in items if isinstance(item, Record)}
+    left = {item.uri.url: item.omitted for item in items if isinstance(item, Record)}
     assert left["http://a.test/high"] == ("callback", "cb_kwargs", "retries")
     assert left["http://b.test/form"] == ("proxy",)
     assert left["http://a.test/1"] == ()
@@ -299,7 +299,7 @@ def test_a_frontier_of_kumo(kumo: Path) -> None:
     seen = [item.uri.url for item in items if isinstance(item, Record) and item.seen]
     assert seen == [f"http://a.test/{name}" for name in ("1", "later", "due", "out", "dead", "done")]
     assert not any(item.charged for item in items if isinstance(item, Record))
-    assert [item.left for item in items if isinstance(item, Record) and item.left] == [("retry_count",)]
+    assert [item.omitted for item in items if isinstance(item, Record) and item.omitted] == [("retry_count",)]
     (note,) = notes(items)
     assert "1 dead letters stay out" in note
     assert formats.kind_of(str(kumo / "dead_letters.json")) == "kumo"
@@ -318,8 +318,8 @@ def test_bad_elements_of_kumo_end_nothing(tmp_path: Path) -> None:
     items = read(tmp_path)
     assert [uri.url for uri in uris(items)] == ["http://a.test/", "http://a.test/x", "http://a.test/y"]
     assert [told.reason for told in bad(items)] == ["request"] * 9 + ["json"]
-    assert bad(items)[0].place == f"{tmp_path / 'queue.json'}: element 1"
-    assert "what is behind cannot be read" in bad(items)[-1].why
+    assert bad(items)[0].location == f"{tmp_path / 'queue.json'}: element 1"
+    assert "what is behind cannot be read" in bad(items)[-1].detail
     for content in ("", "{}", "7", "[" * 100_000):
         (tmp_path / "queue.json").write_text(content)
         assert [told.reason for told in bad(read(tmp_path / "queue.json", "kumo"))] == ["json"]
@@ -407,7 +407,7 @@ def test_a_journal_of_heritrix(tmp_path: Path, name: str) -> None:
     assert scheduled[0] == CrawlUri("http://a.test/")
     assert scheduled[2] == CrawlUri("http://a.test/2", hops="LE", via="http://a.test/1")
     (told,) = bad(items)
-    assert told.place == f"{source}:19" and "nonsense" in told.why
+    assert told.location == f"{source}:19" and "nonsense" in told.detail
     (note,) = notes(items)
     assert "2 URIs of DNS look-ups and prerequisites" in note
 
@@ -420,9 +420,9 @@ def test_a_journal_that_breaks_off_is_read_that_far(tmp_path: Path) -> None:
     found = [uri.url for uri in uris(items)]
     assert found == [f"http://a.test/{n}" for n in range(len(found))] and 1000 < len(found) < 20_000
     (told,) = bad(items)
-    assert told.ends and "breaks off after line" in told.why
+    assert told.ends and "breaks off after line" in told.detail
     source.write_bytes(gzip.compress(whole.encode())[:-5000] + b"\0" * 5000)  # damaged
-    assert "breaks off after line" in bad(read(source))[0].why
+    assert "breaks off after line" in bad(read(source))[0].detail
 
 
 def test_a_line_of_a_journal_is_read_back_by_both(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_lists_may_be_compressed(tmp_path: Path) -> None:
     source.write_bytes(whole)
     assert [uri.url for uri in uris(read(source))] == ["http://a.test/", "http://b.test/#x"]
     source.write_bytes(whole[:-4])
-    assert "breaks off" in bad(read(source))[0].why
+    assert "breaks off" in bad(read(source))[0].detail
 
 
 def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_json_lines_made_to_hurt_are_only_bad(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "LARGEST", 1000)
+    monkeypatch.setattr(records, "MAX_RECORD_SIZE", 1000)
     found = list(records.lines(io.BytesIO(b"a\n" + b"x" * 5000 + b"\nb\n" + b"y" * 1000 + b"\nc"), Allowance()))
     assert found == [(1, b"a"), (2, None), (3, b"b"), (4, None), (5, b"c")]
 
@@ -480,8 +480,8 @@ def test_a_disk_that_fails_in_the_middle_ends_a_source(tmp_path: Path, monkeypat
     source = tmp_path / "urls"
     source.write_text("")
     first, told = read(source)
-    assert isinstance(first, Record) and isinstance(told, Bad)
-    assert told.ends and told.place == str(source) and "Input/output error" in told.why
+    assert isinstance(first, Record) and isinstance(told, BadRecord)
+    assert told.ends and told.location == str(source) and "Input/output error" in told.detail
 
 
 @pytest.mark.parametrize("inside", ["", "frontier"])

@@ -20,8 +20,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from budgetfrontier import formats
-from budgetfrontier.cli.importing import LONGEST_TOLD, Imported, _records
-from budgetfrontier.formats.records import Bad
+from budgetfrontier.cli.importing import MAX_DETAIL, SourceResult, _records
+from budgetfrontier.formats.records import BadRecord
 from budgetfrontier.model import Tally
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
@@ -152,17 +152,17 @@ def check_source(source: Source) -> None:
         formats.kind_of(str(root))
         assert len(found) <= 100 * len(source.content) + 10  # a gzip has lines of a byte
         for item in found:
-            if isinstance(item, Bad):
-                assert item.place.startswith(str(root)) and item.why and "object at 0x" not in item.why
+            if isinstance(item, BadRecord):
+                assert item.location.startswith(str(root)) and item.detail and "object at 0x" not in item.detail
         _check_told(found)
 
 
 def _check_told(found: list[Any]) -> None:
     """What `import` makes of it: each record can be handed to a frontier, or is refused, in short lines."""
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        for _ in _records(found, Imported("x", Tally()), argparse.Namespace(seeds=False, force=False, seen=False)):
+        for _ in _records(found, SourceResult("x", Tally()), argparse.Namespace(seeds=False, force=False, seen=False)):
             pass
-    assert all(len(line) < 20 * LONGEST_TOLD for line in said.getvalue().splitlines())
+    assert all(len(line) < 20 * MAX_DETAIL for line in said.getvalue().splitlines())
 
 
 def read_source(raw: bytes) -> Source:
