@@ -1,4 +1,4 @@
-"""Every error a user can meet. One base class; the docstring is the message when none is given."""
+"""All errors that are raised to users, with one base class. The docstring of a class is its default message."""
 
 from __future__ import annotations
 

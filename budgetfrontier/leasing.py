@@ -1,7 +1,7 @@
-"""An at-least-once queue of URIs with leases, in the words of kumo's Frontier: a thin interface on `Frontier`.
+"""An at-least-once queue of URIs with leases, with the method names of kumo's Frontier: a thin layer on `Frontier`.
 
-Synchronous, and owned by one thread as the frontier is. Consumers in other threads or processes are given URLs and
-lease ids by its owner, and answer with ids.
+It is synchronous and, like a frontier, belongs to one thread. That thread passes URLs and lease ids to consumers in
+other threads or processes, which report back by id.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.store.reader import Reader
 
-LONGEST_ID = 20  # digits of 64 bits
-IN_FLIGHT = 8  # URIs of one queue that may be out, unless the settings say otherwise
+LONGEST_ID = 20  # digits of a 64-bit number
+IN_FLIGHT = 8  # URIs of one queue that may be leased at a time, unless the settings say otherwise
 
 NO_DELAYS = PolitenessSettings(delay_factor=0.0, min_delay=0.0, max_delay=0.0, per_queue_concurrency=IN_FLIGHT)
 
 AS_WRITTEN = CanonicalizationSettings(
     strip_userinfo=False, strip_www=False, strip_session_ids=False, strip_tracking=False
 )
-"""Canonicalization that looks past the order of query arguments alone, as kumo's and Scrapy's fingerprints do.
+"""Canonicalization that ignores only the order of query arguments, as the fingerprints of kumo and Scrapy do.
 
-Who follows redirects by adding their target must not have it taken for where it came from: e.test for www.e.test.
+A consumer that follows a redirect by adding its target needs the two URLs to differ: from www.e.test to e.test, say.
 """
 
 
 class Reason(StrEnum):
-    """Reasons of dead letters that consumers have in common; any other text will do."""
+    """Common reasons for dead letters; any other text is allowed, too."""
 
     RETRY_EXHAUSTED = "retry_exhausted"
     FAILED = "failed"
@@ -48,19 +48,19 @@ class Reason(StrEnum):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What a LeaseQueue holds."""
+    """The counters of a LeaseQueue."""
 
     dir: Path
     queued: int
-    """URIs that may be leased; those of RETIRED queues are left out."""
+    """URIs that may be leased; those of RETIRED queues are not counted."""
     delayed: int
-    """URIs that wait for their time."""
+    """URIs scheduled for later."""
     leased: int
     dead_letters: int
     seen: int
     """Canonical forms known to deduplication."""
     flush_every: int
-    """Operations after which a flush comes by itself: `frontier.commit_operations`."""
+    """Operations after which the queue flushes by itself: the setting `frontier.commit_operations`."""
 
 
 def open_frontier(
@@ -72,39 +72,39 @@ def open_frontier(
     keep_leases: bool = False,
     canonicalization: CanonicalizationSettings = AS_WRITTEN,
 ) -> Frontier:
-    """Open a frontier as `Frontier.open` does, but for what is not said in `settings`.
+    """Open a frontier like `Frontier.open`, but with other defaults.
 
-    Without any, a new one makes nobody wait: no politeness, and IN_FLIGHT URIs of a queue out at a time, for whoever
-    drives it may have delays of his own. Settings that leave `canonicalization` at its default get what the frontier
-    was made with, and in a new one the one given here.
+    Without settings a new frontier has no politeness delays, and leases up to IN_FLIGHT URIs of a queue at a time: the
+    calling program may have delays of its own. If `canonicalization` in the settings is at its default, the one that
+    the frontier was created with applies, or for a new frontier the argument `canonicalization`.
     """
-    opened = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases)
-    there = (Path(path) / "data.mdb").exists()
-    if settings is None and there:
-        return opened(None)
-    given = settings or Settings(frontier=FrontierSettings(politeness=NO_DELAYS))
-    if given.frontier.canonicalization != CanonicalizationSettings():
-        return opened(given)
-    if there:
-        canonicalization = _made_with(path) or canonicalization
-    frontier = msgspec.structs.replace(given.frontier, canonicalization=canonicalization)
-    return opened(msgspec.structs.replace(given, frontier=frontier))
+    open_with = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases)
+    exists = (Path(path) / "data.mdb").exists()
+    if settings is None and exists:
+        return open_with(None)
+    effective = settings or Settings(frontier=FrontierSettings(politeness=NO_DELAYS))
+    if effective.frontier.canonicalization != CanonicalizationSettings():
+        return open_with(effective)
+    if exists:
+        canonicalization = _stored_canonicalization(path) or canonicalization
+    frontier = msgspec.structs.replace(effective.frontier, canonicalization=canonicalization)
+    return open_with(msgspec.structs.replace(effective, frontier=frontier))
 
 
-def _made_with(path: str | os.PathLike[str]) -> CanonicalizationSettings | None:
-    """The canonicalization of the frontier in a folder, None if none can be read there: opening says what is wrong."""
+def _stored_canonicalization(path: str | os.PathLike[str]) -> CanonicalizationSettings | None:
+    """Return the canonicalization of the frontier in a folder; None if it cannot be read, which opening will report."""
     with suppress(FrontierError), Reader(path) as reader:
         return reader.settings.frontier.canonicalization
     return None
 
 
 class LeaseQueue:
-    """A queue of URIs, each handed out under a lease and gone only once that is acknowledged.
+    """A queue of URIs, each handed out under a lease and removed only when the lease is acknowledged.
 
-    Made by `LeaseQueue.open`. Leases are named by themselves or by their ids. What has ended in the meantime cannot be
-    ended again: `ack_lease` and the others then change nothing and return False, so that a consumer that was too slow
-    does nothing to the one that has its URI now. An id may be text, "7", as messages bring it; what is neither a Lease
-    nor a whole number is a TypeError, and so is a reason that is no text. `frontier` is for all the rest: budgets,
+    Create it with `LeaseQueue.open`. Methods take a Lease or its id. A lease that has ended cannot be ended again:
+    `ack_lease` and the other methods then change nothing and return False, so that a slow consumer does not affect the
+    one that holds the URI now. An id may be text, such as "7" from a message; anything that is neither a Lease nor an
+    integer is a TypeError, and so is a reason that is not text. `frontier` gives access to everything else: budgets,
     reports, pausing.
     """
 
@@ -122,35 +122,35 @@ class LeaseQueue:
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
     ) -> Self:
-        """Open the queue in a folder, or create it there; ":memory:" is one that ends with the process.
+        """Open the queue in a folder, or create it; ":memory:" is a queue that ends with the process.
 
-        Without settings nothing waits: no politeness, eight URIs of a host out at a time. URLs are as different as they
-        are written, but for the order of query arguments, unless `settings` say otherwise in `canonicalization`, or the
-        queue was made otherwise. Leases that were out when
-        the last owner died are given out again, unless `keep_leases`: for consumers that outlive their owner. Raises
-        what `Frontier.open` raises; then nothing was loaded or changed.
+        Without settings there are no politeness delays, and up to eight URIs of a host are leased at a time. URLs are
+        deduplicated as written, except for the order of query arguments, unless `canonicalization` in `settings`, or
+        the settings that the queue was created with, say otherwise. URIs that were leased when the last owner died are
+        handed out again, unless `keep_leases` is set, for consumers that outlive the owner. Raises the errors of
+        `Frontier.open`, with nothing loaded or changed.
         """
         frontier = open_frontier(path, settings, clock=clock, hooks=hooks, keep_leases=keep_leases)
         return cls(frontier, Path(path))
 
-    # -- in
+    # -- adding
 
     def push(self, uri: str | CrawlUri) -> bool:
-        """Add a URI; True if it was new. False: known, no URL, or no room. O(log n)."""
+        """Add a URI. Return True if it was added; False for a duplicate, an invalid URL, or a full queue. O(log n)."""
         return self.frontier.schedule(uri) is Admission.ADDED
 
     def push_force(self, uri: str | CrawlUri) -> bool:
-        """Add a URI without deduplication, leaving no trace in it either."""
+        """Add a URI without deduplication, and without marking it as seen."""
         uri = uri if isinstance(uri, CrawlUri) else CrawlUri(uri)
         return self.push(msgspec.structs.replace(uri, force=True))
 
-    # -- out
+    # -- handing out
 
     def pop(self) -> CrawlUri | None:
-        """Take a URI out for good, None if there is none now. At most once: who dies with it has lost it.
+        """Remove the next URI and return it; None if there is none now. At most once: a consumer that dies loses it.
 
-        It is durable when this returns, so that no kill brings the URI again: each call costs a commit, which waits
-        for the disk. `lease_request` and `ack_lease` do not, and hand out at least once.
+        The removal is durable when this returns, so that the URI does not come back after a kill: each call costs a
+        commit, which waits for the disk. `lease_request` with `ack_lease` does not wait, and hands out at least once.
         """
         lease = self.lease_request()
         if lease is None:
@@ -160,10 +160,10 @@ class LeaseQueue:
         return lease.uri
 
     def lease_request(self, ttl: float | None = None) -> Lease | None:
-        """Hand out the next URI for `ttl` seconds (None: the setting, 300); None if there is none now.
+        """Lease the next URI for `ttl` seconds (None: the setting, 300); return None if there is none now.
 
-        Within a host, higher priority goes first, then age. Expired leases are reclaimed first. A URI whose lease ended
-        without an answer comes with a higher `delivery`; after `max_deliveries` it is a dead letter.
+        Within a host, URIs come by priority, then by age. Expired leases are reclaimed first. A URI whose lease expired
+        comes again with a higher `delivery`; after `max_deliveries` it becomes a dead letter.
         """
         frontier = self.frontier
         while True:
@@ -174,67 +174,71 @@ class LeaseQueue:
                 return None
 
     def renew_lease(self, lease: Lease | int | str, ttl: float | None = None) -> bool:
-        """Give a lease `ttl` more seconds from now; False if it has ended, and with it the right to the URI."""
+        """Extend a lease to `ttl` seconds from now; False if it has ended: the URI may be leased to somebody else."""
         with suppress(LeaseExpired):
-            self.frontier.renew(_named(lease), ttl)
+            self.frontier.renew(_as_lease(lease), ttl)
             return True
         return False
 
-    # -- the end of a lease
+    # -- ending a lease
 
     def ack_lease(
         self, lease: Lease | int | str, *, fetch_seconds: float | None = None, discovered: Iterable[str | CrawlUri] = ()
     ) -> bool:
-        """The URI is done: charge it and let it go. `discovered` are added in the same transaction."""
+        """End the lease of a URI that succeeded: charge its cost and remove it.
+
+        Add `discovered` in the same transaction.
+        """
         return self._finish(lease, Outcome.SUCCESS, fetch_seconds=fetch_seconds, discovered=discovered)
 
     def release_lease(self, lease: Lease | int | str) -> bool:
-        """Give the URI back untried, for free: it keeps its place, its priority and its attempts."""
+        """Give the URI back untried, at no cost: it keeps its position, priority and attempts."""
         return self._finish(lease, Outcome.DEFERRED)
 
     def retry_lease(self, lease: Lease | int | str, *, delay: float | None = None, reason: str = "") -> bool:
-        """Give the URI back after an attempt that failed, which counts; None waits as long as `retry.delay`.
+        """Give the URI back after a failed attempt, which counts; retry after `delay` seconds (None: `retry.delay`).
 
-        Its whole queue waits, or the URI alone with `retry.scope: uri`. After `retry.max_retries` it is a dead letter.
+        Its whole queue waits, or with `retry.scope: uri` the URI alone. After `retry.max_retries` it becomes a dead
+        letter.
         """
         return self._finish(
             lease, Outcome.RETRY, delay=delay, reason=Reason.RETRY_EXHAUSTED if reason == "" else reason
         )
 
     def dead_letter(self, lease: Lease | int | str, reason: str = Reason.FAILED) -> bool:
-        """Give the URI up: it is kept among the dead letters, with the reason."""
+        """Give the URI up: move it to the dead letters, with the reason."""
         return self._finish(lease, Outcome.DEAD, reason=reason)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """The URIs that were given up, oldest first."""
+        """Return the URIs that were given up, oldest first."""
         return self.frontier.dead_letters(limit=limit)
 
     def replay(self, letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None) -> int:
-        """Put these dead letters (or their ids; None: all) back into the queue; return how many there were."""
+        """Put dead letters, given themselves or by id (None: all), back into the queue; return how many."""
         return self.frontier.replay(letters)
 
-    def _finish(self, lease: Lease | int | str, outcome: Outcome, **how: Any) -> bool:
-        if not isinstance(reason := how.get("reason", ""), str):
+    def _finish(self, lease: Lease | int | str, outcome: Outcome, **options: Any) -> bool:
+        if not isinstance(reason := options.get("reason", ""), str):
             raise TypeError(f"a reason is text, not {reason!r}")
         with suppress(LeaseExpired):
-            self.frontier.finish(_named(lease), outcome, **how)
+            self.frontier.finish(_as_lease(lease), outcome, **options)
             return True
         return False
 
-    # -- all of it
+    # -- the whole queue
 
     def __len__(self) -> int:
-        """The URIs that are neither out nor dead, those that wait for their time among them. O(1)."""
+        """Return how many URIs are queued or scheduled for later, neither leased nor dead. O(1)."""
         state = self.state()
         return state.queued + state.delayed
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to lease, now or later, as things stand. O(1)."""
+        """Return whether nothing is queued or scheduled for later. O(1)."""
         return not len(self)
 
     def state(self) -> State:
-        """The counters, expired leases reclaimed. O(1)."""
-        self.frontier.lease(0)  # hands out nothing, but sees to what has expired
+        """Reclaim expired leases and return the counters. O(1)."""
+        self.frontier.lease(0)  # leases nothing, but reclaims expired leases
         total = self.frontier.summary()
         return State(
             dir=self._dir,
@@ -247,11 +251,11 @@ class LeaseQueue:
         )
 
     def flush(self) -> None:
-        """Return when everything so far is on disk. It also happens by itself, every half second of use."""
+        """Commit, and return once everything is on disk. The queue also commits by itself, every half second of use."""
         self.frontier.commit()
 
     def close(self) -> None:
-        """Give the leases back uncounted, flush, and let the next owner in. A second close does nothing."""
+        """Give leases back without counting a delivery, flush, and release the lock. A second close does nothing."""
         self.frontier.close()
 
     def __enter__(self) -> Self:
@@ -266,8 +270,8 @@ class LeaseQueue:
         return f"<LeaseQueue on {self.frontier!r}>"
 
 
-def _named(lease: Lease | int | str) -> Lease:
-    """The lease of that id: the frontier knows all else. Raises TypeError for what names no lease."""
+def _as_lease(lease: Lease | int | str) -> Lease:
+    """Return a lease, made from an id if necessary: the frontier needs only that. Raises TypeError for other types."""
     if isinstance(lease, Lease):
         return lease
     if isinstance(lease, str) and len(lease) <= LONGEST_ID and lease.isascii() and lease.isdigit():

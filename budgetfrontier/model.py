@@ -1,6 +1,6 @@
-"""The records of the frontier as types: URIs, leases, queues, tallies. Names are Heritrix's.
+"""The types of a frontier's records: URIs, leases, queues, counters. The names are Heritrix's.
 
-Nothing here does any work. What `vocabulary` defines can be imported from here, too.
+They have no behaviour of their own. The names of `vocabulary` can be imported from here, too.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ __all__ = [
 ]
 
 
-class _Address(msgspec.Struct, array_like=True, gc=False):
+class _UrlField(msgspec.Struct, array_like=True, gc=False):
     url: str
 
 
-class CrawlUri(_Address, array_like=True, gc=False, kw_only=True):
-    """A URI and all that the frontier keeps about it.
+class CrawlUri(_UrlField, array_like=True, gc=False, kw_only=True):
+    """A URI and everything that the frontier stores with it.
 
-    Only `url` is needed, the options are keyword-only. `meta` is plain data
-    (what msgpack can hold), `payload` is bytes of the embedder's own, never looked into. `cost` overrides the cost
-    policy, `queue` the queue assignment; `force` skips deduplication; `not_before` (epoch seconds) schedules the URI
-    for later. Higher `priority` goes first. A cost beyond 0 to 2**32 - 1 counts as the nearest of these, a
-    priority beyond 1 - 2**31 to 2**31 too.
+    Only `url` is required; all other fields are keyword-only. `meta` is plain data (that msgpack can encode), `payload`
+    is bytes that the frontier never interprets. `cost` overrides the cost policy, `queue` the queue assignment; `force`
+    skips deduplication; `not_before` (epoch seconds) schedules the URI for later. URIs with a higher `priority` come
+    first. Values out of range are clipped: `cost` to 0 .. 2**32 - 1, `priority` to 1 - 2**31 .. 2**31.
     """
 
-    # New fields are only ever appended: older records then decode with the defaults.
+    # Append new fields only: older records then decode with their defaults.
     via: str | None = None
     hops: str = ""
     source: str | None = None
@@ -59,9 +58,10 @@ class CrawlUri(_Address, array_like=True, gc=False, kw_only=True):
 
 
 class Lease(msgspec.Struct, gc=False, eq=False):
-    """One URI handed out to one worker, until `expires` (epoch seconds).
+    """A URI handed out to one worker, until `expires` (epoch seconds).
 
-    `delivery` is 1 the first time; it grows when a lease expires or its process dies. `id` is never reused.
+    `delivery` is 1 the first time, and one more after a lease has expired or its process has died. `id` is never
+    reused.
     """
 
     id: int
@@ -71,73 +71,73 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     expires: float
     delivery: int
     attempt: int = 1
-    """1 the first time, one more after each RETRY."""
+    """1 the first time, and one more after each RETRY."""
     queue_id: int = 0
     key: bytes = b""
-    """The key of its pending record; this and `queue_id` are the engine's own."""
+    """The key of its pending record. This and `queue_id` are for the engine only."""
     landed: bool = False
-    """Its download is over: it no longer counts towards `per_queue_concurrency`."""
+    """Whether its download is over, so that it no longer counts towards `per_queue_concurrency`."""
 
 
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
-"""A stored number that may still be added to: a record with another one is damaged."""
-Place = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-"""One that is part of keys."""
-RingPlace = Annotated[int, msgspec.Meta(ge=0)]
-"""One of schema 1 may begin at 2**63."""
+"""A stored number to which amounts are added. Outside of these bounds its record is damaged."""
+KeyPosition = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+"""A stored number that is part of keys."""
+RingPosition = Annotated[int, msgspec.Meta(ge=0)]
+"""A position in the ring or in a FIFO. In frontiers created with schema 1 they may begin at 2**63."""
 QueueId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
 class QueueRecord(msgspec.Struct, array_like=True, gc=False):
-    """One queue: its place, its money and its history. Times are epoch seconds, 0.0 for never."""
+    """A queue: its state and position, its budgets and its history. Times are epoch seconds, 0.0 for never."""
 
     queue: str
     id: QueueId
     state: QueueState = QueueState.EXHAUSTED
     precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 3
     queued: Number = 0
-    """URIs pending, those that are out included."""
+    """URIs pending, including those that are leased."""
     enqueued: Number = 0
-    """URIs ever placed here."""
+    """URIs ever added to the queue."""
     balance: Number = 0
     balance_replenish_amount: Number = 0
     total_budget: Number = -1
     expenditure: Number = 0
-    """All that was ever charged, penalties included."""
+    """The sum of all charges, penalties included."""
     last_cost: Number = 0
     charges: Number = 0
     penalties: Number = 0
-    wake_time: float = 0  # not 0.0, which takes nine bytes
+    wake_time: float = 0  # not 0.0, which takes nine bytes in msgpack
     errors: Number = 0
     last_enqueued: str = ""
     last_leased: str = ""
     future: Number = 0
-    """URIs scheduled for later that will come here."""
+    """URIs scheduled for later in this queue."""
     out: Number = 0
-    """Leases that are out."""
+    """Leases that are not finished."""
     reserved: Number = 0
-    """What those leases will cost."""
-    position: RingPlace = 0
-    """Place in the ring, in the FIFO of its precedence, or among the retired."""
-    row: RingPlace = 0
-    """Position under which the table `active` knows it, 0 for none."""
+    """The cost of the URIs under these leases."""
+    position: RingPosition = 0
+    """Its position in the ring, in the FIFO of its precedence, or in the list of retired queues."""
+    row: RingPosition = 0
+    """Its key in the table `active`; 0 if it is not there."""
     by_name: bool = False
-    """Retired by the operator by name: no change of settings revives it."""
+    """Whether an operator retired it by name: then no change of settings revives it."""
     block: float = 0
-    """A wake time that an operator or a delay given by name asked for: never clipped."""
+    """A wake time that an operator, or an explicit `delay`, has set: it is never clipped."""
     revision: Number = 0
-    """Revision of the settings that its budgets were taken from."""
+    """The revision of the settings from which its budgets were taken."""
     landed: Number = 0
-    """Leases that are out, but no longer count towards `per_queue_concurrency`."""
+    """Leases not finished that no longer count towards `per_queue_concurrency`."""
 
     @property
     def average_cost(self) -> float:
-        """Charged cost / number of charges, without penalties; 0.0 before the first charge."""
+        """Return the average charge, without penalties; 0.0 before the first."""
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):
-    """What became of a batch. `reasons` counts why URIs were INVALID, by a short slug."""
+    """The results of scheduling a batch. `reasons` counts INVALID URIs by reason, a short slug."""
 
     added: int = 0
     duplicate: int = 0
@@ -151,7 +151,7 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def add(self, other: Self) -> None:
-        """Count in another tally."""
+        """Add the counts of another tally."""
         self.added += other.added
         self.duplicate += other.duplicate
         self.invalid += other.invalid
@@ -167,14 +167,14 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """The cheap counters of a frontier; `summary["queued"]` and `summary.queued` are the same."""
+    """The counters of a frontier that cost O(1) to read. `summary["queued"]` is the same as `summary.queued`."""
 
     state: CrawlState
     pause_reason: str | None
     queued: int
-    """URIs pending in queues that are not RETIRED, those out included."""
+    """URIs pending in queues that are not RETIRED, including those that are leased."""
     in_process: int
-    """Leases out."""
+    """Leases not finished."""
     future: int
     """URIs scheduled for later."""
     dead: int
@@ -191,7 +191,7 @@ class Summary(msgspec.Struct, kw_only=True):
     duplicates: int
     expenditure: int
     queues: dict[str, int]
-    """How many queues are in each QueueState."""
+    """The number of queues in each QueueState."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
@@ -201,7 +201,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """A URI that was given up on, whole. `id` names it to `replay`; `time` is when it died."""
+    """A URI that was given up, with all its fields. `id` is for `replay`; `time` is when it was given up."""
 
     id: int
     queue: str

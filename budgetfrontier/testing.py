@@ -1,4 +1,4 @@
-"""For tests, ours and those of users: a clock moved by hand, crashes and full disks on demand, URIs for Hypothesis."""
+"""Tools for tests of programs that use a frontier: a manual clock, crashes, failing commits, Hypothesis strategies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["ManualClock", "crash", "crawl_uris", "fail_commit", "urls"]
 
 
 def crash(frontier: Frontier) -> None:
-    """End a frontier as SIGKILL would: nothing since the last commit is kept, no lease is given back."""
+    """End a frontier as SIGKILL would: lose everything since the last commit, and give no lease back."""
     frontier._guard.close("this frontier was crashed by a test; open it again")
 
 
 def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None = None) -> None:
-    """Let the `nth` commit from now fail with `error`, by default as on a full disk."""
+    """Make the `nth` commit from now fail with `error`; by default with StorageFull, as on a full disk."""
     env = frontier._guard.kernel.tables.env
     commit, left = env.commit, nth
 
@@ -36,7 +36,7 @@ def fail_commit(frontier: Frontier, *, nth: int = 1, error: BaseException | None
 
 
 def urls(*, hosts: int = 5, pages: int = 20) -> SearchStrategy[str]:
-    """A Hypothesis strategy of valid URLs on a few hosts, so that queues fill and duplicates happen."""
+    """Return a Hypothesis strategy of valid URLs on a few hosts, so that queues fill and duplicates occur."""
     from hypothesis import strategies as st
 
     return st.builds(
@@ -49,7 +49,7 @@ def urls(*, hosts: int = 5, pages: int = 20) -> SearchStrategy[str]:
 
 
 def crawl_uris(*, hosts: int = 5, pages: int = 20) -> SearchStrategy[CrawlUri]:
-    """A Hypothesis strategy of CrawlUris with directives, priorities and costs."""
+    """Return a Hypothesis strategy of CrawlUris with directives, priorities and costs."""
     from hypothesis import strategies as st
 
     return st.builds(

@@ -1,6 +1,6 @@
-"""The states, outcomes and columns that records, reports and the command line share. Names are Heritrix's.
+"""States, outcomes and columns, shared by records, reports and the command line. The names are Heritrix's.
 
-It imports no dependency, so that the help of the command line, which lists them, loads none.
+The module imports no dependency: the help of the command line lists these names without loading any.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from enum import IntEnum, StrEnum
 
 
 class QueueState(StrEnum):
-    """Where a queue stands. READY, IN_PROCESS and SNOOZED queues are *active*."""
+    """The state of a queue. READY, IN_PROCESS and SNOOZED queues are *active*."""
 
-    READY = "READY"  # in the ring; may hand out its next URI now
-    IN_PROCESS = "IN_PROCESS"  # leases are out, and nothing more may go out
+    READY = "READY"  # in the ring; its next URI may be leased now
+    IN_PROCESS = "IN_PROCESS"  # has leases, and no more may be given
     SNOOZED = "SNOOZED"  # waits for its wake time
-    INACTIVE = "INACTIVE"  # holds URIs, waits in the FIFO of its precedence
+    INACTIVE = "INACTIVE"  # has URIs, waits in the FIFO of its precedence
     RETIRED = "RETIRED"  # over budget, or retired by the operator; keeps its URIs
     EXHAUSTED = "EXHAUSTED"  # holds no URI
 
 
 class CrawlState(StrEnum):
-    """Where the crawl stands."""
+    """The state of a crawl."""
 
     NEW = "NEW"  # nothing was ever admitted
     RUNNING = "RUNNING"
-    PAUSING = "PAUSING"  # paused, with leases still out
+    PAUSING = "PAUSING"  # paused, with leases not yet finished
     PAUSED = "PAUSED"
     FINISHED = "FINISHED"  # nothing queued, leased or scheduled for later
     TERMINATED = "TERMINATED"  # for good
 
 
 class Admission(StrEnum):
-    """What became of a URI that was given to `schedule`."""
+    """The result of scheduling a URI."""
 
     ADDED = "ADDED"
     DUPLICATE = "DUPLICATE"
@@ -40,18 +40,18 @@ class Admission(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an attempt ended; it decides what is charged and whether the URI stays."""
+    """The outcome of an attempt. It decides what is charged, and whether the URI stays queued."""
 
-    SUCCESS = "SUCCESS"  # any answer that the fetcher accepts: removed, its cost
-    FAILURE = "FAILURE"  # given up: removed, its cost and the error penalty
-    RETRY = "RETRY"  # keeps its place, its cost; once too often: DEAD
-    DEFERRED = "DEFERRED"  # not really tried: keeps its place, free
-    DISREGARDED = "DISREGARDED"  # robots, scope: removed, free
-    DEAD = "DEAD"  # to the dead letters, its cost
+    SUCCESS = "SUCCESS"  # any response that the fetcher accepts: removed, its cost is charged
+    FAILURE = "FAILURE"  # given up: removed, its cost and the error penalty are charged
+    RETRY = "RETRY"  # keeps its position, its cost is charged; after too many: DEAD
+    DEFERRED = "DEFERRED"  # not really tried: keeps its position, nothing is charged
+    DISREGARDED = "DISREGARDED"  # robots.txt, scope: removed, nothing is charged
+    DEAD = "DEAD"  # moved to the dead letters, its cost is charged
 
 
 class Directive(IntEnum):
-    """Heritrix's scheduling directives: the first part of the order within a queue."""
+    """Heritrix's scheduling directives, by which a queue is ordered first."""
 
     HIGHEST = 0  # prerequisites
     HIGH = 1

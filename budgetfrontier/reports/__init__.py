@@ -1,5 +1,5 @@
-"""What an operator reads: the frontier report as text, tables or HTML, and why something is not being crawled.
+"""Reports for operators: the frontier report as text, tables or HTML, and why something is not being crawled.
 
-Everything here is made from the read model (`budgetfrontier.store.view`), so it works on a running crawl and on a
-stopped one, takes no lock, and changes nothing.
+Everything here reads a view of the last commit (`budgetfrontier.store.view`): it works on a running and on a stopped
+crawl, takes no lock, and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Commands that a report proposes to the operator."""
+"""Commands that reports suggest to the operator."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from budgetfrontier.store.backup import MEMORY
 
 
 def start_command(job: str) -> str | None:
-    """Return the command that goes on with a crawl; None if only the program that made the frontier can.
+    """Return the command that continues a crawl; None if only the program that created the frontier can.
 
-    That is so where `job` is a frontier itself and not one of a crawl, as a LeaseQueue makes it. The frontier does not
-    know where its configuration is.
+    That is the case if `job` is itself a frontier and not that of a crawl, such as the folder of a LeaseQueue. The
+    command has a placeholder for the configuration, whose path is not stored.
     """
     folder = Path(job)
     if spider := _spider(folder):
@@ -27,7 +27,7 @@ def start_command(job: str) -> str | None:
 
 
 def _spider(folder: Path) -> str | None:
-    """The name of the spider whose JOBDIR a folder is, or that the frontier in it lies in."""
+    """Return the name of the spider whose JOBDIR a folder is, or contains it as a frontier; None if there is none."""
     for jobdir in (folder, folder.parent) if folder.name == "frontier" else (folder,):
         try:
             return str(json.loads((jobdir / "budgetfrontier.json").read_bytes())["spider"])
@@ -37,12 +37,12 @@ def _spider(folder: Path) -> str | None:
 
 
 def replenish_amount(own: int, of_crawl: int) -> int:
-    """Return what a queue gets at its activation: its own amount, or the crawl's where it has none."""
+    """Return the amount that a queue gets at its activation: its own, or the crawl's if it has none."""
     return own if own > 0 else max(of_crawl, 1)
 
 
 def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
-    """Return the command that brings a RETIRED queue back for one session more; `replenish` is the crawl's amount."""
+    """Return the command that revives a RETIRED queue for one more session. `replenish` is the crawl's amount."""
     more = replenish_amount(queue.balance_replenish_amount, replenish)
     options = []
     if 0 <= queue.total_budget <= queue.expenditure:
@@ -50,6 +50,6 @@ def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]
     if queue.by_name or not options:
-        dashes = ("--",) if queue.queue.startswith("-") else ()  # a host's name may begin so, and is no option
+        dashes = ("--",) if queue.queue.startswith("-") else ()  # a host name may begin with a hyphen, like an option
         return shlex.join(("budgetfrontier", "unretire", job, *dashes, queue.queue))
     return shlex.join(("budgetfrontier", "adjust", job, "--match", f"queue:{queue.queue}", *options))

@@ -1,6 +1,6 @@
-"""Why a URL or a queue is not being crawled, and when it would be: the question that operators ask most.
+"""Explanation why a URL or a queue is not being crawled, and when it would be.
 
-The answer is a chain of reasons, from the URL to its queue to the crawl, each with the command that would remove it.
+It is a chain of reasons, from the URL to its queue to the crawl, each with the command that would remove it.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class Outlook(StrEnum):
-    """When the URL, or the queue's next URI, would be handed out."""
+    """When a URL, or the next URI of a queue, would be leased."""
 
     NOW = "now"  # as soon as a worker asks
-    LATER = "later"  # by itself, in its time
-    BLOCKED = "blocked"  # once somebody does something
-    NEVER = "never"  # there is nothing to hand out
+    LATER = "later"  # without intervention, in time
+    BLOCKED = "blocked"  # only after a command or another action
+    NEVER = "never"  # there is nothing to lease
 
 
 _SEVERITY = list(Outlook)
-_COMPARED = 10_000
+_MAX_COMPARED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
-    """One link of the chain. `code` is stable, for programs; `command` is what would remove this reason."""
+class ReasonStep:
+    """One step of the chain of reasons. `code` is stable, for programs; `command` would remove the reason."""
 
     code: str
     text: str
@@ -50,7 +50,7 @@ class Reason:
 
 
 class ScopeVerdict(NamedTuple):
-    """What a crawl's scope says of a URL: whether it is in (None: it cannot be told), in words, and by which rule."""
+    """The decision of a crawl's scope on a URL: whether it is accepted (None: unknown), in words, and by which rule."""
 
     accepted: bool | None
     text: str
@@ -58,14 +58,14 @@ class ScopeVerdict(NamedTuple):
 
 
 ScopeOf = Callable[[str, "CrawlUri | None"], ScopeVerdict | None]
-"""Asked with a href, and with its record where the frontier has one; None where there is no scope."""
+"""A function of a URL, and of its record if the frontier has one. It returns None if there is no scope."""
 
 
 @dataclass(slots=True)
 class Explanation:
-    """The answer to `explain`. `when` is the earliest time (epoch seconds) if one is known.
+    """The result of `explain`. `when` is the earliest time (epoch seconds), if it is known.
 
-    `scope` holds `accepted` (None if it cannot be told) and `rule`, for a URL of a crawl that has a scope.
+    `scope` has the keys `accepted` (None: unknown) and `rule`, for a URL of a crawl that has a scope.
     """
 
     target: str
@@ -74,7 +74,7 @@ class Explanation:
     verdict: Outlook = Outlook.NOW
     when: float | None = None
     scope: dict[str, Any] | None = None
-    reasons: list[Reason] = field(default_factory=list)
+    reasons: list[ReasonStep] = field(default_factory=list)
 
     def add(
         self,
@@ -85,18 +85,18 @@ class Explanation:
         when: float | None = None,
         command: str | None = None,
     ) -> None:
-        """Add a reason; the worst verdict and the latest time win."""
-        self.reasons.append(Reason(code, clean(text), command))
+        """Add a reason, and keep the worst verdict and the latest time of all reasons."""
+        self.reasons.append(ReasonStep(code, clean(text), command))
         self.verdict = max(self.verdict, verdict, key=_SEVERITY.index)
         if when is not None:
             self.when = max(self.when or 0.0, when)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `explain --format json` prints it."""
+        """Return plain data, as `explain --format json` prints it."""
         return asdict(self)
 
     def text(self, *, now: float | None = None) -> str:
-        """The chain of reasons, numbered, and a last line that says when."""
+        """Return the chain of reasons, numbered, and a last line that says when."""
         now = time.time() if now is None else now
         lines = [clean(self.target)]
         for number, reason in enumerate(self.reasons, 1):
@@ -117,24 +117,23 @@ class Explanation:
 def explain(
     reader: Reader, target: str, *, job: str, now: float | None = None, scope: ScopeOf | None = None
 ) -> Explanation:
-    """Say why `target`, a queue key or else a URL, is not being crawled. `job` is what the commands given name.
+    """Explain why `target`, a queue key or else a URL, is not being crawled.
 
-    `scope` tells what the crawl's scope says of it.
-
-    Cost: a pass over the queues that come before to tell a queue's turn, and what `Reader.find` costs for a URL.
+    `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope. Cost: a pass over
+    the queues whose turn comes first, and for a URL the cost of `Reader.find`.
     """
     return _Explainer(reader, job, time.time() if now is None else now, scope).explain(target)
 
 
 def nearest(reader: Reader, key: str) -> str | None:
-    """The queue that `key` may stand for: the same host with a port, else the most alike; None if none is.
+    """Return the queue key most similar to `key`: the same host with a port, or a similar name; None if there is none.
 
-    The most alike of the 10,000 queues that were first seen: comparing costs 20 us each.
+    Only the first 10,000 queues are compared, at 20 us each.
     """
     with_port = reader.names(f"{key}:", 1)
     if with_port:
         return with_port[0]
-    names = [queue.queue for queue in islice(reader.queues(), _COMPARED)]
+    names = [queue.queue for queue in islice(reader.queues(), _MAX_COMPARED)]
     return next(iter(get_close_matches(key, names, n=1, cutoff=0.8)), None)
 
 
@@ -148,84 +147,88 @@ class _Explainer:
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target)
         if queue is not None:
-            answer = Explanation(target, "queue", queue.queue)
-            self._explain_queue(answer, queue)
-            self._explain_crawl(answer)
-            return answer
-        answer = Explanation(target, "url")
-        self._explain_url(answer)
-        return answer
+            explanation = Explanation(target, "queue", queue.queue)
+            self._explain_queue(explanation, queue)
+            self._explain_crawl(explanation)
+            return explanation
+        explanation = Explanation(target, "url")
+        self._explain_url(explanation)
+        return explanation
 
     def _command(self, name: str, *arguments: str) -> str:
         return shlex.join(("budgetfrontier", name, self._job, *arguments))
 
     # -- the URL
 
-    def _explain_url(self, answer: Explanation) -> None:
-        found = self._reader.find(answer.target)
+    def _explain_url(self, explanation: Explanation) -> None:
+        found = self._reader.find(explanation.target)
         if not found["valid"]:
             end = "."
-            if "://" not in answer.target:
-                near = nearest(self._reader, answer.target)
+            if "://" not in explanation.target:
+                near = nearest(self._reader, explanation.target)
                 end = f", and there is no queue of this name{f'; did you mean {near}?' if near else '.'}"
-            answer.add("invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Outlook.NEVER)
+            explanation.add(
+                "invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Outlook.NEVER
+            )
             return
-        answer.queue = found["queue"]
+        explanation.queue = found["queue"]
         pending: PendingUri | None = found["pending"]
         queue = None if pending is None else self._reader.queue(pending.queue)
-        self._explain_scope(answer, found)
+        self._explain_scope(explanation, found)
         if pending is None or queue is None:
-            self._explain_gone(answer, found)
+            self._explain_gone(explanation, found)
             return
         if pending.when is not None:
             wait = format_duration(pending.when - self._now)
-            answer.add(
+            explanation.add(
                 "future",
                 f"It is scheduled for later: it comes to queue {queue.queue} in {wait}.",
                 verdict=Outlook.LATER,
                 when=pending.when,
             )
         elif pending.leased:
-            return self._explain_lease(answer, pending)
+            return self._explain_lease(explanation, pending)
         else:
-            answer.add(
+            explanation.add(
                 "queued",
                 f"It is queued in {queue.queue}. URIs before it: {pending.place:,}; its cost: {pending.cost}; "
                 f"attempts so far: {pending.attempts}.",
                 verdict=Outlook.LATER if pending.place else Outlook.NOW,
             )
-            self._explain_budget_ahead(answer, queue, pending)
-        self._explain_queue(answer, queue)
-        self._explain_crawl(answer)
+            self._explain_budget_ahead(explanation, queue, pending)
+        self._explain_queue(explanation, queue)
+        self._explain_crawl(explanation)
 
-    def _explain_scope(self, answer: Explanation, found: dict[str, Any]) -> None:
-        """What the scope says of it; of what is pending, it is asked once more before the fetch."""
+    def _explain_scope(self, explanation: Explanation, found: dict[str, Any]) -> None:
+        """Add the decision of the scope, which a crawl also asks before the fetch of a pending URI."""
         pending = found["pending"]
         record = pending or found["dead"]
-        word = self._scope and self._scope(found["url"], record and record.uri)
-        if not word:
+        decision = self._scope and self._scope(found["url"], record and record.uri)
+        if not decision:
             return
-        answer.scope = {"accepted": word.accepted, "rule": word.rule}
-        if word.accepted is not False:
-            answer.add("in-scope" if word.accepted else "scope-unknown", f"Scope: {word.text}.")
+        explanation.scope = {"accepted": decision.accepted, "rule": decision.rule}
+        if decision.accepted is not False:
+            explanation.add("in-scope" if decision.accepted else "scope-unknown", f"Scope: {decision.text}.")
             return
-        text = f"{word.text[0].upper()}{word.text[1:]}."
+        text = f"{decision.text[0].upper()}{decision.text[1:]}."
         if pending and not pending.leased:
-            answer.add("out-of-scope", f"{text} It will be disregarded when its turn comes.", verdict=Outlook.NEVER)
+            explanation.add(
+                "out-of-scope", f"{text} It will be disregarded when its turn comes.", verdict=Outlook.NEVER
+            )
         else:
-            answer.add("out-of-scope", text)
+            explanation.add("out-of-scope", text)
 
-    def _explain_lease(self, answer: Explanation, pending: PendingUri) -> None:
+    def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
         left = f" for {format_duration(max(expires) - self._now)} more at the most" if expires else ""
-        answer.add("leased", f"It is being crawled: a worker has it{left}.")
+        explanation.add("leased", f"It is being crawled: a worker has it{left}.")
 
-    def _explain_gone(self, answer: Explanation, found: dict[str, Any]) -> None:
-        """Not pending: dead, done, or never there."""
+    def _explain_gone(self, explanation: Explanation, found: dict[str, Any]) -> None:
+        """Add why a URL is not pending: it is dead, done, or was never scheduled."""
         url, letter = found["url"], found["dead"]
         if letter is not None:
-            answer.queue = letter.queue
-            answer.add(
+            explanation.queue = letter.queue
+            explanation.add(
                 "dead-letter",
                 f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
                 verdict=Outlook.BLOCKED,
@@ -233,7 +236,7 @@ class _Explainer:
             )
             return
         if found["seen"]:
-            answer.add(
+            explanation.add(
                 "done",
                 "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, as "
                 "the crawl log knows, was imported as seen, or waits under a queue key that was forced on it.",
@@ -241,8 +244,8 @@ class _Explainer:
                 command=self._command("import", "--force", url),
             )
             return
-        kept_out = "" if answer.scope and answer.scope["accepted"] else "the scope kept it out, "
-        answer.add(
+        kept_out = "" if explanation.scope and explanation.scope["accepted"] else "the scope kept it out, "
+        explanation.add(
             "never-scheduled",
             f"It was never scheduled: no page that was fetched links to it, {kept_out}or the frontier or its queue was "
             "full.",
@@ -250,13 +253,13 @@ class _Explainer:
             command=self._command("import", url),
         )
 
-    def _explain_budget_ahead(self, answer: Explanation, queue: QueueRecord, pending: PendingUri) -> None:
-        """The URIs before it may use up the total budget first."""
+    def _explain_budget_ahead(self, explanation: Explanation, queue: QueueRecord, pending: PendingUri) -> None:
+        """Add that the URIs before it will use up the total budget first, if they will."""
         if queue.total_budget < 0 or queue.state is QueueState.RETIRED:
             return
         ahead = self._reader.cost_of(queue.queue, pending.place)
         if is_over_total(queue.expenditure + ahead, queue.total_budget, self._settings(queue).reached):
-            answer.add(
+            explanation.add(
                 "budget-ahead",
                 f"What is before it costs {ahead:,}, and of the total budget {queue.total_budget:,} only "
                 f"{max(queue.total_budget - queue.expenditure, 0):,} is left: the queue will be retired first.",
@@ -264,10 +267,10 @@ class _Explainer:
                 command=self._adjust(queue, total=queue.expenditure + ahead + pending.cost),
             )
 
-    # -- its queue
+    # -- the queue
 
     def _settings(self, queue: QueueRecord) -> QueueSettings:
-        """The settings in force for a queue: those of its head URI."""
+        """Return the settings in force for a queue: those of its first URI."""
         settings = self._reader.settings
         effective = Effective(settings.frontier, [*settings.overrides, *self._reader.adjustments])
         head = self._reader.pending(queue.queue, 1)
@@ -279,40 +282,40 @@ class _Explainer:
         arguments += [] if replenish is None else ["--replenish", str(replenish)]
         return self._command("adjust", *arguments)
 
-    def _explain_queue(self, answer: Explanation, queue: QueueRecord) -> None:
+    def _explain_queue(self, explanation: Explanation, queue: QueueRecord) -> None:
         name = f"Queue {queue.queue}"
         match queue.state:
             case QueueState.READY:
                 before, _ = self._reader.turns_before(queue)
-                answer.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
+                explanation.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
                 left = f"{format_duration(max(expires) - self._now)} at the most" if expires else ""
                 left = left and f", the last of them for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
-                answer.add(
+                explanation.add(
                     "in-process",
                     f"{name} is IN_PROCESS: URIs out: {queue.out}{landed}{left}; no more may go out until one is "
                     "finished.",
                     verdict=Outlook.LATER,
                 )
             case QueueState.SNOOZED:
-                self._explain_wait(answer, queue, f"{name} is SNOOZED")
+                self._explain_wait(explanation, queue, f"{name} is SNOOZED")
             case QueueState.INACTIVE:
-                self._explain_inactive(answer, queue)
+                self._explain_inactive(explanation, queue)
             case QueueState.RETIRED:
-                self._explain_retired(answer, queue)
+                self._explain_retired(explanation, queue)
             case QueueState.EXHAUSTED:
                 later = f"; {queue.future:,} are scheduled for later" if queue.future else ""
-                answer.add(
+                explanation.add(
                     "exhausted",
                     f"{name} is EXHAUSTED: it holds no URI{later}. It comes back when one arrives.",
                     verdict=Outlook.LATER if queue.future else Outlook.NEVER,
                 )
 
-    def _explain_wait(self, answer: Explanation, queue: QueueRecord, subject: str) -> None:
+    def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         wait = format_duration(queue.wake_time - self._now)
-        answer.add(
+        explanation.add(
             "snoozed",
             f"{subject} for {wait} more: politeness, a retry, or an operator's block.",
             verdict=Outlook.LATER,
@@ -320,11 +323,11 @@ class _Explainer:
             command=self._command("wake", queue.queue),
         )
 
-    def _explain_inactive(self, answer: Explanation, queue: QueueRecord) -> None:
+    def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:
         before, better = self._reader.turns_before(queue)
         counts = self._reader.summary().queues
         active = counts[QueueState.READY] + counts[QueueState.IN_PROCESS]
-        answer.add(
+        explanation.add(
             "inactive",
             f"Queue {queue.queue} is INACTIVE until no queue is READY and all before it were activated: {before:,} in "
             f"the FIFO of precedence {queue.precedence}, {better:,} of a better precedence. "
@@ -332,38 +335,38 @@ class _Explainer:
             verdict=Outlook.LATER,
         )
         if queue.wake_time > self._now:
-            self._explain_wait(answer, queue, "Once activated, it is SNOOZED")
+            self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
 
-    def _explain_retired(self, answer: Explanation, queue: QueueRecord) -> None:
+    def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
         settings = self._settings(queue)
-        name, known = f"Queue {queue.queue}", len(answer.reasons)
+        name, reasons_before = f"Queue {queue.queue}", len(explanation.reasons)
         if queue.by_name:
-            answer.add(
+            explanation.add(
                 "retired-by-name",
                 f"{name} is RETIRED: an operator retired it by name{self._who_retired(queue)}.",
                 verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
             )
         replenish = settings.balance_replenish_amount
-        enough = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
+        amount = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
         if is_over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
             rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
-            answer.add(
+            explanation.add(
                 "over-total-budget",
                 f"{name} is RETIRED: it has spent {queue.expenditure:,}, {rule} its total budget of "
                 f"{settings.queue_total_budget:,}. The command gives it one more session.",
                 verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, total=queue.expenditure + enough),
+                command=self._adjust(queue, total=queue.expenditure + amount),
             )
         if replenish <= 0:
-            answer.add(
+            explanation.add(
                 "no-replenishment",
                 f"{name} is RETIRED: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
                 verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, replenish=enough),
+                command=self._adjust(queue, replenish=amount),
             )
-        if len(answer.reasons) == known:
-            answer.add(
+        if len(explanation.reasons) == reasons_before:
+            explanation.add(
                 "retired",
                 f"{name} is RETIRED at the request of a worker, not for its budgets.",
                 verdict=Outlook.BLOCKED,
@@ -379,28 +382,30 @@ class _Explainer:
 
     # -- the crawl
 
-    def _explain_crawl(self, answer: Explanation) -> None:
+    def _explain_crawl(self, explanation: Explanation) -> None:
         summary = self._reader.summary()
         if summary.state is CrawlState.TERMINATED:
-            answer.add(
+            explanation.add(
                 "terminated", "The crawl was TERMINATED: it hands out nothing ever again.", verdict=Outlook.NEVER
             )
             return
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            # A crawl that is started again resumes by itself what paused at its finish.
+            # Starting a crawl that paused when it was finished also resumes it.
             starts = summary.pause_reason == FINISH and self._reader.lock_pid() is None
-            answer.add(
+            explanation.add(
                 "paused",
                 f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",
                 verdict=Outlook.BLOCKED,
                 command=None if starts else self._command("resume"),
             )
         elif summary.state is CrawlState.FINISHED:
-            answer.add("finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives.")
+            explanation.add(
+                "finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives."
+            )
         if self._reader.lock_pid() is None:
             start = start_command(self._job)
             what = "the crawl again with its configuration" if start else "the program that opened it"
-            answer.add(
+            explanation.add(
                 "not-running",
                 f"Nothing runs this frontier at the moment: start {what}.",
                 verdict=Outlook.BLOCKED,

@@ -1,6 +1,7 @@
-"""The reports as files, `frontier.txt` and `frontier.json`: `python -m budgetfrontier.reports.files FRONTIER FOLDER`.
+"""Report files `frontier.txt` and `frontier.json`: `python -m budgetfrontier.reports.files FRONTIER FOLDER`.
 
-A crawl runs this in a process of its own: a report of a million queues takes seconds, which would hold up its engine.
+A crawl runs this module in a separate process: a report on a million queues takes seconds, which would block the
+engine.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from budgetfrontier.store.whole_files import appearing_file
 
 
 def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
-    """Write both reports as of the last commit; return what they say, without the rows.
+    """Write both reports as of the last commit; return their contents, without the rows.
 
-    Whoever looks finds the old ones or the new ones, whole.
+    Each file is replaced atomically: a reader finds the old report or the new one.
     """
     make_folder(folder, like=folder.parent)
     overview = Overview(20)
-    with _written(folder / "frontier.json") as json:
+    with _text_file(folder / "frontier.json") as json:
         with Reader(frontier) as reader, reader.scan() as (head, rows):
             json.writelines(tables.json_report(head, overview.through(rows)))
         json.write("\n")
@@ -46,8 +47,8 @@ def read(frontier: Path) -> tuple[Report, Overview]:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    """A text file that appears whole: the report process of a crawl that was killed may be at work on another."""
+def _text_file(path: Path) -> Iterator[TextIO]:
+    """Open a text file that appears complete, even if the report process of a killed crawl writes the same one."""
     with appearing_file(path, opener=opener) as file:
         out = TextIOWrapper(file, encoding="utf-8")
         yield out

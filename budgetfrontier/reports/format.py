@@ -1,17 +1,17 @@
-"""Text that is safe and readable: numbers with nouns, and shares, for a terminal and one line."""
+"""Formatting for one line of a terminal: safe text, numbers with nouns, percentages."""
 
 from __future__ import annotations
 
 
 def clean(text: str) -> str:
-    """`text` safe for a terminal and one line: control and other unprintable characters are written as escapes."""
+    """Return `text` with control and other unprintable characters escaped: safe for a terminal, and one line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number with its noun, in the plural where it is not one.
+    """Format a number with its noun, in the plural unless it is 1.
 
     >>> counted(1, "queue"), counted(1200, "queue")
     ('1 queue', '1,200 queues')
@@ -20,7 +20,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """A part of a whole; what is something is never shown as nothing.
+    """Format a share, 0.0 to 1.0, as a percentage. A share above 0 is never shown as 0.
 
     >>> percent(1 / 3, 1), percent(1e-6, 1), percent(1e-6), percent(0)
     ('33.3%', '<0.1%', '<1%', '0%')

@@ -1,6 +1,6 @@
-"""The frontier report as one HTML file: no script, nothing loaded from elsewhere, readable in dark and light.
+"""The frontier report as a single HTML file: no scripts, no external resources, for dark and light themes.
 
-Queue keys and URLs come from the web, so that each value is escaped here, and the page forbids itself to load anything.
+Queue keys and URLs come from the web: each value is escaped, and a Content-Security-Policy forbids loading anything.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COLUMNS = (
 
 
 def render(report: Report, *, limit: int = 100, now: float | None = None, overview: Overview | None = None) -> str:
-    """The report as one HTML document, at most `limit` queues in each table; the rest is as in the text report."""
+    """Return the report as an HTML document, with at most `limit` queues in each table; else as the text report."""
     now = time.time() if now is None else now
     return "".join(_document(report, overview or Overview(limit).gather(report.queues), now))
 
@@ -98,7 +98,7 @@ def _totals(report: Report) -> Iterator[str]:
 
 
 def _states_bar(counts: dict[str, int]) -> str:
-    """One bar of all queues, cut by state, and its legend."""
+    """Return a bar of all queues, divided by state, with its legend."""
     total, left = sum(counts.values()) or 1, 0.0
     parts, legend = [], []
     for at, (state, color) in enumerate(_COLORS.items()):
@@ -112,7 +112,7 @@ def _states_bar(counts: dict[str, int]) -> str:
 
 
 def _bars(amounts: list[tuple[str, int]]) -> str:
-    """A horizontal bar for each name, the longest as wide as the picture allows."""
+    """Return a chart with a horizontal bar for each name, scaled to the largest amount."""
     if not amounts:
         return "<p>None.</p>\n"
     most = max(amount for _, amount in amounts) or 1

@@ -1,4 +1,4 @@
-"""Why a frontier hands out nothing, in one sentence."""
+"""The reason why a frontier hands out nothing, in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def idle_reason(report: Report, overview: Overview, *, now: float) -> str | None:
-    """Return why nothing is being handed out, in one sentence; None when something is or may be."""
+    """Return why nothing is being leased, in one sentence; None if something is, or could be."""
     totals, counts = report.totals, report.totals.queues
     if report.state is CrawlState.TERMINATED:
         return "the crawl was terminated, for good"

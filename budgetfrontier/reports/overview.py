@@ -1,4 +1,4 @@
-"""What a report shows of the queues beyond their rows: queues by state, who spent what, and what is stranded."""
+"""Aggregates over all queues for reports: queues by state, the biggest spenders, URIs stranded in retired queues."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ORDER: dict[QueueState, Callable[[QueueRecord], Any]] = {
     QueueState.INACTIVE: attrgetter("precedence", "position"),
     QueueState.RETIRED: attrgetter("position"),
 }
-"""The states that a report lists, in Heritrix's order, and in which order their queues will have their turn."""
+"""The states that a report lists, in Heritrix's order, each with the sort key for the turns of its queues."""
 
 _queued = attrgetter("queued")
 _expenditure = attrgetter("expenditure")
 
 
 class TopN:
-    """The `limit` queues with the smallest keys (`largest`: the largest amounts), of those that `add` was given.
+    """The `limit` queues with the smallest keys (with `largest`: the largest) of those added.
 
-    Memory: twice the limit, however many come. Equals stay in the order in which they came.
+    Memory: twice the limit, however many are added. Queues with equal keys stay in the order in which they were added.
     """
 
     def __init__(self, limit: int, key: Callable[[QueueRecord], Any], *, largest: bool = False) -> None:
@@ -48,7 +48,7 @@ class TopN:
             self.best()
 
     def best(self) -> list[QueueRecord]:
-        """The best so far, in order."""
+        """Return the best so far, in order."""
         self._kept.sort(key=self._key, reverse=self._largest)
         del self._kept[self._limit :]
         if self._limit and len(self._kept) == self._limit:
@@ -57,8 +57,9 @@ class TopN:
 
 
 def gini(amounts: Mapping[int, int]) -> float:
-    """The Gini coefficient of amounts and how often each occurs: 0.0 when all are equal, towards 1.0 when one has
-    everything; 0.0 for nothing at all.
+    """Return the Gini coefficient of amounts, each with how often it occurs.
+
+    0.0 if all are equal or there are none, towards 1.0 if one has everything.
     """
     total = weighted = rank = 0
     for amount, count in sorted(amounts.items()):
@@ -70,11 +71,11 @@ def gini(amounts: Mapping[int, int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """How the expenditure is spread over the queues, and what budgets hold back."""
+    """The distribution of the expenditure over the queues, and the URIs that budgets hold back."""
 
     total: int
     spenders: int
-    """Queues that spent anything."""
+    """The number of queues with any expenditure."""
     penalties: int
     """The part of `total` that was charged as error penalty."""
     gini: float
@@ -82,16 +83,16 @@ class Spend:
     """The part of `total` that the ten biggest spenders spent, 0.0 to 1.0."""
     top: list[QueueRecord]
     stranded: int
-    """URIs that RETIRED queues hold."""
+    """URIs in RETIRED queues."""
     stranding: list[QueueRecord]
-    """The RETIRED queues that hold most of them."""
+    """The RETIRED queues with the most URIs."""
     stranding_count: int
 
 
 class Overview:
-    """What a report shows of the queues, gathered in one pass over them: at most `limit` queues in each section.
+    """The aggregates of a report, gathered in one pass over the queues, with at most `limit` queues in each section.
 
-    Memory does not grow with the number of queues, but for the amounts that they have spent: one for each that differs.
+    Memory does not depend on the number of queues, except for one counter per distinct amount of expenditure.
     """
 
     def __init__(self, limit: int) -> None:
@@ -104,10 +105,10 @@ class Overview:
         self._amounts: Counter[int] = Counter()
         self._penalties = self._stranded = self._stranding_count = 0
         self.next_wake: float | None = None
-        """When the first of the SNOOZED queues wakes."""
+        """The earliest wake time of a SNOOZED queue."""
 
     def through(self, queues: Iterable[QueueRecord]) -> Iterator[QueueRecord]:
-        """The same queues, gathered as they pass."""
+        """Yield the same queues, and gather them as they pass."""
         retired, inactive, snoozed = QueueState.RETIRED, QueueState.INACTIVE, QueueState.SNOOZED
         states = {state: best.add for state, best in self._states.items()}
         longest, top, stranding = self._longest.add, self._top.add, self._stranding.add
@@ -133,24 +134,24 @@ class Overview:
             yield queue
 
     def gather(self, queues: Iterable[QueueRecord]) -> Self:
-        """Gather all of `queues`."""
+        """Gather all queues."""
         deque(self.through(queues), maxlen=0)
         return self
 
     def longest(self, count: int) -> list[QueueRecord]:
-        """The `count` queues that hold most URIs, empty ones left out; at most `limit`, or ten if that is less."""
+        """Return the `count` queues with the most URIs, without empty ones; at most `limit`, or ten if that is less."""
         return self._longest.best()[:count]
 
     def listed(self, state: QueueState) -> list[QueueRecord]:
-        """The first queues of a state, in the order of their turns."""
+        """Return the first queues of a state, in the order of their turns."""
         return self._states[state].best()
 
     def inactive_by_precedence(self) -> list[tuple[int, int]]:
-        """How many INACTIVE queues wait in the FIFO of each precedence, the best (lowest) first."""
+        """Return the number of INACTIVE queues of each precedence, the best (lowest) first."""
         return sorted(self._precedences.items())
 
     def spend(self) -> Spend:
-        """Who spent how much."""
+        """Return the distribution of the expenditure."""
         total = sum(amount * count for amount, count in self._amounts.items())
         top = self._top.best()
         return Spend(

@@ -1,4 +1,4 @@
-"""Rows as aligned text, JSON or CSV: the one way in which every listing is printed."""
+"""Output of all listings, as aligned text, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Row = Sequence[object]
 queue_row = attrgetter(*ROW_FIELDS)
-"""A queue as a row of every report."""
+"""Return the row of a queue, the same in all reports."""
 _T = TypeVar("_T")
 
-_IN_MEMORY = 1 << 24  # characters of a listing; what is longer goes through a temporary file
+_IN_MEMORY = 1 << 24  # characters of a listing held in memory; a longer one goes to a temporary file
 _BLOCK = 1 << 20
 _CHUNK = 1000  # rows encoded at once
 
@@ -35,9 +35,9 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def write(rows: Iterable[Row], columns: Sequence[str], out: TextIO, *, format: str = "text") -> None:
-    """Write `rows`, each with a value for each of `columns`. JSON is one array of objects, CSV and text have a header.
+    """Write `rows`, each with a value for each of `columns`. JSON is one array of objects; CSV and text have a header.
 
-    Nothing is printed before the last row was read. What grows with the number of rows is a temporary file, not memory.
+    Nothing is printed before the last row has been read. A long listing takes a temporary file rather than memory.
     """
     with spooled(out) as spool:
         if format == "json":
@@ -52,10 +52,10 @@ def write(rows: Iterable[Row], columns: Sequence[str], out: TextIO, *, format: s
 
 @contextmanager
 def spooled(out: TextIO) -> Iterator[IO[str]]:
-    """A file to write to whose content is printed at the end.
+    """Open a file whose content is copied to `out` at the end.
 
-    Rows come from a snapshot of the frontier, and while that is held the writer's file grows: a pager that nobody
-    scrolls must not hold it. Whatever goes wrong while reading, nothing is printed by halves.
+    Rows are read from a snapshot, and the frontier's file grows while one is held: output to a pager that nobody
+    scrolls must not prolong that. If reading fails, nothing is printed, rather than a part.
     """
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="") as spool:
         yield spool
@@ -64,7 +64,7 @@ def spooled(out: TextIO) -> Iterator[IO[str]]:
 
 
 def json_report(head: Report, queues: Iterable[QueueRecord]) -> Iterator[str]:
-    """A report as `Report.to_dict` gives it, in pieces; its rows are those of `queues`."""
+    """Yield the JSON of `Report.to_dict` in pieces, with `queues` as its rows."""
     plain = {**head.to_dict(), "queues": []}
     yield json.dumps(plain, indent=1).removesuffix("[]\n}")
     yield from json_array(map(queue_row, queues), ROW_FIELDS)
@@ -72,7 +72,7 @@ def json_report(head: Report, queues: Iterable[QueueRecord]) -> Iterator[str]:
 
 
 def json_array(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
-    """A JSON array of objects, one a line, in pieces. In ASCII, whatever the terminal can show."""
+    """Yield a JSON array in pieces, one object per line, in ASCII, which every terminal can show."""
     shape = msgspec.defstruct("Row", columns)
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     opening = "[\n"
@@ -88,25 +88,25 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def write_csv(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None:
-    """A table with a header. What CSV has no type for, lists and mappings, is JSON within its cell."""
+    """Write a table with a header. Lists and mappings, for which CSV has no type, are JSON within a cell."""
     csv.writer(out, lineterminator="\n").writerow(columns)
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     commas = len(columns) - 1
     for chunk in _chunks(rows):
         lines = io.StringIO()
-        careful = csv.writer(lines, lineterminator="\n")
-        # As JSON, a row that needs no quotes is its CSV but for brackets and quotes: the csv module takes four times as
-        # long, and most rows are such.
+        csv_writer = csv.writer(lines, lineterminator="\n")
+        # The JSON of a row that needs no quoting is its CSV, but for brackets and quotes. Most rows are like that, and
+        # the csv module takes four times as long.
         for row, line in zip(chunk, encode(chunk).decode()[:-1].split("\n"), strict=True):
-            if line.count(",") == commas and not _needs_care(line):
+            if line.count(",") == commas and not _needs_quoting(line):
                 lines.write(line[1:-1].replace('"', "") + "\n")
             else:
-                careful.writerow(map(_csv_cell, row))
+                csv_writer.writerow(map(_csv_cell, row))
         out.write(lines.getvalue())
 
 
-def _needs_care(line: str) -> bool:
-    """Whether a JSON array holds more than numbers and strings without escapes."""
+def _needs_quoting(line: str) -> bool:
+    """Return whether a JSON array has anything but numbers and strings without escapes."""
     return "\\" in line or "{" in line or "[" in line[1:] or "null" in line or "true" in line or "false" in line
 
 
@@ -117,10 +117,10 @@ def _csv_cell(value: object) -> object:
 
 
 def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None:
-    """Aligned columns with a header: numbers stand at the right, and the last column is not padded."""
+    """Write aligned columns with a header: numbers to the right, no padding after the last column."""
     widths = [len(name) for name in columns]
     kinds: set[tuple[type, ...]] = set()
-    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as cells:  # widths are known at the end
+    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as cells:  # until widths are known
         for chunk in _chunks(rows):
             lines = []
             for row in chunk:
@@ -135,8 +135,8 @@ def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> No
         )
         show = "  ".join(f"{{:{'>' if number else '<'}{width}}}" for number, width in zip(numbers, widths, strict=True))
         out.write(show.format(*columns).rstrip() + "\n")
-        for some in _chunks(cells):
-            out.write("".join(show.format(*line[:-1].split("\t")).rstrip() + "\n" for line in some))
+        for lines in _chunks(cells):
+            out.write("".join(show.format(*line[:-1].split("\t")).rstrip() + "\n" for line in lines))
 
 
 def _chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
@@ -150,7 +150,7 @@ def _text(value: object) -> str:
 
 
 def _pairs(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """A mapping as name=value, with dotted names for those within."""
+    """Yield the items of a mapping as name=value, with dotted names for nested ones."""
     for name, inner in value.items():
         if isinstance(inner, dict):
             yield from _pairs(inner, f"{prefix}{name}.")

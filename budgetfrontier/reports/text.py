@@ -1,8 +1,8 @@
-"""The frontier report as Heritrix prints it, and what Heritrix lacks: spend, stranded URIs, and why it is idle.
+"""The frontier report in Heritrix's format, with additions: expenditure, stranded URIs, and why it is idle.
 
-Operators have scripts that read this, so the order of sections, the legend and the summary line are Heritrix 3's.
-Where we differ: `lastDequeueTime` is always "-" (it is not kept), nothing is ever ineligible, `TERMINATED` reads FINISH
-as in Heritrix and is spelled out under "Crawl state", and there is no MANAGER THREAD section.
+Operators have scripts that parse it: the order of sections, the legend and the summary line are those of Heritrix 3.
+Differences: `lastDequeueTime` is always "-" (it is not stored), no queue is ever ineligible, `TERMINATED` is shown as
+FINISH, as in Heritrix, and in full under "Crawl state", and there is no MANAGER THREAD section.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _HERITRIX_STATE = {
 
 
 def summary_line(source: Report | Summary) -> str:
-    """Heritrix's one-line summary of a report, or of `Frontier.summary()`."""
+    """Return Heritrix's one-line summary of a report, or of `Frontier.summary()`."""
     totals = source if isinstance(source, Summary) else source.totals
     _, _, queues = status_line(totals).partition(" - ")
     return f"{_HERITRIX_STATE[totals.state]} - {queues}"
 
 
 def queue_line(queue: QueueRecord, *, now: float) -> str:
-    """One queue under the `LEGEND`: tokens separated by single spaces; cost and average are one token."""
+    """Return the line of a queue: tokens in the order of `LEGEND`, separated by spaces. Both costs are one token."""
     tokens = (
         queue.queue,
         queue.precedence,
@@ -55,14 +55,14 @@ def queue_line(queue: QueueRecord, *, now: float) -> str:
         queue.last_leased or "-",
         queue.last_enqueued or "-",
     )
-    # A space within a value would shift the columns of whoever splits the line.
+    # A space within a value would shift the columns for scripts that split the line.
     return " ".join(clean(str(token)).replace(" ", "\\x20") for token in tokens)
 
 
 def render(report: Report, *, limit: int = 20, now: float | None = None, overview: Overview | None = None) -> str:
-    """The whole report, at most `limit` queues in each section. Times are shown relative to `now` (epoch seconds).
+    """Return the report, with at most `limit` queues in each section and times relative to `now` (epoch seconds).
 
-    `overview` is that of the queues, where they were gathered already and are not in `report`; it has its own limit.
+    `overview` has its own limit; it is given if the queues were gathered before and `report` does not have them.
     """
     now = time.time() if now is None else now
     overview = overview or Overview(limit).gather(report.queues)

@@ -14,12 +14,12 @@ from budgetfrontier.model import (
     CrawlUri,
     DeadLetter,
     Directive,
+    KeyPosition,
     Lease,
     Number,
-    Place,
     QueueId,
     QueueRecord,
-    RingPlace,
+    RingPosition,
 )
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
@@ -52,25 +52,25 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     leases: Number = 0
     epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 23)] = 0
     revision: Number = 1
-    ordinal: Place = 0
+    ordinal: KeyPosition = 0
     queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
-    ring_front: RingPlace = 1 << 31
+    ring_front: RingPosition = 1 << 31
     """The lowest position given out in the ring; queues that come back first go before it."""
-    ring_back: RingPlace = 1 << 31
-    fifo_back: Place = 0
-    retired_back: Place = 0
-    audit: Place = 0
-    command: Place = 0
+    ring_back: RingPosition = 1 << 31
+    fifo_back: KeyPosition = 0
+    retired_back: KeyPosition = 0
+    audit: KeyPosition = 0
+    command: KeyPosition = 0
     """The last command of the mailbox that was applied."""
     settings_revision: Number = 1
     retired_by_name: Number = 0
     """Those of `retired` that no change of settings revives."""
-    revived_upto: Place = 0
+    revived_upto: KeyPosition = 0
     """How far the last change of settings has come with the RETIRED, by position, and how far it has to; 0: done."""
-    revive_upto: Place = 0
+    revive_upto: KeyPosition = 0
     regrade_precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
     """The same for the INACTIVE, if precedences may have changed."""
-    regrade_position: Place = 0
+    regrade_position: KeyPosition = 0
     regrade_upto: Number = 0
     trying: int = 0
     """The command that was begun when `starts` was counted, by its number; 0: one of the API's."""
