@@ -43,7 +43,7 @@ REDIS = [f"redis {how}" for how in redis_peer.PERSISTENCE]
 
 
 def main() -> None:
-    """Parse the arguments and run."""
+    """Parse the arguments, measure and write the results."""
     parser = script.parser("benchmarks", __doc__)
     parser.add_argument("--runs", type=int, default=3, help="rounds (default: 3)")
     parser.add_argument("--no-peers", action="store_true", help="leave out Scrapy, queuelib and Redis")
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def available() -> list[str]:
-    """The measurements of the peers that are installed; says which are not."""
+    """Return the measurements of the peers that are installed; print which are not."""
     if not find_spec("scrapy"):
         print("Scrapy is not installed: it, queuelib and Redis are left out", file=sys.stderr)
         return []
@@ -69,7 +69,7 @@ def available() -> list[str]:
 
 
 def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.Round]:
-    """All rounds, with the temporary data in `folder`."""
+    """Run all rounds, with temporary data in `folder`, and return their figures."""
 
     def measured(name: str) -> dict[str, float]:
         command = [sys.executable, "-m", "benchmarks.measure", name, str(folder), str(scale)]
@@ -88,12 +88,12 @@ def run(folder: Path, runs: int, scale: float, others: list[str]) -> list[table.
         rounds.append({name: measured(name) for name in EACH_ROUND + others})
         shutil.rmtree(folder / "many-hosts")
     if find_spec("aiohttp"):
-        rounds[0]["demo"] = measured("demo")  # its time is that of the crawl's delays: once is enough
+        rounds[0]["demo"] = measured("demo")  # it takes as long as the politeness delays of its crawl: once is enough
     return rounds
 
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
-    """Print the table, and write it with all that was measured."""
+    """Print the table, and write it together with all figures."""
     parts = [
         "Written by `make bench`; see [speed](../../docs/explanation/speed.md). One core, every measurement in a\n"
         "process of its own, medians of the runs. Ours syncs every commit to disk, and so does the floor, which is\n"

@@ -1,7 +1,7 @@
-"""What asyncio tasks get: `python -m benchmarks.aio` prints a table. Requests a second, and how late the loop is.
+"""Measure the asyncio scheduler: `python -m benchmarks.aio` prints requests per second, and the delays of the loop.
 
-A request is an `add`, a `get` and a `task_done`; ours are on disk, the last commit included, when the clock stops.
-Beside them, in the same run, asyncio's PriorityQueue with a set of what was seen, which keeps nothing.
+A request is an `add`, a `get` and a `task_done`; with our scheduler the time includes the last commit to disk. For
+comparison, the same run measures asyncio's PriorityQueue with a set of seen URLs, which stores nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from budgetfrontier import Frontier, Lease
 from budgetfrontier.aio import Scheduler
 
 HOSTS = 200
-TASKS = 1000  # that add, and that get
-BEAT = 0.001  # seconds between two looks at how late the loop is
+TASKS = 1000  # number of tasks that add, and of tasks that get
+BEAT = 0.001  # seconds between two measurements of the delay of the loop
 RATE = 10_000  # requests a second while the loop is watched
 KNOWN = 300_000  # URIs on MANY hosts that are queued already then
 MANY = 5000
@@ -34,7 +34,7 @@ def urls(count: int, hosts: int = HOSTS) -> Iterator[str]:
 
 
 class Peer:
-    """asyncio's queue with the scheduler's words."""
+    """asyncio's queue with the methods of the scheduler."""
 
     def __init__(self) -> None:
         self._queue: asyncio.PriorityQueue[tuple[int, int, str]] = asyncio.PriorityQueue()
@@ -60,7 +60,7 @@ class Peer:
 
 
 async def rates(scheduler: Scheduler | Peer, feed: Callable[[], Awaitable[object]], count: int) -> dict[str, float]:
-    """Feed the scheduler while TASKS consume; until all is done, and on disk."""
+    """Feed the scheduler while TASKS tasks consume; return when all is done and on disk."""
 
     async def consume() -> None:
         while True:
@@ -80,7 +80,7 @@ async def rates(scheduler: Scheduler | Peer, feed: Callable[[], Awaitable[object
 
 
 async def singly(scheduler: Scheduler | Peer, count: int) -> dict[str, float]:
-    """TASKS tasks add one URI after another."""
+    """Let TASKS tasks add one URI after another."""
     remaining = urls(count)
 
     async def add() -> None:
@@ -94,12 +94,12 @@ async def singly(scheduler: Scheduler | Peer, count: int) -> dict[str, float]:
 
 
 async def together(scheduler: Scheduler, count: int) -> dict[str, float]:
-    """One task adds them all with `add_many`."""
+    """Let one task add all URIs with `add_many`."""
     return await rates(scheduler, lambda: scheduler.add_many(urls(count)), count)
 
 
 async def lateness(scheduler: Scheduler, seconds: float, known: int) -> dict[str, float]:
-    """How late the loop is, in seconds, at RATE requests a second; and the longest commit meanwhile."""
+    """Return the delays of the loop, in seconds, at RATE requests per second, and the longest commit meanwhile."""
     late: list[float] = []
     commits: list[float] = []
     requests = done = 0
@@ -153,7 +153,7 @@ async def lateness(scheduler: Scheduler, seconds: float, known: int) -> dict[str
 
 
 async def measured(folder: Path, count: int, seconds: float, known: int) -> dict[str, dict[str, float]]:
-    """One round."""
+    """Run one round."""
     found = {"asyncio.PriorityQueue and a set, in memory": await singly(Peer(), count)}
     for name, load in (("add, from 1,000 tasks", singly), ("add_many", together)):
         async with Scheduler(folder / name) as scheduler:

@@ -51,12 +51,12 @@ Watch = Callable[[int], None]
 
 
 def served(pages: float, core: int) -> Server:
-    """The server of so many pages, on fewer hosts where the scale leaves each less than a hundred."""
+    """Return a server of that many pages, on fewer hosts if the scale leaves each less than a hundred."""
     return Server(max(min(HOSTS, int(pages) // LEAST), 1), int(pages), core)
 
 
 def command(name: str, room: Path, server: Server) -> list[str]:
-    """How a contestant is started; what it needs is written into `room`."""
+    """Return the command that starts a contestant, and write the files that it needs into `room`."""
     seeds = room / "seeds"
     seeds.write_text("\n".join(server.seeds))
     if name in SCRAPY:
@@ -75,7 +75,10 @@ def command(name: str, room: Path, server: Server) -> list[str]:
 
 
 def crawl(name: str, folder: Path, server: Server, core: int, watch: Watch | None = None) -> dict[str, float]:
-    """One crawl of all pages by one contestant: its rates, processor time and memory. Fails unless it was complete."""
+    """Let a contestant crawl all pages; return its rates, processor time and memory.
+
+    Fails unless the crawl was complete.
+    """
     room = Path(tempfile.mkdtemp(dir=folder))
     server.reset()
     begin = time.perf_counter()
@@ -115,7 +118,7 @@ def crawl(name: str, folder: Path, server: Server, core: int, watch: Watch | Non
 
 
 def memory_of(process: int) -> dict[str, int]:
-    """Bytes of a process that no file backs, and that files do; 0 once it has ended."""
+    """Return the anonymous and the file-backed memory of a process, in bytes; zeros once it has ended."""
     found = {"RssAnon": 0, "RssFile": 0}
     try:
         lines = Path("/proc", str(process), "status").read_text().splitlines()
@@ -129,7 +132,7 @@ def memory_of(process: int) -> dict[str, int]:
 
 
 def archived(folder: Path, pages: int) -> dict[str, float]:
-    """Bytes of the WARC files for each page; fails unless the response of every page is in them."""
+    """Return the bytes of the WARC files per page. Fails unless they hold the response of every page."""
     from warcio.archiveiterator import ArchiveIterator
 
     urls = set()
@@ -144,7 +147,7 @@ def archived(folder: Path, pages: int) -> dict[str, float]:
 
 
 def race(folder: Path, server: Server, contestants: list[str], runs: int, cores: tuple[int, int]) -> list[table.Round]:
-    """All contestants, in each round one after the other."""
+    """Run all contestants, one after the other in each round."""
     rounds: list[table.Round] = []
     for number in range(1, runs + 1):
         print(f"round {number} of {runs}", file=sys.stderr)
@@ -156,7 +159,7 @@ def race(folder: Path, server: Server, contestants: list[str], runs: int, cores:
 
 
 def alone(server: Server, cores: tuple[int, int]) -> float:
-    """Pages per second that the server can give, to a client on the contestants' core."""
+    """Return how many pages per second the server delivers to a client on the contestants' core."""
     os.sched_setaffinity(0, {cores[0]})
     try:
         return server.speed()
@@ -165,7 +168,7 @@ def alone(server: Server, cores: tuple[int, int]) -> float:
 
 
 def grow(folder: Path, server: Server, core: int) -> list[dict[str, float]]:
-    """The memory of ours along a long crawl that writes WARC files."""
+    """Measure the memory of our crawler during a long crawl that writes WARC files."""
     points: list[dict[str, float]] = []
     step = server.pages // SAMPLES
 
@@ -181,7 +184,7 @@ def grow(folder: Path, server: Server, core: int) -> list[dict[str, float]]:
 
 
 def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """What had to be reached, of the parts that were measured."""
+    """Return the rows with targets, for the parts that were measured."""
     rounds: list[table.Round] = record["rounds"] or [{}]
     points = record["points"]
     if points:
@@ -236,7 +239,7 @@ COLUMNS = {
 
 
 def overview(rounds: list[table.Round]) -> str:
-    """A line for each contestant: medians of the rounds."""
+    """Return a row for each contestant: medians of the rounds."""
     lines = [["", *(title for title, _ in COLUMNS.values())]]
     for name, title in TITLES.items():
         measured = [figures[name] for figures in rounds if name in figures]
@@ -250,7 +253,7 @@ def overview(rounds: list[table.Round]) -> str:
 
 
 def along(points: list[dict[str, float]]) -> str:
-    """The memory along the long crawl."""
+    """Return the table of the memory during the long crawl."""
     lines = [
         [f"{point['pages']:,.0f}", table.number(point["memory"], "MiB"), table.number(point["mapped"], "MiB")]
         for point in points
@@ -259,7 +262,7 @@ def along(points: list[dict[str, float]]) -> str:
 
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
-    """Print the tables, and write them with all that was measured."""
+    """Print the tables, and write them together with all figures."""
     parts = [
         "Written by `make crawl-bench`; see [crawling](../../docs/explanation/crawling.md).",
         script.facts(record["machine"]),

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 def settings(
     concurrency: int, per_host: int, jobdir: str | None = None, scheduler: str = "scrapy.core.scheduler.Scheduler"
 ) -> dict[str, Any]:
-    """What differs from Scrapy's defaults."""
+    """Return the settings that differ from Scrapy's defaults."""
     return {
         "SCHEDULER": scheduler,
         "CONCURRENT_REQUESTS": concurrency,

@@ -4,8 +4,8 @@
 A page is about 10 KB of HTML with 50 links: 10 that its whole host has in its navigation, 30 to other pages of the
 host, three of which make a tree of all of them, and 10 to other hosts. Nothing is random: the same page every time.
 
-The server keeps the book of a race, too: `/-/counts` answers how often which page was asked for, and when. A page that
-is asked for with `?wait=50` comes 50 ms later.
+The server also counts: `/-/counts` returns how many requests came, for which pages, and when. A page requested with
+`?wait=50` is sent 50 ms later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 <<
 
 
 class Web:
-    """All pages: `page(host, number)` in bytes, at about 20 µs each."""
+    """All pages: `page(host, number)` returns one as bytes and takes about 20 µs."""
 
     def __init__(self, hosts: int, pages: int, port: int) -> None:
         self.hosts, self.each = hosts, pages // hosts
@@ -47,7 +47,7 @@ class Web:
         self._texts = [_text(number) for number in range(_TEXTS)]
 
     def page(self, host: int, number: int) -> bytes:
-        """A page as it is sent, header included."""
+        """Return a page as it is sent, headers included."""
         each, hosts, names, paths = self.each, self.hosts, self._names, self._paths
         state = host * each + number + 1
         links = [paths[(TREE * number + child) % each] for child in range(1, TREE + 1)]
@@ -62,12 +62,12 @@ class Web:
 
 
 def name(host: int) -> str:
-    """The name of a host by its number."""
+    """Return the name of a host by its number."""
     return f"h{host}.test"
 
 
 def seeds(port: int, hosts: int) -> list[str]:
-    """The front pages, from which all others can be reached."""
+    """Return the URLs of the front pages, from which all others can be reached."""
     return [f"http://{name(host)}:{port}/" for host in range(hosts)]
 
 
@@ -81,7 +81,7 @@ def _words() -> list[str]:
 
 
 def _text(number: int) -> str:
-    """A page with %s for its title and its links, navigation filled in."""
+    """Return the template of a page: %s for its title and its links, navigation filled in."""
     rng = random.Random(number)
 
     def prose(count: int) -> str:
@@ -105,20 +105,20 @@ def _text(number: int) -> str:
 
 
 class Book:
-    """What was asked for since the last `reset`."""
+    """A count of the requests since the last `reset`."""
 
     def __init__(self, hosts: int, each: int) -> None:
         self.hosts, self.each = hosts, each
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset all counts."""
         self.hits = bytearray(self.hosts * self.each)
         self.requests = self.unknown = 0
         self.first = self.last = 0.0
 
     def asked(self, host: int, number: int) -> bool:
-        """Count a request; tell whether there is such a page."""
+        """Count a request; return whether the page exists."""
         self.last = time.monotonic()
         if not self.requests:
             self.first = self.last
@@ -131,7 +131,7 @@ class Book:
         return True
 
     def counts(self) -> dict[str, float]:
-        """Requests, different pages among them, what does not exist, and seconds from the first to the last."""
+        """Return requests, distinct pages, requests for missing pages, and seconds from the first to the last."""
         pages = len(self.hits) - self.hits.count(0)
         return {
             "requests": self.requests,
@@ -213,7 +213,7 @@ class Server:
 
     @property
     def seeds(self) -> list[str]:
-        """The front pages."""
+        """Return the URLs of the front pages."""
         return seeds(self.port, self.hosts)
 
     def counts(self) -> dict[str, float]:
@@ -222,7 +222,7 @@ class Server:
         return counts
 
     def reset(self) -> None:
-        """Begin the book anew."""
+        """Reset the counts of the server."""
         self._ask("reset")
 
     def _ask(self, what: str) -> bytes:
@@ -230,7 +230,7 @@ class Server:
             return bytes(answer.read())
 
     def speed(self, seconds: float = 2.0, connections: int = 32) -> float:
-        """Pages per second that the server gives to a client that does nothing with them."""
+        """Return the pages per second that the server delivers to a client that discards them."""
         sockets = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(connections)]
         waiting = select.epoll()
         by_number: dict[int, Any] = {one.fileno(): one for one in sockets}

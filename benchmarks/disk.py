@@ -1,4 +1,4 @@
-"""What an environment takes on disk."""
+"""The size of an environment on disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = "data.mdb"
 
 
 def live(txn: Transaction, tables: dict[str, Any]) -> dict[str, int]:
-    """Bytes of the pages in use, by table; the file has free ones besides, which LMDB uses again."""
+    """Return the bytes of the pages in use, by table. The file also has free pages, which LMDB reuses."""
     found = {}
     for name, table in tables.items():
         stat = txn.stat(table)
@@ -23,10 +23,10 @@ def live(txn: Transaction, tables: dict[str, Any]) -> dict[str, int]:
 
 
 def file_size(folder: Path) -> int:
-    """Bytes of the file."""
+    """Return the bytes of the file."""
     return (folder / DATA).stat().st_size
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below."""
+    """Return the bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

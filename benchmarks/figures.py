@@ -1,4 +1,4 @@
-"""The figures of `make bench`, in the order of the table, and what they must reach."""
+"""The figures of `make bench`, in the order of the table, with their targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCRAPY = {"memory": "in memory", "JOBDIR": "JOBDIR"}
 
 
 def _ratio(one: str, *others: str, name: str = "per_second") -> Callable[[Round], float]:
-    """To the fastest of the others in the same round, so that what disturbs the machine disturbs all."""
+    """Return the ratio to the fastest peer in the same round, which a busy machine affects equally."""
 
     def figure(figures: Round) -> float:
         return figures[one]["per_second"] / max(figures[other][name] for other in others)

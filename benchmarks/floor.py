@@ -1,4 +1,4 @@
-"""The floor: py-lmdb given the rows that ours writes, and nothing else."""
+"""The floor: a loop over py-lmdb that writes the same rows as our frontier, and does nothing else."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from budgetfrontier.store import keys
 if TYPE_CHECKING:
     Cursor = lmdb.Cursor[bytes]
 
-COMMIT_INTERVAL = 0.5  # seconds of work: as ours
+COMMIT_INTERVAL = 0.5  # seconds of work, as in our frontier
 
 
 class Floor:
-    """The tables `seen` and `pending` with the flags that ours has, and commits that are synced as often as its own."""
+    """The tables `seen` and `pending` with the same flags as our frontier's, committed and synced as often."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -40,13 +40,13 @@ class Floor:
         self._begin()
 
     def tick(self, started: float) -> None:
-        """Count the work since `started`, and commit when it is time to."""
+        """Add the time since `started` to the work, and commit when it is due."""
         self._worked += time.perf_counter() - started
         if self._worked >= COMMIT_INTERVAL:
             self.commit()
 
     def put(self, batch: Iterable[Row]) -> int:
-        """Put each row that is new, in the order of arrival. Returns how many were."""
+        """Put the rows that are new, in the order of arrival; return how many."""
         started = time.perf_counter()
         seen, pending = self._seen.put, self._pending.put
         count = 0
@@ -58,7 +58,7 @@ class Floor:
         return count
 
     def put_sorted(self, batch: list[Row]) -> int:
-        """The same with both tables in the order of their keys, as ours puts a batch."""
+        """Put the rows that are new, each table in the order of its keys, as our frontier does; return how many."""
         started = time.perf_counter()
         seen = self._seen.put
         batch.sort(key=itemgetter(0))
@@ -69,7 +69,7 @@ class Floor:
         return len(arrived)
 
     def take(self, queue_id: int) -> bool:
-        """Seek the head of a queue, read it and delete it. False if the queue is empty."""
+        """Seek the first URI of a queue, read it and delete it. Return False if the queue is empty."""
         prefix = keys.u32.pack(queue_id)
         cursor = self._pending
         if not cursor.set_range(prefix):

@@ -2,8 +2,8 @@
 
 Discoveries arrive page by page until ten million URLs are pending; along the way, and with fewer and with more hosts,
 ours is compared with the floor. The two are processes of their own on one core, and run in turn, a leg each, so that
-whatever disturbs the machine disturbs both. Then hundreds of thousands of queues change at once, and somebody reads a
-report of a million queues. `benchmarks.plots` draws the curves.
+whatever disturbs the machine disturbs both. Then hundreds of thousands of queues change at once, and a report
+on a million queues is read. `benchmarks.plots` draws the curves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Point = dict[str, Any]
 
 
 class Process:
-    """A contestant that obeys: see `legs`."""
+    """A process of a contestant that takes orders: see `legs`."""
 
     def __init__(self, name: str, folder: Path, hosts: int) -> None:
         command = [sys.executable, "-m", "benchmarks.legs", name, str(folder), str(hosts)]
@@ -79,7 +79,7 @@ def begin(name: str, path: Path, count: float, core: int) -> subprocess.Popen[by
 
 
 def end(process: subprocess.Popen[bytes]) -> dict[str, float]:
-    """Wait for its figures."""
+    """Wait for the figures of a measurement."""
     out, _ = process.communicate()
     if process.returncode:
         sys.exit(f"{process.args!r} failed")
@@ -88,7 +88,7 @@ def end(process: subprocess.Popen[bytes]) -> dict[str, float]:
 
 
 def ends_of_legs(hosts: int, sizes: list[int]) -> list[int]:
-    """Where the legs on the way to the sizes end. One ends at half of each size: the rate there is that since."""
+    """Return where the legs end: at each size and at half of it, since when the rate at that size is measured."""
     ends = set(sizes)
     for size in sizes:
         ends.update(range(size // 2, size, max(min(size // 4, LEG), 1)))
@@ -98,7 +98,10 @@ def ends_of_legs(hosts: int, sizes: list[int]) -> list[int]:
 def grow(
     folder: Path, hosts: int, sizes: list[int], core: int, then: Callable[[Process], None] | None = None
 ) -> list[Point]:
-    """Ours and the floor, leg by leg; at each of the sizes, a fresh process opens ours and drains a part of it."""
+    """Grow our frontier and the floor, leg by leg.
+
+    At each size, a new process opens our frontier and drains a part of it.
+    """
     points: list[Point] = []
     with Process("ours", folder, hosts) as ours, Process("floor", folder, hosts) as floor:
         ours("seed")
@@ -140,7 +143,7 @@ def _line(point: Point) -> str:
 
 
 def reports(folder: Path, ours: Process, seconds: float, core: int) -> dict[str, float]:
-    """How fast ours goes on by itself, and while `core` prints reports of it, in turn."""
+    """Measure the rate of our frontier, in turn alone and while reports on it are printed on `core`."""
     alone, beside, slowest = [], [], []
     for _ in range(REPORTS):
         alone.append(ours("grow_for", seconds=seconds))
@@ -163,7 +166,7 @@ def reports(folder: Path, ours: Process, seconds: float, core: int) -> dict[str,
 
 
 def stalls(folder: Path, scale: float, core: int) -> dict[str, dict[str, float]]:
-    """What happens when very many queues change at once."""
+    """Measure the longest calls when very many queues change at once."""
     found = {}
     for number, setting, measured in (
         (SNOOZED, "snooze", "wake"),
@@ -179,7 +182,7 @@ def stalls(folder: Path, scale: float, core: int) -> dict[str, dict[str, float]]
 
 
 def summary(points: list[Point], size: int) -> dict[str, float]:
-    """What is told of a size: rates since half of it, all else as it was there."""
+    """Return the figures at a size: rates since half of it, all others at that point."""
     legs = [point for point in points if size // 2 < point["size"] <= size]
     ours, floor = ([leg[name] for leg in legs] for name in ("ours", "floor"))
     rate, floor_rate = (sum(leg["links"] for leg in one) / sum(leg["seconds"] for leg in one) for one in (ours, floor))
@@ -207,7 +210,7 @@ def summary(points: list[Point], size: int) -> dict[str, float]:
 
 
 def by_hosts(record: dict[str, Any]) -> list[dict[str, float]]:
-    """What was found with more and fewer hosts, and with the usual number at the same size."""
+    """Return the figures for more and fewer hosts, and for the usual number at the same size."""
     others = record["hosts"]
     usual = min(record["sizes"], key=lambda size: abs(size["pending"] - others[0]["pending"])) if others else None
     return sorted([*others, *filter(None, [usual])], key=lambda size: size["hosts"])
@@ -231,13 +234,16 @@ COLUMNS = {
 
 
 def overview(summaries: list[dict[str, float]]) -> str:
-    """One line for each size."""
+    """Return a row for each size."""
     lines = [[table.number(one[name], unit) for name, (_, unit) in COLUMNS.items()] for one in summaries]
     return table.grid([[title for title, _ in COLUMNS.values()], *lines])
 
 
 def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """What had to be reached, of the parts that were measured. Sizes go by their place, whatever the scale."""
+    """Return the rows with targets, for the parts that were measured.
+
+    Sizes are identified by index, whatever the scale.
+    """
     found: table.Round = {f"{size:,}": one for size, one in zip(SIZES, record["sizes"], strict=False)}
     summaries = [*record["sizes"], *record["hosts"]]
     if summaries:
@@ -274,7 +280,7 @@ ROWS = (
 
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
-    """Print the tables, and write them with all that was measured."""
+    """Print the tables, and write them together with all figures."""
     parts = [
         "Written by `make growth`; see [growth](../../docs/explanation/growth.md).",
         script.facts(record["machine"]),
@@ -285,7 +291,7 @@ def write(results: Path | None, record: dict[str, Any]) -> None:
 
 
 def measure(folder: Path, parts: list[str], largest: int, scale: float, core: int, other: int) -> dict[str, Any]:
-    """All parts that were asked for, with the temporary data in `folder`."""
+    """Measure the selected parts, with temporary data in `folder`."""
     record: dict[str, Any] = {"sizes": [], "hosts": [], "stalls": {}, "reports": {}, "points": []}
     hosts = int(HOSTS * scale)
 

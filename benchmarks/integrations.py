@@ -46,7 +46,7 @@ LATENESS = "aio lateness"
 
 
 def available() -> list[str]:
-    """What can be measured in each round; says what is not installed."""
+    """Return the measurements that can run in each round; print which peers are not installed."""
     names = [LATENESS, *ASYNCIO, *LEASES]
     if find_spec("qcrawl") is None:
         print("qcrawl is not installed: it is left out", file=sys.stderr)
@@ -58,7 +58,7 @@ def available() -> list[str]:
 
 
 def measured(name: str, folder: Path, scale: float) -> dict[str, float]:
-    """Run one measurement of `faces_measure`."""
+    """Run one measurement of `integrations_measure`."""
     command = [sys.executable, "-m", "benchmarks.integrations_measure", name, str(folder), str(scale)]
     try:
         done = subprocess.run(
@@ -72,7 +72,7 @@ def measured(name: str, folder: Path, scale: float) -> dict[str, float]:
 
 
 def run(folder: Path, runs: int, scale: float, names: list[str]) -> list[table.Round]:
-    """All rounds, with the temporary data in `folder`."""
+    """Run all rounds, with temporary data in `folder`."""
     rounds: list[table.Round] = []
     for number in range(1, runs + 1):
         print(f"round {number} of {runs}", file=sys.stderr)
@@ -81,7 +81,7 @@ def run(folder: Path, runs: int, scale: float, names: list[str]) -> list[table.R
 
 
 def memory(folder: Path, scale: float) -> table.Round:
-    """What a million pending requests take, in several processes at once."""
+    """Measure the memory of a million pending requests, in several processes at once."""
     names = [f"pending {name}" for name in PENDING]
     with ThreadPoolExecutor(len(names)) as pool:
         return dict(zip(names, pool.map(lambda name: measured(name, folder, scale), names), strict=True))
@@ -128,7 +128,7 @@ TAKING = {TAKEN: "taken", "taken_per_cpu_second": "by processor time"}
 
 
 def _lines(rounds: list[table.Round], titles: dict[str, str], columns: dict[str, str]) -> list[list[str]]:
-    """A line for each that was measured: medians."""
+    """Return a row for each measurement: medians."""
     lines = []
     for name, title in titles.items():
         every = [figures[name] for figures in rounds if name in figures]
@@ -138,7 +138,7 @@ def _lines(rounds: list[table.Round], titles: dict[str, str], columns: dict[str,
 
 
 def of_scrapy(rounds: list[table.Round]) -> str:
-    """What Scrapy's engine gets of each scheduler, and what its memory is with a million requests pending."""
+    """Return the rates of each scheduler for Scrapy, and its memory with a million requests pending."""
     columns = RATES | TAKING
     lines = _lines(rounds, SCRAPY, columns)
     pending = {title: rounds[0].get(f"pending {name}") for name, title in SCRAPY.items()}
@@ -149,12 +149,12 @@ def of_scrapy(rounds: list[table.Round]) -> str:
 
 
 def of_asyncio(rounds: list[table.Round]) -> str:
-    """Requests a second of whoever has an `add` and a `get`, and leases."""
+    """Return the requests per second of the asyncio queues and of leases."""
     return table.grid([["", *RATES.values()], *_lines(rounds, ASYNCIO | LEASES, RATES)])
 
 
 def write(results: Path | None, record: dict[str, Any]) -> None:
-    """Print the tables, and write them with all that was measured."""
+    """Print the tables, and write them together with all figures."""
     rounds = record["rounds"]
     parts = [
         "Written by `make integrations-bench`; see [speed](../../docs/explanation/speed.md).",

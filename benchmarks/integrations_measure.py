@@ -41,7 +41,7 @@ OURS, THEIRS = "budgetfrontier.scrapy.Scheduler", "scrapy.core.scheduler.Schedul
 
 
 def links(count: int) -> Iterator[str]:
-    """The links of page after page, the hosts in turn: navigation, other pages of the host, and of other hosts."""
+    """Yield the links of page after page, hosts in turn: navigation, other pages of the host, and of other hosts."""
     draw = random.Random(SEED).randrange
     for page in range(count // (NAVIGATION + OWN + OTHERS)):
         host = page % HOSTS
@@ -51,15 +51,15 @@ def links(count: int) -> Iterator[str]:
 
 
 def url(host: int, number: int) -> str:
-    """The address of a page."""
+    """Return the URL of a page."""
     return f"https://www.host-{host}.test/section-{number % 50}/page-{number}.html"
 
 
 class Spidered:
-    """A scheduler of a spider without an engine: Scrapy's or ours, with a JOBDIR or without, all else as by default.
+    """Scrapy's scheduler or ours without an engine, with a JOBDIR or without, all other settings at their defaults.
 
-    Scrapy's default priority queue asks the downloader for slots, and is given one that is idle. Ours learns by signals
-    how a request has ended, and is told so at once.
+    Scrapy's default priority queue reads the slots of the downloader, which is replaced by an idle one. Our scheduler
+    learns from signals how a request has ended; these are sent at once.
     """
 
     def __init__(self, path: str, jobdir: Path | None) -> None:
@@ -77,14 +77,14 @@ class Spidered:
         self.scheduler.open(crawler.spider)
 
     def enqueue(self, urls: Iterator[str]) -> int:
-        """Make the requests, as a callback and Scrapy's middleware do, and enqueue them; how many were admitted."""
+        """Create requests as a callback and Scrapy's middleware do, and enqueue them; return how many were admitted."""
         from scrapy import Request
 
         enqueue = self.scheduler.enqueue_request
         return sum(enqueue(Request(one, meta={"depth": 1})) for one in urls)
 
     def drain(self) -> int:
-        """Take requests until there is none, each fetched at once; return how many."""
+        """Take requests until there is none, and mark each as fetched at once; return how many."""
         following = self.scheduler.next_request
         in_flight = getattr(self.scheduler, "_in_flight", None)
         response, taken = SimpleNamespace(status=200), 0
@@ -96,13 +96,13 @@ class Spidered:
         return taken
 
     def commit(self) -> None:
-        """Let all be on disk, with ours. Scrapy's never syncs."""
+        """Commit, if it is our scheduler; Scrapy's never syncs."""
         if frontier := getattr(self.scheduler, "frontier", None):
             frontier.commit()
 
 
 def scheduling(path: str, room: Path | None, scale: float) -> dict[str, float]:
-    """Links enqueued per second, most of them known; then requests taken per second. Commits are within the time."""
+    """Measure links enqueued per second, most of them known, and requests taken per second, commits included."""
     found = list(links(int(LINKS * scale)))
     spidered = Spidered(path, room)
     watch = Stopwatch()
@@ -121,7 +121,7 @@ def scheduling(path: str, room: Path | None, scale: float) -> dict[str, float]:
 
 
 def pending(path: str, room: Path | None, scale: float) -> dict[str, float]:
-    """MiB of memory with so many requests pending: of the process, and of files that it has mapped besides."""
+    """Measure the memory with that many requests pending, in MiB: anonymous, and of mapped files."""
     count = int(PENDING * scale)
     spidered = Spidered(path, room)
     check(spidered.enqueue(url(number % HOSTS, number // HOSTS) for number in range(count)), count)
@@ -148,7 +148,7 @@ class Qcrawl:
 
 
 async def plain(scale: float) -> dict[str, float]:
-    """Requests per second of asyncio's own queue with a set."""
+    """Measure requests per second of asyncio's queue with a set of seen URLs."""
     peer, count = aio.Peer(), int(REQUESTS * scale)
     figures = await aio.singly(peer, count)
     check(len(peer._seen), count)
@@ -156,7 +156,7 @@ async def plain(scale: float) -> dict[str, float]:
 
 
 async def qcrawl(scale: float) -> dict[str, float]:
-    """Requests per second of qcrawl's scheduler in memory."""
+    """Measure requests per second of qcrawl's scheduler in memory."""
     peer: Any = Qcrawl(None)
     count = int(REQUESTS * scale)
     figures = await aio.singly(peer, count)
@@ -167,7 +167,7 @@ async def qcrawl(scale: float) -> dict[str, float]:
 async def qcrawl_on_disk(room: Path, scale: float) -> dict[str, float]:
     """The same on disk, first all added and then all taken.
 
-    A request that is being written while a consumer begins to wait would never reach one (qcrawl 0.4.0).
+    Not at the same time: a request that is written while a consumer starts to wait is never delivered (qcrawl 0.4.0).
     """
     peer = Qcrawl(room)
     count = int(FILES * scale)
@@ -193,7 +193,7 @@ async def check_qcrawl(peer: Qcrawl, count: int) -> None:
 
 
 async def durable(load: Callable[..., Any], room: Path, scale: float) -> dict[str, float]:
-    """Requests per second of ours, the last commit included."""
+    """Measure requests per second of our scheduler, the last commit included."""
     count = int(REQUESTS * scale)
     async with Scheduler(room) as scheduler:
         figures: dict[str, float] = await load(scheduler, count)
@@ -203,13 +203,13 @@ async def durable(load: Callable[..., Any], room: Path, scale: float) -> dict[st
 
 
 def anywhere(room: Path, scale: float) -> dict[str, float]:
-    """Requests per second of ours with all cores to run on: its two threads then wait for the interpreter's lock."""
+    """Measure requests per second of our scheduler on all cores; its two threads share the interpreter lock."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     return asyncio.run(durable(aio.singly, room, scale))
 
 
 async def lateness(room: Path, scale: float) -> dict[str, float]:
-    """How late the loop is, in ms, while requests come and go at a steady rate."""
+    """Measure the delays of the loop, in ms, at a steady rate of requests."""
     known, seconds = int(aio.KNOWN * scale), max(SECONDS * scale, 1.0)
     async with Scheduler(room, grace=0) as scheduler:
         figures = await aio.lateness(scheduler, seconds, known)
@@ -219,7 +219,7 @@ async def lateness(room: Path, scale: float) -> dict[str, float]:
 
 
 def leasing(path: str | Path, scale: float) -> dict[str, float]:
-    """URIs leased and acknowledged per second, one after the other; on disk when the clock stops."""
+    """Measure URIs leased and acknowledged per second, one after the other, the last commit included."""
     count = int(REQUESTS * scale)
     with LeaseQueue.open(path) as queue:
         queue.frontier.schedule_many(aio.urls(count))

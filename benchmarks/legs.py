@@ -30,31 +30,31 @@ LEASES = 64  # of one call of lease
 
 
 class Contestant(Protocol):
-    """What a leg needs."""
+    """The interface of a contestant."""
 
     def ready(self, links: list[str]) -> Any:
-        """What `put` takes; not timed."""
+        """Return the argument of `put`; not timed."""
 
     @property
     def put(self) -> Callable[[Any], object]:
-        """Takes the links of a page."""
+        """Put the links of a page."""
 
     @property
     def commit(self) -> Callable[[], None]:
-        """Syncs to disk."""
+        """Commit and sync to disk."""
 
     @property
     def last_commit(self) -> Callable[[], int]:
-        """The number of the last commit."""
+        """Return the number of the last commit."""
 
     def sizes(self) -> dict[str, Any]:
-        """What is stored, and in how many bytes."""
+        """Return how much is stored, and in how many bytes."""
 
 
 class Ours:
-    """The frontier, given the links of each page in one `schedule_many`.
+    """Our frontier, which gets the links of each page in one `schedule_many`.
 
-    Every host is in rotation: the harder of the two orders, for each URI that is leased is of another queue.
+    Every host is in rotation, so that each URI leased is of another queue than the one before: the harder order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,27 +63,27 @@ class Ours:
         self.open()
 
     def open(self) -> None:
-        """Open, or open again."""
+        """Open the storage, possibly again."""
         self._frontier = Frontier.open(self._path, ours.impatient(hold_queues=False))
         self.last_commit = ours.last_commit(self._path)
         self.put = self._frontier.schedule_many
         self.commit = self._frontier.commit
 
     def close(self) -> None:
-        """Let another process open it."""
+        """Close the storage, so that another process can open it."""
         self._frontier.close()
 
     def ready(self, links: list[str]) -> list[str]:
-        """The links as they are."""
+        """Return the links unchanged."""
         return links
 
     def sizes(self) -> dict[str, Any]:
-        """What is stored, and in how many bytes."""
+        """Return how much is stored, and in how many bytes."""
         return ours.sizes(self._frontier, self._path)
 
 
 class Bare:
-    """The floor, given the rows of each page."""
+    """The floor, which gets the rows of each page."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "floor"
@@ -94,21 +94,21 @@ class Bare:
         self.commit = self._floor.commit
 
     def ready(self, links: list[str]) -> list[Any]:
-        """The rows of the links."""
+        """Return the rows of the links."""
         return [self._rows.of(url) for url in links]
 
     def last_commit(self) -> int:
-        """The number of the last commit."""
+        """Return the number of the last commit."""
         return int(self._floor.env.info()["last_txnid"])
 
     def sizes(self) -> dict[str, Any]:
-        """What is stored, and in how many bytes."""
+        """Return how much is stored, and in how many bytes."""
         txn, tables = self._floor.txn, self._floor.tables
         entries = {name: txn.stat(table)["entries"] for name, table in tables.items()}
         return {**entries, "file": disk.file_size(self._path), "live": disk.live(txn, tables)}
 
     def drain(self, count: int) -> dict[str, float]:
-        """URIs taken per second, a queue after the other, one of each in turn."""
+        """Return the URIs taken per second, one of each queue in turn."""
         queues, done = self._rows.queues, 0
         start = time.perf_counter()
         while done < count:
@@ -126,7 +126,7 @@ class Bare:
 
 
 def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[int], bool]) -> dict[str, Any]:
-    """Hand over batches as long as `more`, asked with how many there were, says so; commit at the end."""
+    """Put batches while `more`, called with the number of links so far, returns True; commit at the end."""
     wall = cpu = 0.0
     done = links = peak = 0
 
@@ -154,9 +154,9 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
 
 
 class Ahead:
-    """Pages made before the leg that takes them, in a file in memory, which is not counted as anonymous.
+    """Pages created before the leg that uses them, in a file in memory, which does not count as anonymous memory.
 
-    Ours commits by the clock: were they made in between, it would commit more often than twice a second of its work.
+    Our frontier commits by the clock: creating pages in between would make it commit more often per second of work.
     """
 
     def __init__(self, pages: Pages) -> None:
@@ -164,7 +164,7 @@ class Ahead:
         self._file = os.fdopen(os.memfd_create("pages"), "w+b")
 
     def make(self, count: int) -> None:
-        """Make that many more."""
+        """Create that many more pages."""
         left = self._file.read()
         self._file.seek(0)
         self._file.truncate()
@@ -173,7 +173,7 @@ class Ahead:
         self._file.seek(0)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -186,7 +186,7 @@ class Ahead:
 
 
 class Crawl:
-    """The legs of a crawl of so many hosts, for one contestant."""
+    """The legs of a crawl of that many hosts, for one contestant."""
 
     def __init__(self, contestant: Contestant, hosts: int) -> None:
         self._contestant = contestant
@@ -194,22 +194,22 @@ class Crawl:
         self._ahead = Ahead(self._pages)
 
     def seed(self) -> dict[str, Any]:
-        """The home pages of all hosts."""
+        """Put the home pages of all hosts."""
         seeds = self._pages.seeds()
         return leg(self._contestant, iter(lambda: list(islice(seeds, 1000)), []), lambda _: True)
 
     def grow(self, count: int) -> dict[str, Any]:
-        """So many pages."""
+        """Put that many pages."""
         self._ahead.make(count)
         return leg(self._contestant, iter(self._ahead), lambda done: done < count)
 
     def grow_to(self, size: int) -> dict[str, Any]:
-        """Pages until so many URLs are pending."""
+        """Put pages until that many URLs are pending."""
         self._ahead.make(max(size - self._pending(), 0) // NEW)
         return leg(self._contestant, iter(self._ahead), lambda _: self._pending() < size)
 
     def grow_for(self, seconds: float) -> dict[str, Any]:
-        """Pages for some time."""
+        """Put pages for that many seconds."""
         self._ahead.make(int(seconds * A_SECOND))
         end = time.perf_counter() + seconds
         return leg(self._contestant, iter(self._ahead), lambda _: time.perf_counter() < end)
@@ -219,7 +219,7 @@ class Crawl:
 
 
 def main() -> None:
-    """Obey until the input ends."""
+    """Carry out orders until the input ends."""
     name, folder, hosts = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     contestant = Ours(folder) if name == "ours" else Bare(folder)
     crawl = Crawl(contestant, hosts)

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""A description of the machine and the software that were measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT = 2
 
 
 def describe(folder: Path, core: int) -> dict[str, str]:
-    """Processor, memory, disk, kernel and versions, for the head of a result."""
+    """Return processor, memory, disk, kernel and versions, for the head of a result."""
     return {
         "processor": processor(),
         "cores": f"{os.cpu_count()}, measured on number {core}",
@@ -32,30 +32,30 @@ def describe(folder: Path, core: int) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The processor's name as the kernel gives it."""
+    """Return the name of the processor."""
     found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return found[1] if found else platform.machine()
 
 
 def slug() -> str:
-    """The processor's name for a file name."""
+    """Return the name of the processor in a form for file names."""
     return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)", "", processor()).lower()).strip("-")
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that holds `folder`."""
+    """Return the type of the file system that holds `folder`."""
     mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
     above = [(len(point), kind) for point, kind in mounts if folder.resolve().is_relative_to(point)]
     return max(above)[1]
 
 
 def load() -> str:
-    """How many processes have wanted a core in the last minute: above 1, others were at work besides."""
+    """Return the load average of the last minute; above 1, other processes were running, too."""
     return f"{os.getloadavg()[0]:.2f}"
 
 
 def stolen() -> tuple[int, int]:
-    """Ticks since the start that a hypervisor gave to others, and all ticks; zeros where none are counted.
+    """Return the clock ticks since boot that the hypervisor gave to others, and all ticks; zeros if not counted.
 
     Source: proc(5), the line "cpu" of /proc/stat.
     """
@@ -67,7 +67,7 @@ def stolen() -> tuple[int, int]:
 
 
 def version(package: str) -> str:
-    """The installed version of a package."""
+    """Return the installed version of a package."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -75,7 +75,7 @@ def version(package: str) -> str:
 
 
 def redis_server() -> str:
-    """The version of the server."""
+    """Return the version of the Redis server."""
     try:
         done = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -85,14 +85,14 @@ def redis_server() -> str:
 
 
 def lmdb_version() -> str:
-    """The version of the C library, with which py-lmdb was built."""
+    """Return the version of the C library with which py-lmdb was built."""
     import lmdb
 
     return ".".join(map(str, lmdb.version()))
 
 
 def commit() -> str:
-    """The commit that was measured; "+" when files were changed since."""
+    """Return the commit that was measured, with "+" if files were changed since."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -37,7 +37,7 @@ PEERS = 100_000  # discoveries, the first of the stream: Scrapy would need a min
 
 
 def schedule(path: str, urls: list[str]) -> dict[str, float]:
-    """Discoveries per second; the last commit is within the time. The memory is what scheduling added to the list's."""
+    """Measure discoveries per second, the last commit included, and the memory that scheduling adds."""
     with Frontier.open(path, ours.impatient()) as f:
         before, peak = anonymous_memory(), 0
         watch = Stopwatch()
@@ -57,7 +57,7 @@ def schedule(path: str, urls: list[str]) -> dict[str, float]:
 
 
 def schedule_singly(path: str, urls: list[str]) -> dict[str, float]:
-    """Every call of `schedule` timed."""
+    """Time every call of `schedule`."""
     with Frontier.open(path, ours.impatient()) as f:
         calls = Calls(ours.last_commit(path))
         for url in urls:
@@ -68,7 +68,7 @@ def schedule_singly(path: str, urls: list[str]) -> dict[str, float]:
 
 
 def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
-    """URIs leased and finished per second until none is left; the commit that finds none is within the time."""
+    """Measure URIs leased and finished per second until none is left, the commit of the last `lease` included."""
     with _filled(path, count, hold_queues) as f:
         watch = Stopwatch()
         done = 0
@@ -82,7 +82,7 @@ def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
 
 
 def drain_singly(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
-    """The same one URI at a time, every `lease` with its `finish` timed as one call."""
+    """Lease and finish one URI at a time, each pair timed as one call."""
     with _filled(path, count, hold_queues) as f:
         calls = Calls(ours.last_commit(path))
         for _ in range(min(count, SINGLY)):
@@ -108,7 +108,7 @@ def prepare_rows(urls: list[str], target: Path) -> dict[str, float]:
 
 
 def floor(room: Path, rows: Path, *, in_order: bool) -> dict[str, float]:
-    """Discoveries per second of the floor, as they come or each batch sorted first."""
+    """Measure discoveries per second of the floor, in order of arrival or with each batch sorted."""
     discoveries: list[Row] = marshal.loads(rows.read_bytes())
     bare = Floor(room)
     put = bare.put_sorted if in_order else bare.put
@@ -123,7 +123,7 @@ def floor(room: Path, rows: Path, *, in_order: bool) -> dict[str, float]:
 
 
 def floor_drain(room: Path, count: int, *, hold_queues: bool) -> dict[str, float]:
-    """URIs taken per second by the floor, in the order in which ours hands them out."""
+    """Measure URIs taken per second by the floor, in the order in which our frontier leases them."""
     rows, bare = Rows(), Floor(room)
     urls = streams.uniform(count)
     while batch := [rows.of(url) for url in islice(urls, BATCH)]:
@@ -146,7 +146,7 @@ def _take(bare: Floor, turns: list[int]) -> int:
 
 
 def _turns(queues: int, count: int, hold_queues: bool) -> Iterator[list[int]]:
-    """Ids of queues, each as often as it has URIs: one queue after the other, or one URI of each in turn."""
+    """Return ids of queues, each as often as it has URIs: one queue after the other, or one URI of each in turn."""
     each = -(-count // queues)
     ids = range(1, queues + 1)
     turns = (i for i in ids for _ in range(each)) if hold_queues else (i for _ in range(each) for i in ids)
@@ -155,7 +155,7 @@ def _turns(queues: int, count: int, hold_queues: bool) -> Iterator[list[int]]:
 
 
 def many_hosts(path: str, count: int) -> dict[str, float]:
-    """Anonymous memory of the whole process, interpreter included: its peak while scheduling, and after the commit."""
+    """Measure the anonymous memory of the process, interpreter included: the peak, and after the commit."""
     peak = 0
     urls = streams.hosts(count)
     with Frontier.open(path, ours.impatient()) as f:
@@ -171,7 +171,7 @@ def many_hosts(path: str, count: int) -> dict[str, float]:
 
 
 def reopen(path: str) -> dict[str, float]:
-    """Seconds to open what `many_hosts` left, in another process, and to commit the new run's epoch."""
+    """Measure the seconds to open the frontier of `many_hosts` in a new process, and to commit the new epoch."""
     Settings()  # imports are not what is measured
     watch = Stopwatch()
     with Frontier.open(path) as f:
@@ -182,9 +182,9 @@ def reopen(path: str) -> dict[str, float]:
 
 
 def imports() -> dict[str, float]:
-    """Milliseconds of interpreters that import and end, over bare ones that only end; the median of five pairs.
+    """Measure the milliseconds that imports add to the start of an interpreter; the median of five pairs.
 
-    With compiled modules, as any second start has them, whatever this environment says about writing those.
+    The modules are compiled, as at any second start, even if this environment forbids writing bytecode.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -204,7 +204,7 @@ def imports() -> dict[str, float]:
 
 
 def demo(room: Path) -> dict[str, float]:
-    """Seconds of `budgetfrontier demo`, which needs the extra `crawl`."""
+    """Measure the seconds of `budgetfrontier demo`, which needs the extra `crawl`."""
     watch = Stopwatch()
     command = [sys.executable, "-m", "budgetfrontier", "demo", "--job", str(room / "job")]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -214,7 +214,7 @@ def demo(room: Path) -> dict[str, float]:
 
 
 def run(name: str, folder: Path, scale: float) -> dict[str, float]:
-    """One measurement by name."""
+    """Run a measurement by its name."""
     room = Path(tempfile.mkdtemp(dir=folder))
     path, kept = str(room / "frontier"), str(folder / "many-hosts")
     rows, requests = folder / "rows", folder / "requests"

@@ -40,7 +40,7 @@ TRIES = 5  # at one crawl, until one counts
 
 
 def crawl(case: str, scheduler: str, port: int) -> dict[str, float]:
-    """One crawl that counts, or the last of `TRIES`: its seconds, the share of time stolen, and how many did not."""
+    """Crawl until a crawl counts, at most TRIES times; return its seconds, its stolen time, and how many did not."""
     for thrown_away in range(TRIES):
         stolen, all_before = machine.stolen()
         figures = _crawl(case, scheduler, port)
@@ -54,7 +54,7 @@ def crawl(case: str, scheduler: str, port: int) -> dict[str, float]:
 
 
 def _crawl(case: str, scheduler: str, port: int) -> dict[str, float]:
-    """One crawl: its seconds."""
+    """Run one crawl; return its seconds."""
     command = [sys.executable, "-m", "benchmarks.one_host_spider", case, str(port), SCHEDULERS[scheduler]]
     done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=LONGEST, check=False)
     if done.returncode:
@@ -64,7 +64,7 @@ def _crawl(case: str, scheduler: str, port: int) -> dict[str, float]:
 
 
 def measure(cases: list[str], runs: int) -> list[table.Round]:
-    """All cases, in each round with both schedulers in turn."""
+    """Measure all cases, with both schedulers in turn in each round."""
     rounds: list[table.Round] = []
     with Server(2, 1000, max(os.sched_getaffinity(0))) as server:
         for number in range(1, runs + 1):
@@ -74,7 +74,7 @@ def measure(cases: list[str], runs: int) -> list[table.Round]:
 
 
 def overview(rounds: list[table.Round]) -> str:
-    """A line for each case: medians of the rounds."""
+    """Return a row for each case: medians of the rounds."""
     lines = [["", "pages", "Scrapy", "budgetfrontier"]]
     for case, title in TITLES.items():
         if f"{case} ours" in rounds[0]:
@@ -96,7 +96,7 @@ ROWS = tuple(map(_row, TITLES))
 
 
 def write(results: Path, record: dict[str, Any]) -> None:
-    """Print the tables, and write them with all that was measured."""
+    """Print the tables, and write them together with all figures."""
     parts = [
         "Written by `make host-bench`; see [Scrapy](../../docs/howto/scrapy.md).",
         script.facts(record["machine"]),

@@ -27,16 +27,16 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 class Slow:
-    """A pipeline that takes its time, as one that writes to a database elsewhere."""
+    """A slow pipeline, like one that writes to a remote database."""
 
     async def process_item(self, item: Any, spider: Any = None) -> Any:
-        """Wait."""
+        """Wait, then return the item."""
         await asyncio.sleep(SLOW)
         return item
 
 
 def main() -> None:
-    """Crawl one case to its end. Fails unless every page came."""
+    """Crawl one case to its end. Fails unless every page was fetched."""
     from scrapy import Request, Spider
     from scrapy.crawler import CrawlerProcess
     from scrapy.http import Response

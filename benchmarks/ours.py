@@ -1,4 +1,4 @@
-"""What the measurements ask of our frontier besides its API: settings without politeness, commits, sizes."""
+"""Access to our frontier beyond its API: settings without politeness, numbers of commits, sizes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from budgetfrontier.store.environment import Environment, opened_here
 
 
 def impatient(**frontier: Any) -> Settings:
-    """The defaults and what is given, without politeness unless that is."""
+    """Return the default settings with the given changes, and without politeness unless it is given."""
     politeness = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
     return Settings.from_dict({"frontier": {"politeness": politeness} | frontier})
 
 
 def last_commit(path: str | Path) -> Callable[[], int]:
-    """What tells the number of the last commit of the frontier that this process has open at `path`."""
+    """Return a function that returns the number of the last commit of the frontier open at `path` in this process."""
     env = _environment(path).env
     return lambda: int(env.info()["last_txnid"])
 
 
 def sizes(frontier: Frontier, path: str | Path) -> dict[str, Any]:
-    """What is stored, and in how many bytes: of the file, and of the pages in use by table."""
+    """Return how much is stored, and in how many bytes: of the file, and of the pages in use by table."""
     environment, summary = _environment(path), frontier.summary()
     return {
         "pending": summary.queued,

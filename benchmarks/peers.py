@@ -1,4 +1,4 @@
-"""Scrapy's scheduler, and the queues of queuelib alone, which it writes to disk with."""
+"""Measurements of Scrapy's scheduler, and of the disk queues of queuelib that it uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUEUES = {"FIFO": "FifoDiskQueue", "LIFO": "LifoDiskQueue"}
 
 
 def prepare(urls: list[str], target: Path) -> dict[str, float]:
-    """Write the requests for the URLs as Scrapy stores them: (fingerprint, the pickle of the request) of each."""
+    """Write the requests for the URLs as Scrapy stores them: the fingerprint and the pickle of each."""
     from scrapy import Request
     from scrapy.utils.request import fingerprint
 
@@ -33,7 +33,7 @@ def prepare(urls: list[str], target: Path) -> dict[str, float]:
 
 
 def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]:
-    """Requests made and enqueued per second, then taken per second; and how much memory they take.
+    """Measure requests created and enqueued per second, requests taken per second, and their memory.
 
     With a folder it is the JOBDIR scheduler, which writes each request to a file and never syncs. No reactor runs: the
     default priority queue asks the downloader for slots only, and is given one that is idle.
@@ -55,7 +55,7 @@ def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]
     watch = Stopwatch()
     admitted = sum(scheduler.enqueue_request(Request(url)) for url in urls)
     figures = {**watch.rates(len(urls)), "memory": (anonymous_memory() - before) / MIB}
-    if jobdir and queue == "plain":  # the default has a file for each host, most of it in a buffer still
+    if jobdir and queue == "plain":  # the default queue has a file per host, most of it still in a buffer
         figures["disk"] = disk.folder_size(jobdir) / admitted
     taken, watch = 0, Stopwatch()
     while watch.seconds() < DRAIN_SECONDS and scheduler.next_request():
@@ -66,7 +66,7 @@ def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]
 
 
 def queuelib(requests: Path, room: Path, kind: str) -> dict[str, float]:
-    """Requests, encoded beforehand, pushed to one queue on disk per second, then popped. Never synced."""
+    """Measure requests, encoded beforehand, pushed to and popped from one disk queue per second. Never synced."""
     import queuelib as library
 
     encoded = [request for _, request in marshal.loads(requests.read_bytes())]

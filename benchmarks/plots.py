@@ -29,7 +29,7 @@ PENDING = "URLs pending (million)"
 
 
 class Figure:
-    """One plot with its axes."""
+    """A plot with its axes."""
 
     def __init__(self, across: str, up: str, *, logarithmic: bool = False) -> None:
         from matplotlib.figure import Figure as Canvas
@@ -42,23 +42,23 @@ class Figure:
             self._axes.set_xscale("log")
 
     def line(self, points: Iterable[tuple[float, float]], label: str, color: str, style: str = "-") -> None:
-        """A curve."""
+        """Draw a curve."""
         xs, ys = zip(*points, strict=True)
         self._axes.plot(xs, ys, style, color=color, label=label, marker="o" if style == "-" else None)
 
     def limit(self, value: float, label: str) -> None:
-        """What may not be crossed."""
+        """Draw a limit."""
         self._axes.axhline(value, color=LIMIT, linestyle=":", label=label)
 
     def save(self, path: Path) -> None:
-        """Write it, from zero upwards."""
+        """Write the figure, with axes that start at zero."""
         self._axes.set_ylim(bottom=0)
         self._axes.legend()
         self._canvas.savefig(path, metadata={"Date": None, "Creator": None}, facecolor="white")
 
 
 def draw(record: dict[str, Any], folder: Path) -> list[Path]:
-    """Write the figures of a record of `make growth`; returns the files."""
+    """Draw the figures of a record of `make growth`; return the files."""
     import matplotlib
 
     points = [point for point in record["points"] if point["hosts"] == record["sizes"][0]["hosts"]]

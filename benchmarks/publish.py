@@ -25,7 +25,7 @@ MARKS = re.compile(r"(?<=^<!-- table: )([\w ]+)( -->\n).*?(?=^<!-- end -->$)", r
 
 
 def fill(page: str, tables: dict[str, str]) -> str:
-    """A page with its tables replaced; one that is not given is left as it was."""
+    """Return a page with its tables replaced; tables that are not given are left unchanged."""
 
     def replaced(found: re.Match[str]) -> str:
         name, end = found.groups()
@@ -35,7 +35,7 @@ def fill(page: str, tables: dict[str, str]) -> str:
 
 
 def origin(record: dict[str, Any]) -> str:
-    """When and where a record was measured, in a sentence."""
+    """Return when and on what a record was measured, in a sentence."""
     about = record["machine"]
     text = (
         f"Measured on {record['date'][:10]} at commit {about['commit']}: {about['processor']}, "
@@ -47,7 +47,7 @@ def origin(record: dict[str, Any]) -> str:
 
 
 def of_growth(record: dict[str, Any]) -> dict[str, str]:
-    """The tables of `make growth`."""
+    """Return the tables of `make growth`."""
     return {
         "growth origin": origin(record),
         "growth sizes": growth.overview(record["sizes"]),
@@ -57,7 +57,7 @@ def of_growth(record: dict[str, Any]) -> dict[str, str]:
 
 
 def of_crawl(record: dict[str, Any]) -> dict[str, str]:
-    """The tables of `make crawl-bench`."""
+    """Return the tables of `make crawl-bench`."""
     return {
         "crawl origin": origin(record),
         "crawl race": crawl.overview(record["rounds"]),
@@ -67,7 +67,7 @@ def of_crawl(record: dict[str, Any]) -> dict[str, str]:
 
 
 def of_integrations(record: dict[str, Any]) -> dict[str, str]:
-    """The tables of `make integrations-bench`."""
+    """Return the tables of `make integrations-bench`."""
     return {
         "integrations origin": origin(record),
         "integrations scrapy": integrations.of_scrapy(record["rounds"]),
@@ -88,7 +88,7 @@ SCRAPY_QUEUES = (
 
 
 def of_bench(record: dict[str, Any]) -> dict[str, str]:
-    """The tables of `make bench`."""
+    """Return the tables of `make bench`."""
     found = table.results(ROWS, record["rounds"])
     return {
         "bench origin": origin(record),
@@ -126,7 +126,7 @@ def _peers(rounds: list[table.Round]) -> str:
 
 
 def newest(results: Path, pattern: str) -> dict[str, Any] | None:
-    """The record of this format that was measured last."""
+    """Return the newest record of a format."""
     records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in results.glob(pattern)]
     known = [record for record in records if record.get("format") == machine.FORMAT]
     return max(known, key=lambda record: record["date"], default=None)

@@ -31,14 +31,14 @@ PERSISTENCE = {
 
 
 def missing() -> str:
-    """What there would have to be; "" if it is all there."""
+    """Return which requirement is missing; "" if none is."""
     absent = [] if shutil.which("redis-server") else ["redis-server"]
     return " and ".join(absent + ([] if find_spec("redis") else ["redis-py"]))
 
 
 @contextmanager
 def server(room: Path, persistence: str) -> Iterator[Any]:
-    """A client of a server that ends with the block."""
+    """Start a server that ends with the block; return a client of it."""
     import redis
 
     socket = room / "socket"
@@ -62,7 +62,7 @@ def server(room: Path, persistence: str) -> Iterator[Any]:
 
 
 def queue(requests: Path, room: Path, persistence: str) -> dict[str, float]:
-    """Discoveries put per second and requests taken per second, one at a time and then through pipelines."""
+    """Measure discoveries put and requests taken per second, one at a time and then through pipelines."""
     encoded = marshal.loads(requests.read_bytes())
     figures: dict[str, float] = {}
     with server(room, persistence) as client:

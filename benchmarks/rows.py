@@ -1,4 +1,4 @@
-"""The rows that ours writes for a discovery, made without it: what the floor is given to put.
+"""The rows that our frontier writes for a discovery, computed without it: the input of the floor.
 
 A test compares them with those of a real frontier, so that the floor never has less to write than ours.
 """
@@ -17,7 +17,7 @@ Row = tuple[bytes, bytes, bytes]
 
 
 class Rows:
-    """Rows in the order of discovery, under the default settings: a queue a host, every URI at cost 1."""
+    """Rows in the order of discovery, with default settings: one queue per host, each URI at cost 1."""
 
     def __init__(self) -> None:
         self._canonical: Any = plugins.resolve("canonicalization", "standard")
@@ -27,11 +27,11 @@ class Rows:
 
     @property
     def queues(self) -> int:
-        """How many there are; their ids count from 1."""
+        """Return the number of queues; their ids count from 1."""
         return len(self._queues)
 
     def of(self, url: str) -> Row:
-        """The rows of a normalized URL."""
+        """Return the rows of a normalized URL."""
         prefix, path, query = uris.split(url)
         known = self._queues.get(prefix)
         if known is None:
@@ -39,6 +39,6 @@ class Rows:
             known = self._queues[prefix] = len(self._queues) + 1, queue, place, uris.authority_hash(place)
         queue_id, queue, place, start = known
         canonical = place + self._canonical.path(path) + (self._canonical.query(query) if query else "")
-        self._ordinal += 1  # of known ones too, which ours does not number: the order is the same
+        self._ordinal += 1  # counts known URLs, too, unlike our frontier: the order is the same
         key = keys.pending.pack(queue_id, 3, keys.PRIORITY_ZERO, 1, self._ordinal)
         return start + xxh3_128_digest(canonical.encode())[:12], key, records.encode_url(url, queue)

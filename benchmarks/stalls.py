@@ -28,7 +28,7 @@ BATCH = 1000
 
 
 class Watched:
-    """A frontier of which every call is timed, and the memory looked at."""
+    """A frontier whose calls are timed, and whose memory is measured."""
 
     def __init__(self, path: str, clock: ManualClock | None = None) -> None:
         Settings()  # imports are not what is measured
@@ -41,7 +41,7 @@ class Watched:
         self._longest: dict[str, float] = {}
 
     def call(self, name: str, *args: Any, **options: Any) -> Any:
-        """Call the frontier."""
+        """Call the frontier, and time the call."""
         method = getattr(self.frontier, name)
         cpu, start = time.process_time(), time.perf_counter()
         answer = method(*args, **options)
@@ -52,7 +52,7 @@ class Watched:
         return answer
 
     def drain(self, count: int | None = None) -> None:
-        """Lease and finish `count` URIs, or all that there are."""
+        """Lease and finish `count` URIs, or all."""
         done = 0
         while count is None or done < count:
             leases = self.call("lease", LEASES)
@@ -65,7 +65,7 @@ class Watched:
         self._done += done
 
     def figures(self) -> dict[str, float]:
-        """All that was measured; closes the frontier."""
+        """Close the frontier; return all figures."""
         self.call("commit")
         self.frontier.close()
         figures = {"finished": self._done, "seconds": self._wall, "cpu_seconds": self._cpu, "peak": self._peak / MIB}
@@ -79,7 +79,7 @@ def _schedule(f: Frontier, urls: Iterator[str]) -> None:
 
 
 def reopen(path: str, count: int) -> dict[str, float]:
-    """Open a frontier that exists, and drain a part of it. The calls are not timed one by one: that would cost 10 %."""
+    """Open an existing frontier and drain a part of it. Single calls are not timed: that would cost 10 %."""
     Settings()
     start = time.perf_counter()
     with Frontier.open(path) as f:
@@ -97,7 +97,7 @@ def reopen(path: str, count: int) -> dict[str, float]:
 
 
 def snooze(path: str, count: int) -> dict[str, float]:
-    """Let `count` queues sleep, two URLs in each: one was fetched, and politeness asks for an hour."""
+    """Create `count` SNOOZED queues of two URLs: one has been fetched, and the politeness delay is an hour."""
     polite = {"min_delay": HOUR, "delay_factor": 0, "max_delay": HOUR}
     peak = 0
     with Frontier.open(path, impatient(hold_queues=False, politeness=polite)) as f:
@@ -112,7 +112,7 @@ def snooze(path: str, count: int) -> dict[str, float]:
 
 
 def wake(path: str, count: int) -> dict[str, float]:
-    """Open that, and drain it when all of them have just fallen due."""
+    """Open the frontier of `snooze` when all wake times have just passed, and drain it."""
     clock = ManualClock(time.time())
     watched = Watched(path, clock)
     clock.advance(2 * HOUR)
@@ -121,7 +121,7 @@ def wake(path: str, count: int) -> dict[str, float]:
 
 
 def retire(path: str, count: int) -> dict[str, float]:
-    """Let `count` queues retire, for their budget is nothing."""
+    """Create `count` queues that are RETIRED, because their budget is 0."""
     with Frontier.open(path, impatient(hold_queues=False, queue_total_budget=0, retire_when="reached")) as f:
         _schedule(f, streams.hosts(count))
         while f.lease(LEASES) or f.next_ready_in() == 0.0:
@@ -132,7 +132,7 @@ def retire(path: str, count: int) -> dict[str, float]:
 
 
 def revive(path: str, count: int) -> dict[str, float]:
-    """Open that, raise the budget, and drain it."""
+    """Open the frontier of `retire`, raise the budget, and drain it."""
     watched = Watched(path)
     watched.call("adjust", queue_total_budget=100)
     watched.drain()
@@ -142,7 +142,7 @@ def revive(path: str, count: int) -> dict[str, float]:
 
 
 def ready(path: str, count: int) -> dict[str, float]:
-    """Let `count` queues be READY in the ring."""
+    """Create `count` READY queues."""
     with Frontier.open(path, impatient(hold_queues=False)) as f:
         _schedule(f, streams.hosts(count))
         found = f.summary().queues["READY"]
@@ -151,7 +151,7 @@ def ready(path: str, count: int) -> dict[str, float]:
 
 
 def overspend(path: str, count: int) -> dict[str, float]:
-    """Open that, lower the budget below what was spent, and lease until every queue has retired."""
+    """Open the frontier of `ready`, lower the budget below the expenditure, and lease until every queue is RETIRED."""
     watched = Watched(path)
     watched.call("adjust", queue_total_budget=0, retire_when="reached")
     watched.drain()
@@ -161,7 +161,7 @@ def overspend(path: str, count: int) -> dict[str, float]:
 
 
 def report(path: str, seconds: int) -> dict[str, float]:
-    """`budgetfrontier report` on another core, again and again for some seconds: the slowest of them."""
+    """Run `budgetfrontier report` on another core repeatedly for some seconds; return the slowest run."""
     job = str(Path(path).parent)
     command = [sys.executable, "-m", "budgetfrontier", "report", job]
     taken = []

@@ -18,7 +18,7 @@ HOSTS = 10_000
 
 
 def discoveries(count: int) -> list[str]:
-    """What a crawl finds: half duplicates, a fifth with a query, hosts by Zipf's law (exponent 1)."""
+    """Yield the discoveries of a crawl: half duplicates, a fifth with a query, hosts by Zipf's law (exponent 1)."""
     rnd = random.Random(SEED)
     hosts = rnd.choices(range(HOSTS), cum_weights=list(accumulate(1 / (i + 1) for i in range(HOSTS))), k=count // 2)
     urls = []
@@ -31,7 +31,7 @@ def discoveries(count: int) -> list[str]:
 
 
 class Pages:
-    """What a crawl finds, page by page, without an end; made when it is asked for, in the memory of an integer a host.
+    """The links that a crawl finds, page by page, without end. Generated on demand; memory: an integer per host.
 
     The site of a page is drawn at random, each as likely as any other: the worst case for a B-tree. A page has 50
     links. 40 stay on the site: 12 are the navigation that all of its pages share, 6 lead to pages found before, 22 to
@@ -45,11 +45,11 @@ class Pages:
         self._found = array("I", bytes(4 * hosts))  # how many pages of each site
 
     def seeds(self) -> Iterator[str]:
-        """The home page of every site."""
+        """Return the home page of every site."""
         return (f"https://www.site{host}.example.com/" for host in range(self._hosts))
 
     def page(self) -> list[str]:
-        """The links of the next page, mixed."""
+        """Return the links of the next page, shuffled."""
         draw = self._rnd.random  # several times as fast as randrange
         hosts = self._hosts
         own = int(draw() * hosts)
@@ -78,20 +78,20 @@ def _page(host: int, number: int) -> str:
 
 
 def uniform(count: int) -> Iterator[str]:
-    """As many URLs on every host, the hosts in turn."""
+    """Yield equally many URLs of each host, hosts in turn."""
     return (f"https://site{i % HOSTS}.example.com/p/{i}" for i in range(count))
 
 
 def hosts(count: int) -> Iterator[str]:
-    """One URL on each of `count` hosts."""
+    """Yield one URL of each of `count` hosts."""
     return (f"https://www.site{i}.example.com/" for i in range(count))
 
 
 def write(path: Path, count: int) -> None:
-    """Write `discoveries` to a file, a line each."""
+    """Write `discoveries` to a file, one per line."""
     path.write_text("\n".join(discoveries(count)))
 
 
 def read(path: Path) -> list[str]:
-    """The URLs of a file, as new strings in its order."""
+    """Return the URLs of a file, as new strings in its order."""
     return path.read_text().split("\n")

@@ -1,4 +1,4 @@
-"""From the figures of all rounds to one table."""
+"""Tables of the figures of all rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Round = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Row:
-    """One line: how the figure follows from a round, and what it must reach."""
+    """A row of the table: how its figure is computed from a round, and its target."""
 
     title: str
     figure: Callable[[Round], float]
@@ -22,7 +22,7 @@ class Row:
     at_most: float | None = None
 
     def values(self, rounds: list[Round]) -> list[float]:
-        """The figure of each round that has it."""
+        """Return the figure of each round that has it."""
         found = []
         for figures in rounds:
             try:
@@ -32,30 +32,30 @@ class Row:
         return found
 
     def target(self) -> str:
-        """What the figure must reach, "" if nothing."""
+        """Return the target as text; "" if there is none."""
         if self.at_least is not None:
             return f">= {number(self.at_least, self.unit)}"
         return "" if self.at_most is None else f"<= {number(self.at_most, self.unit)}"
 
     def reached(self, value: float) -> bool | None:
-        """Whether `value` reaches the target; None without one."""
+        """Return whether `value` reaches the target; None without a target."""
         if self.at_least is not None:
             return value >= self.at_least
         return None if self.at_most is None else value <= self.at_most
 
 
 def of(measurement: str, name: str = "per_second") -> Callable[[Round], float]:
-    """A figure as it was measured."""
+    """Return a function that returns a figure as measured."""
     return lambda figures: figures[measurement][name]
 
 
 def ratio(ours: str, peer: str, name: str = "per_second") -> Callable[[Round], float]:
-    """A figure of ours as a multiple of the peer's."""
+    """Return a function that returns a figure of ours as a multiple of the peer's."""
     return lambda figures: figures[ours][name] / figures[peer][name]
 
 
 def results(rows: Iterable[Row], rounds: list[Round]) -> list[dict[str, Any]]:
-    """The rows that were measured: median, extremes, target, and whether it was reached."""
+    """Return the rows that were measured: median, extremes, target, and whether it was reached."""
     found: list[dict[str, Any]] = []
     for row in rows:
         values = row.values(rounds)
@@ -77,7 +77,7 @@ def results(rows: Iterable[Row], rounds: list[Round]) -> list[dict[str, Any]]:
 
 
 def markdown(found: list[dict[str, Any]]) -> str:
-    """The table as text; least and most are left out where everything ran once."""
+    """Return the table as Markdown, without least and most if everything ran once."""
     repeated = any(row["runs"] > 1 for row in found)
     lines = [["figure", *(("median", "least", "most", "runs") if repeated else ("",)), "must reach", "reached"]]
     for row in found:
@@ -91,7 +91,7 @@ def markdown(found: list[dict[str, Any]]) -> str:
 
 
 def grid(lines: list[list[str]]) -> str:
-    """A Markdown table, its first line the head; what begins with a digit is set to the right."""
+    """Return a Markdown table whose first row is the head; columns of numbers are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     right = [
         all(not text or text.lstrip("-")[0].isdigit() for text in column[1:]) for column in zip(*lines, strict=True)
@@ -101,6 +101,6 @@ def grid(lines: list[list[str]]) -> str:
 
 
 def number(value: float, unit: str) -> str:
-    """Three digits or more, and the unit."""
+    """Format a number with at least three digits, and its unit."""
     digits = 0 if value >= 100 or unit == "B" else 1 if value >= 10 else 3 if unit == "s" else 2
     return f"{value:,.{digits}f}{'' if unit in ('/s', 'x') else ' '}{unit}".rstrip()

@@ -1,4 +1,4 @@
-"""Wall and processor time of stretches of work, single calls, and the memory of this process."""
+"""Measurement of wall and processor time, of single calls, and of the memory of this process."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ MIB = 1 << 20
 
 
 class Stopwatch:
-    """Started when made. The targets are wall time; processor time tells how much of it the machine took away."""
+    """A stopwatch that starts when it is created.
+
+    Targets are wall time; processor time shows how much of it was lost.
+    """
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def seconds(self) -> float:
-        """Wall time since the start."""
+        """Return the wall time since the start."""
         return time.perf_counter() - self._wall
 
     def rates(self, count: int) -> dict[str, float]:
-        """`count` things per second of wall time, and per second of processor time."""
+        """Return `count` per second of wall time, and per second of processor time."""
         wall, cpu = self.seconds(), time.process_time() - self._cpu
         return {"per_second": count / wall, "per_cpu_second": count / cpu}
 
 
 class Calls:
-    """The durations of calls, in seconds, those in which a commit fell apart from the others.
+    """The durations of calls, in seconds; calls during which a commit took place are kept apart.
 
-    Whether one did is asked of the environment, before and after each call and outside its time: `commits` gives the
-    number of the last one.
+    `commits` returns the number of the last commit; it is called before and after each call, outside its time.
     """
 
     def __init__(self, commits: Callable[[], int]) -> None:
@@ -40,13 +42,13 @@ class Calls:
         self.plain, self.committing = array("d"), array("d")
 
     def add(self, seconds: float) -> None:
-        """Count a call that has just ended."""
+        """Add a call that has just ended."""
         last = self._commits()
         (self.plain if last == self._last else self.committing).append(seconds)
         self._last = last
 
     def figures(self) -> dict[str, float]:
-        """Calls a second, and quantiles of both kinds in seconds; those of no calls are left out."""
+        """Return calls per second, and quantiles of both kinds in seconds; a kind without calls is left out."""
         count, seconds = len(self.plain) + len(self.committing), sum(self.plain) + sum(self.committing)
         found = {"calls": len(self.plain), "commits": len(self.committing), "per_second": count / seconds}
         for kind, samples in (("call", self.plain), ("commit", self.committing)):
@@ -57,17 +59,17 @@ class Calls:
 
 
 def quantile(samples: Sequence[float], part: float) -> float:
-    """The least sample that is not below `part` of all."""
+    """Return the smallest sample that is not exceeded by at least a share `part` of all."""
     return sorted(samples)[max(math.ceil(part * len(samples)), 1) - 1]
 
 
 def anonymous_memory() -> int:
-    """Bytes of this process that no file backs. LMDB's map is the page cache's and not counted; its dirty pages are."""
+    """Return the anonymous memory of this process in bytes. LMDB's map is not counted, but its dirty pages are."""
     return _of_this_process("status", "RssAnon") * 1024
 
 
 def written() -> int:
-    """Bytes that this process has given to the system to write, since it began."""
+    """Return the bytes that this process has written so far."""
     return _of_this_process("io", "wchar")
 
 
