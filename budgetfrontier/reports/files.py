@@ -32,7 +32,7 @@ def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
         with Reader(frontier) as reader, reader.scan() as (head, rows):
             json.writelines(tables.json_report(head, overview.through(rows)))
         json.write("\n")
-        with _written(folder / "frontier.txt") as plain:
+        with _text_file(folder / "frontier.txt") as plain:
             plain.write(text.render(head, overview=overview))
     return head, overview
 

@@ -226,7 +226,7 @@ def budgetfrontier(command: str, job: Path, *arguments: str) -> str:
 
 
 def test_the_command_line_looks_at_and_steers_a_running_spider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(common, "ANSWER_TIMEOUT", PATIENCE)
     job = tmp_path / "job"
     slow = {"CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05, **JOB}
     with Site(mesh("a", 2000)) as site, started(site, tmp_path, MESH, JOBDIR=str(job), **slow) as process:
