@@ -203,7 +203,7 @@ def adjust(args: argparse.Namespace) -> None:
 
 
 def _no_match(match: str) -> str:
-    """Return what to print if a pattern matches none of what it was compared with: queue keys, or the next URI of each."""
+    """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
     if match.startswith("queue:"):
         return "matches no queue yet; it will count for queues that come later"
     return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"

@@ -11,9 +11,9 @@ import re
 MAX_RECORD_SIZE = 16 << 20
 """The largest record, in bytes as stored: a larger one is bad, and is never read into memory as a whole."""
 RECORD_ALLOWANCE = 32 << 20
-"""Bytes that decoding one record may take; a step or a value counts as STEP bytes."""
+"""Bytes that decoding one record may take; a step or a value counts as STEP_SIZE bytes."""
 SOURCE_RATIO, SOURCE_GRACE = 200, 64 << 20
-"""Bytes that decoding a source may take: RATIO times its size, plus GRACE."""
+"""Bytes that decoding a source may take: SOURCE_RATIO times its size, plus SOURCE_GRACE."""
 STEP_SIZE = 64
 UNKNOWN_SIZE = 1 << 50
 """The size granted to a pipe: its lines are bounded, their number is not."""
@@ -41,7 +41,7 @@ class Allowance:
         self._all += SOURCE_RATIO * size
 
     def begin(self, size: int = 0) -> None:
-        """Begin the next record, of which `size` bytes have been read. Raises Exhausted."""
+        """Begin the next record, of which `size` bytes have been read. Raises AllowanceExhausted."""
         self._record = RECORD_ALLOWANCE
         self._all -= STEP_SIZE + size
         if self._all < 0:
@@ -51,14 +51,14 @@ class Allowance:
             )
 
     def spend(self, size: int = STEP_SIZE) -> None:
-        """Count `size` bytes that decoding the record takes. Raises TooMuch."""
+        """Count `size` bytes that decoding the record takes. Raises RecordTooLarge."""
         self._record -= size
         self._all -= size
         if self._record < 0:
             raise RecordTooLarge(f"more than {RECORD_ALLOWANCE >> 20} MiB would have to be made of it")
 
     def spend_json(self, text: bytes) -> None:
-        """Count the bytes that decoding a JSON text will take. Raises TooMuch."""
+        """Count the bytes that decoding a JSON text will take. Raises RecordTooLarge."""
         size = _size(text)
         self.spend(size if size <= RECORD_ALLOWANCE else _size(_STRINGS.sub(b"", text)))
 

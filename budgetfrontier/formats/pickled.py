@@ -52,7 +52,7 @@ _VALUES = (
 
 
 class Window:
-    """A file that is read up to LARGEST bytes, and as far as an allowance lasts."""
+    """A file that is read up to MAX_RECORD_SIZE bytes, and as far as an allowance lasts."""
 
     def __init__(self, file: IO[bytes], allowance: Allowance) -> None:
         self._file = file

@@ -77,7 +77,7 @@ Kinds = list[list[Any]]
 def plain(value: object, allowance: Allowance, kinds: Kinds | None = None, path: tuple[Any, ...] = ()) -> Any:
     """Return a copy of the value as plain data, with lists for tuples and sets, which are recorded in `kinds`.
 
-    Raises NotPlain, also for a value nested too deep, and TooMuch or Exhausted.
+    Raises NotPlain, also for a value nested too deep, and RecordTooLarge or AllowanceExhausted.
     """
     found: Kinds = []
     copy = _plain(value, _MAX_DEPTH, allowance, found, path)
@@ -208,7 +208,7 @@ def open_source(path: Path, allowance: Allowance) -> Iterator[IO[bytes]]:
 
 
 def lines(file: IO[bytes], allowance: Allowance) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the lines of a file with their numbers, stripped; None for a line over LARGEST bytes, which is skipped."""
+    """Yield the lines of a file, numbered and stripped; None for one over MAX_RECORD_SIZE bytes, which is skipped."""
     number, skipping = 0, False
     while line := file.readline(MAX_RECORD_SIZE):
         ended = line.endswith(b"\n")

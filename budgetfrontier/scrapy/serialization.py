@@ -77,7 +77,10 @@ class Serializer:
             self._held.pop(payload[_HASH_SIZE:], None)
 
     def load(self, uri: CrawlUri) -> Request:
-        """Return the request of a URI; one without a payload was imported, and is made from plain data. Raises Lost."""
+        """Return the request of a URI; one without a payload was imported, and is made from plain data.
+
+        Raises RequestLost.
+        """
         payload, method = uri.payload, uri.method.removeprefix(START)
         if payload is None:
             return self._imported(uri)
