@@ -72,7 +72,9 @@ class RawServer:
         self, *paths: str, scheme: str = "http", host: str = "www.example.test", **settings: Any
     ) -> list[Response]:
         """Fetch paths, one after the other, with these settings."""
-        return asyncio.run(self._fetch(*(f"{scheme}://{host}{path}" for path in paths), **settings))
+        answers: list[Response] = []
+        asyncio.run(self._fetch(answers, *(f"{scheme}://{host}{path}" for path in paths), **settings))
+        return answers
 
     def fetch_by_its_clock(self, path: str, **settings: Any) -> Response:
         """Fetch a path with a client whose clock is moved on by what is answered alone."""
@@ -80,19 +82,22 @@ class RawServer:
             loop = runner.get_loop()
             assert isinstance(loop, ManualLoop)
             self._client = loop
-            (answer,) = runner.run(self._fetch(f"http://www.example.test{path}", **settings))
+            answers: list[Response] = []
+            runner.run(self._fetch(answers, f"http://www.example.test{path}", **settings))
         self._client = None
-        return answer
+        return answers[0]
 
     async def pass_time(self, seconds: float) -> None:
         """Let the client's clock move on, and the client do what is due then."""
         assert self._client is not None
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._client.advance(seconds), self._client))
 
-    async def _fetch(self, *urls: str, **settings: Any) -> list[Response]:
+    async def _fetch(self, answers: list[Response], *urls: str, **settings: Any) -> None:
+        """Fetch URLs into `answers`: what it returned would be printed in full, inside of asyncio, and discarded."""
         chosen = FetchSettings(**{"resolve": {"*.example.test": self.address}, "timeout": PATIENCE, **settings})
         async with Fetcher(chosen) as fetcher:
-            return [await fetcher.get(CrawlUri(url)) for url in urls]
+            for url in urls:
+                answers.append(await fetcher.get(CrawlUri(url)))
 
     async def _stop(self) -> None:
         await _rounds()  # accept what has connected: once the server is closed, asyncio would forget it half open
