@@ -7,7 +7,7 @@ _DEEP = -1 << 62
 
 
 def excess(value: object, *, size: int, depth: int) -> str:
-    """Why plain data has no room ("": it has): more than about `size` bytes, or nested deeper than `depth`.
+    """Return why plain data is refused ("" if it is not): larger than about `size` bytes, or deeper than `depth`.
 
     O(size), whatever refers to itself, or again and again to the same; an encoder would take all the memory there is.
     """
@@ -16,7 +16,7 @@ def excess(value: object, *, size: int, depth: int) -> str:
 
 
 def _left(value: object, left: int, depth: int) -> int:
-    """What is left of so many bytes after a value: less than 0 if that was too much, _DEEP if it is nested too deep."""
+    """Return how many of `left` bytes remain after a value: negative if it is too large, _DEEP if too deep."""
     if isinstance(value, str | bytes | bytearray):
         return left - 1 - len(value)
     left -= 1

@@ -310,7 +310,7 @@ class Frontier:
         self._guard.leave(1)
 
     def next_ready_in(self) -> float | None:
-        """Seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
+        """Return the seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
 
         What is scheduled for later and leases that will expire count. While paused: the commit interval, for an
         operator may resume.
@@ -368,7 +368,7 @@ class Frontier:
         return in_force.rest(uri, in_force.for_uri(uri.url, key), fetch_seconds, crawl_delay)
 
     def summary(self) -> Summary:
-        """The counters, as of now. O(1)."""
+        """Return the counters, as of now. O(1)."""
         self._guard.enter()
         kernel = self._kernel
         kernel.counters.ready = len(kernel.tables.rotation.ring)
@@ -376,7 +376,7 @@ class Frontier:
         return kernel.tables.env.view().summary(kernel.counters)
 
     def queue(self, key: str) -> QueueRecord | None:
-        """A queue as it stands now, None if no URI was ever placed there. O(1)."""
+        """Return a queue as it stands now, None if no URI was ever placed there. O(1)."""
         _check_name(key)
 
         def look() -> QueueRecord | None:
@@ -386,7 +386,7 @@ class Frontier:
         return self._guard.operate(look, changes=0)
 
     def report(self) -> Report:
-        """The snapshot that all reports are made from, as of now. O(queues)."""
+        """Return the snapshot that all reports are made from, as of now. O(queues)."""
 
         def look() -> Report:
             self._tables.flush()
@@ -395,12 +395,12 @@ class Frontier:
         return self._guard.operate(look, changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
-        """The commands that were applied, newest last."""
+        """Return the commands that were applied, newest last."""
         self._guard.enter()
         return self._tables.env.view().audit(limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """The URIs that were given up on, oldest first. O(answer)."""
+        """Return the URIs that were given up on, oldest first. O(answer)."""
         self._guard.enter()
         return self._tables.env.view().dead_letters(limit)
 
@@ -519,7 +519,7 @@ class Frontier:
         return entry
 
     def _apply(self, command: Command, number: int) -> CommandRun:
-        """The command, ended."""
+        """Apply a command, all of its steps."""
         self._guard.enter()
         command, guard = checked(command), self._guard
         while guard.commands.must_wait(command):
@@ -591,7 +591,7 @@ class Frontier:
         return True
 
     def _still_out(self, lease: Lease, now: float) -> Lease:
-        """The lease's entry, after those that have expired were ended."""
+        """End what has expired, then return the frontier's own record of a lease. Raises LeaseExpired."""
         try:
             self._kernel.attempts.expire(now)
             self._guard.settle()
@@ -607,7 +607,7 @@ class Frontier:
 
 
 def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
-    """A batch in parts that carry no more than PART bytes each, unless one URI alone does."""
+    """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
     part: list[str | CrawlUri] = []
     size = 0
     for uri in batch:

@@ -30,7 +30,7 @@ class FutureTable:
         return f"<FutureTable {self._counters.future} URIs, next due at {self.next_due:.0f}{' held' * self.held}>"
 
     def first_due(self) -> float:
-        """The earliest due time, NEVER if nothing is scheduled."""
+        """Return the earliest due time, NEVER if nothing is scheduled."""
         cursor = self._env.txn.cursor(self._env.db[keys.FUTURE])
         return float(keys.due.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 

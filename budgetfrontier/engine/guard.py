@@ -39,7 +39,7 @@ _open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """A forked child's writes would seem to work: let it do none."""
+    """Disown every frontier in a forked child, whose writes would only seem to work."""
     for guard in list(_open):
         guard.owner, guard.forked = 0, True
         guard.tables.env.disown()
@@ -91,7 +91,7 @@ class Guard:
         raise WrongThread
 
     def now(self) -> float:
-        """The time in epoch seconds."""
+        """Return the time in epoch seconds, which never goes backwards."""
         now = self._clock.time() + self._skew
         if now < self._last_time:  # within a run time never goes backwards: set back, it goes on from where it was
             self._skew += self._last_time - now
@@ -109,7 +109,7 @@ class Guard:
             self.changes += 1
 
     def leave(self, changes: int) -> None:
-        """Every call that changed something ends with this: commits when it is time, then runs the hooks."""
+        """End a call that changed something: commit when it is time, then run the hooks."""
         try:
             self.changes += changes
             env, queues = self.tables.env, self.tables.queues
@@ -247,7 +247,7 @@ class Guard:
         return job
 
     def materialize(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
-        """What the caller's iterable gives. Its own errors change nothing; Ctrl-C ends the frontier as everywhere."""
+        """Return the items of a caller's iterable. Its errors change nothing, but Ctrl-C closes the frontier."""
         if isinstance(uris, str | bytes):
             raise TypeError("this takes an iterable of URIs; one alone goes into a list")
         try:
@@ -283,7 +283,7 @@ class Guard:
         raise error
 
     def _excuse(self) -> None:
-        """The command that was begun is not to blame: count no start against it, if that can still be written."""
+        """Count no start against the command that was begun, which is not to blame, if that can still be written."""
         kernel, db = self.kernel, self.tables.env.db[keys.META]
         with contextlib.suppress(Exception):
             kernel.tables.env.abort()
@@ -312,6 +312,6 @@ class Guard:
 
 
 def _last_known(counters: Counters, commands: Runner) -> int:
-    """The highest number of a command that was begun."""
+    """Return the highest number of a command that was begun."""
     begun = 0 if commands.job is None else commands.job.begun.number
     return max(counters.command, begun, *counters.ahead)

@@ -74,11 +74,11 @@ class Hooks:
         self.waiting.append(("on_dead_letter", (dead_letter(ordinal, row),)))
 
     def finished(self, lease: Lease, outcome: Outcome) -> None:
-        """A lease was finished."""
+        """Queue a call of `on_finish`."""
         self.waiting.append(("on_finish", (lease, outcome)))
 
     def paused_at_finish(self) -> None:
-        """The crawl has paused because it is empty."""
+        """Queue a call of `on_pause_at_finish`."""
         if self._hooks["on_pause_at_finish"]:
             self.waiting.append(("on_pause_at_finish", ()))
 

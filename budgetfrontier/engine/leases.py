@@ -62,7 +62,7 @@ class Leases:
         return lease
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
-        """The leases that an earlier run left, by id."""
+        """Yield the leases that an earlier run left, by id."""
         cursor = self._env.txn.cursor(self._env.db[keys.LEASES])
         cursor.first()
         for key, value in cursor.iternext():
@@ -77,7 +77,7 @@ class Leases:
         self.next_expiry = min(self.next_expiry, lease.expires)
 
     def due(self, now: float) -> list[Lease]:
-        """The leases whose deadline has come, by id. O(leases out), and only once the earliest can be due."""
+        """Return the leases whose deadline has come, by id. O(leases out), but O(1) before the earliest can be due."""
         if now < self.next_expiry:
             return []
         found = [lease for _, lease in sorted(self.out.items()) if lease.expires <= now]
@@ -85,7 +85,7 @@ class Leases:
         return found
 
     def first_expiry(self) -> float:
-        """The earliest deadline, NEVER if nothing is out. O(leases out)."""
+        """Return the earliest deadline, NEVER if nothing is out. O(leases out)."""
         return min((lease.expires for lease in self.out.values()), default=NEVER)
 
     def end(self, lease: Lease) -> None:
@@ -101,7 +101,7 @@ class Leases:
             self._write(lease)
 
     def landed(self, lease: Lease) -> None:
-        """Its download is over."""
+        """Note that the download of a lease is over."""
         lease.landed = True
         if lease.id in self._written:
             self._write(lease)

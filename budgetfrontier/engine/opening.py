@@ -122,7 +122,7 @@ def _queues_of(kernel: Kernel, leases: list[Lease]) -> Iterator[QueueRecord]:
 
 
 def _follow_clock(kernel: Kernel, now: float) -> None:
-    """If the clock was ahead at the last commit, leases and retries have as long as they had left then."""
+    """Give leases and retries the time that they had left at the last commit, if the clock was ahead then."""
     ahead, kernel.counters.time = kernel.counters.time - now, now
     if ahead >= _AHEAD:
         for lease in kernel.tables.leases.out.values():
@@ -131,7 +131,7 @@ def _follow_clock(kernel: Kernel, now: float) -> None:
 
 
 def _suffix_list(env: Environment, settings: Settings) -> str | None:
-    """The public suffix list that this frontier was begun with, if its queue assignment needs one."""
+    """Return the public suffix list that this frontier was begun with, if its queue assignment needs one."""
     db = env.db[keys.META]
     text = meta.read_suffixes(env.txn, db)
     if text is None:
@@ -155,14 +155,14 @@ def _check_canonicalizer(env: Environment, canonicalizer: str, before: Settings 
 
 
 def _as_it_was(before: Settings | None, given: Settings) -> str:
-    """The settings to go back to, in parentheses, as one would write them."""
+    """Return the settings to go back to, in parentheses, as one would write them."""
     differ = changes(before, given) if before else ()
     was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
     return f" ({', '.join(was)})" if was else ""
 
 
 def _clip_wake_times(kernel: Kernel, now: float) -> None:
-    """A wake time further ahead than any delay comes from a clock that was wrong; blocks by operators stay."""
+    """Clip wake times further ahead than any delay: they come from a clock that was wrong. Blocks stay."""
     latest = now + kernel.tables.longest_delay
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):
@@ -175,7 +175,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
 
 
 def load_hooks(names: Sequence[str]) -> list[object]:
-    """The hooks that settings name as `module:name`; a class is called without arguments. Raises SettingsError."""
+    """Return the hooks that settings name as `module:name`; classes are instantiated. Raises SettingsError."""
     try:
         return [plugins.make(name) for name in names]
     except SettingsError as error:

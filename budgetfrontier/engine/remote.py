@@ -20,7 +20,7 @@ _LOOK = 10.0  # seconds between two looks whether an engine still runs
 
 
 def whoami() -> str:
-    """Who is asking, for the audit: the user's login name."""
+    """Return the user's login name, for the audit."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -109,7 +109,7 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
 
 
 def told(begun: Begun, progress: Progress) -> str:
-    """A command in progress, and what it has done until now."""
+    """Describe a command in progress, and what it has done until now."""
     done = ", ".join(f"{name} {count:,}" for name, count in progress.effect.items() if isinstance(count, int))
     return f"{begun.op} by {begun.who} is in progress ({done})"
 

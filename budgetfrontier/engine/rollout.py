@@ -75,7 +75,7 @@ class Rollout:
                     self._turns.unretire(queue)
 
     def _regraded(self, limit: int) -> Iterator[int]:
-        """INACTIVE queues by precedence and place, those that came to their FIFO since left out."""
+        """Yield the INACTIVE queues by precedence and position, without those that joined their FIFO since."""
         counters = self._counters
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.INACTIVE])
         while counters.regrade_upto and limit:
@@ -94,7 +94,7 @@ class Rollout:
                 counters.regrade_upto = 0
 
     def _revived(self, limit: int) -> Iterator[int]:
-        """RETIRED queues in the order of retirement, those left out that retired since."""
+        """Yield the RETIRED queues in the order of retirement, without those that retired since."""
         counters = self._counters
         cursor = self._tables.env.txn.cursor(self._tables.env.db[keys.RETIRED])
         for _ in range(limit):

@@ -70,7 +70,7 @@ class Rotation:
         self.next_wake = self.first_wake()
 
     def first_wake(self) -> float:
-        """The earliest wake time of the snoozed, NEVER if there are none."""
+        """Return the earliest wake time of the snoozed, NEVER if there are none."""
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
         return float(keys.timed.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
@@ -180,13 +180,13 @@ class Rotation:
         queue.wake_time = wake_time
 
     def front_inactive(self) -> QueueRecord:
-        """The front queue of the best precedence; there must be one."""
+        """Return the front INACTIVE queue of the best precedence; there must be one."""
         cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
         cursor.set_range(keys.FIRST)
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 
     def due(self, now: float, limit: int) -> list[int]:
-        """The ids of the first snoozed queues whose time has come, by (wake time, queue id)."""
+        """Return the ids of the first snoozed queues that are due, by (wake time, queue id)."""
         found: list[int] = []
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
         cursor.first()

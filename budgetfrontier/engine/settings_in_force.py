@@ -48,11 +48,11 @@ class SettingsInForce:
         return f"<SettingsInForce with {changed[0]} overrides and {changed[1]} adjustments>"
 
     def for_uri(self, url: str, queue: str) -> QueueSettings:
-        """The settings for a URI on a queue."""
+        """Return the settings for a URI on a queue."""
         return self.base if self.trivial else self.effective.for_uri(url, queue)
 
     def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
-        """The cost policy that settings name, made once, and what it gives for every URI (None: it looks at them)."""
+        """Return the cost policy that settings name, made once, and its constant cost (None: it looks at the URI)."""
         spec = settings.cost_policy
         name = spec if isinstance(spec, str) else repr(spec)
         found = self._costs.get(name)
@@ -67,11 +67,11 @@ class SettingsInForce:
 
     @cached_property
     def constant_cost(self) -> int | None:
-        """What every URI costs by the cost policy that overrides say nothing of; None if it looks at the URI."""
+        """Return what every URI costs without overrides; None if the cost policy looks at the URI."""
         return self._cost_policy(self.base)[1]
 
     def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
-        """What a URL costs, of which `uri` says more, but no cost of its own. Raises PolicyError."""
+        """Return what a URL costs by the policy; `uri`: the whole URI if there is more to it. Raises PolicyError."""
         policy, constant = self._cost_policy(settings)
         if constant is not None:
             return constant
@@ -85,7 +85,7 @@ class SettingsInForce:
         return min(cost, keys.MAX_COST)
 
     def precedence(self, uri: CrawlUri, settings: QueueSettings) -> int:
-        """The precedence that a queue takes from a URI, 0 to 65535. Raises PolicyError."""
+        """Return the precedence that a queue takes from a URI, 0 to 65535. Raises PolicyError."""
         if self._precedence is None:
             return settings.precedence
         name = self.frontier.precedence_policy
@@ -101,7 +101,7 @@ class SettingsInForce:
     def rest(
         self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None
     ) -> float:
-        """How long a queue rests after the fetch of a URI, in seconds. Raises PolicyError."""
+        """Return how long a queue rests after the fetch of a URI, in seconds. Raises PolicyError."""
         if fetch_seconds is None and crawl_delay is None and self._standard and not settings.jitter:
             return settings.min_delay  # as the policy says, without asking it
         name = self.frontier.politeness_policy
@@ -120,5 +120,5 @@ class SettingsInForce:
 
 
 def renamed(uri: CrawlUri, url: str) -> CrawlUri:
-    """The same URI under its normalized URL."""
+    """Return the same URI under its normalized URL."""
     return uri if uri.url == url else msgspec.structs.replace(uri, url=url)

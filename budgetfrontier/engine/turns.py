@@ -284,5 +284,5 @@ class Turns:
 
 
 def _contradiction(queue: QueueRecord) -> Damage:
-    """No URI may go out twice, whatever the totals say."""
+    """Return the error for a queue whose only URIs are out: none may go out twice, whatever the totals say."""
     return Damage(f"queue {queue.queue} holds {queue.queued} URIs of which {queue.out} are out, and no other was found")

@@ -59,7 +59,7 @@ class Admitter:
             self._take(batch, candidates, tally, now, via)
 
     def queue_key(self, uri: CrawlUri) -> str:
-        """The key of the queue that a URI with a normalized URL would be placed on."""
+        """Return the key of the queue that a URI with a normalized URL would be placed on."""
         return self._candidates.queue_key(uri)
 
     def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
@@ -159,7 +159,7 @@ class Admitter:
             self._place(candidates.values(), via, now)
 
     def _constant_cost(self) -> int:
-        """What a URI costs that was not asked for its own cost."""
+        """Return what a URI costs if every URI costs the same; otherwise 0, and each candidate has its own cost."""
         return self._tables.in_force.constant_cost or 0
 
     def _is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
@@ -244,7 +244,7 @@ class Admitter:
 
 
 def _became(tally: Tally) -> Admission:
-    """What became of the one URI that was counted."""
+    """Return what became of the one URI that was counted."""
     if tally.added:
         return Admission.ADDED
     if tally.duplicate:
@@ -253,12 +253,12 @@ def _became(tally: Tally) -> Admission:
 
 
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:
-    """The same URI, but with a form to be known by."""
+    """Return the same URI without `force`, so that it has a fingerprint."""
     return replace(given, force=False) if isinstance(given, CrawlUri) and given.force is True else given
 
 
 def _record(queue_id: int, special: Special, ordinal: int) -> tuple[bytes, bytes]:
-    """The pending record of a candidate."""
+    """Return the pending record of a candidate."""
     directive, priority = 3, keys.PRIORITY_ZERO
     if special.uri is not None:
         directive, priority = int(special.uri.directive), keys.invert_priority(special.uri.priority)

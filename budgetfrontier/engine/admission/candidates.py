@@ -161,7 +161,7 @@ class Candidates:
     # -- one URI
 
     def prepare(self, given: object, via: CrawlUri | None) -> tuple[bytes | None, Special]:
-        """The fingerprint of `given` (None with `force`), and what it would be admitted as.
+        """Return the fingerprint of `given` (None with `force`), and what it would be admitted as.
 
         Raises InvalidUrl and PolicyError.
         """
@@ -202,7 +202,7 @@ class Candidates:
         return fingerprint, Special(queue, value, url, uri, cost, settings, precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
-        """The normalized URL, its fingerprint (None with `force`), and its queue if the authority tells."""
+        """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""
         if uri is not None and (uri.force or uri.body or uri.method != "GET"):
             url = uris.parse(given)
             if uri.force:
@@ -239,7 +239,7 @@ class Candidates:
         return known
 
     def _parse_authority(self, given: str) -> Authority | None:
-        """The authority of a plain URL that was not met before.
+        """Return the authority of a plain URL, if it is new.
 
         None unless its URL is as the parser writes it, and its queue has a key: `prepare` says then what is wrong.
         """
@@ -255,7 +255,7 @@ class Candidates:
         return policy_results.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
 
     def queue_key(self, uri: CrawlUri) -> str:
-        """The key of the queue of a URI with a normalized URL, by the policy.
+        """Return the key of the queue that the policy assigns to a URI with a normalized URL.
 
         Raises InvalidUrl for text that is no key: that is the URL's fault.
         """
@@ -279,7 +279,7 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 def _check(uri: CrawlUri) -> None:
-    """What cannot be stored is INVALID, for one URI must not poison its batch; no policy is asked about it, either."""
+    """Raise InvalidUrl for a URI that cannot be stored, before a policy sees it: one must not poison its batch."""
     method: object = uri.method
     hops: object = uri.hops
     via: object = "" if uri.via is None else uri.via
@@ -314,7 +314,7 @@ def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 
 def plain_url(given: object) -> str | None:
-    """The URL of a URI that is told from others by its URL alone; None if there is more to it, or it is none."""
+    """Return the URL if it alone identifies the request (GET, no body, not forced); otherwise None."""
     if type(given) is CrawlUri:
         try:
             if given.force or given.body or given.method != "GET":

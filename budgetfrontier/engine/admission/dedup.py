@@ -40,7 +40,7 @@ class SeenTable:
             del candidates[fingerprint]
 
     def remember(self, batch: list[Any], invalid: list[Any]) -> None:
-        """URLs that are known from now on, whatever became of them."""
+        """Keep the URLs of a batch in memory as known, whatever became of them, but for those that are INVALID."""
         if len(self.recent) > RECENT:
             self.recent.clear()
         urls = [given if type(given) is str else plain_url(given) for given in batch]

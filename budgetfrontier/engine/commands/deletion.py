@@ -54,7 +54,7 @@ class Chosen:
 
 
 def _later(view: View, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
-    """What is scheduled for later, from a key on."""
+    """Yield what is scheduled for later, from a key on."""
     for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
         name = name_of(row.queue)
@@ -71,7 +71,7 @@ def _pending(
     out: Container[bytes],
     only: int | None,
 ) -> Iterator[Taken]:
-    """What is pending, from a key on, those that are out left out; of a queue that is not named only that."""
+    """Yield what is pending and not out, from a key on; a queue that does not match is skipped in one step."""
     cursor = view.txn.cursor(view.db[keys.PENDING])
     more = cursor.set_range(max(at or keys.FIRST, b"" if only is None else keys.u32.pack(only)))
     prefix, queue_id, name = b"", 0, ""
@@ -95,7 +95,7 @@ def _pending(
 
 
 def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Taken], bool]:
-    """The first of them, as many as one step has time for; whether there may be more."""
+    """Return as many of them as one step has time for, and whether there may be more."""
     part: list[Taken] = []
     for one in found:
         part.append(one)
@@ -105,7 +105,7 @@ def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Take
 
 
 def start(args: dict[str, Any]) -> Progress:
-    """Where a deletion begins."""
+    """Return the progress of a deletion that begins."""
     return Progress([LATER, b"", 0], {"deleted": 0, "queues": 0})
 
 
@@ -173,7 +173,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
 
 
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """What a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
+    """Return what a command would delete, as of the view; `cost` is what that would have been charged. O(URIs)."""
     chosen = Chosen(args)
     names: BoundedCache[int, str] = BoundedCache(10_000)
 

@@ -22,7 +22,7 @@ _PRICED = 100_000  # URIs of one queue that a dry run adds up
 
 
 def values(view: View, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
-    """What an override sets, before and after, for one URI that it names: the first of a queue, or a host's root.
+    """Return what an override sets, before and after, for one URI that it names: a queue's first, or a host's root.
 
     A glob stands for what it is with an x for each wildcard. Of SURT prefixes and regular expressions no URI is known:
     what they set comes after what counts for all.
@@ -47,7 +47,7 @@ def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
 
 
 def preview(view: View, override: Override) -> dict[str, Any]:
-    """Which queues an override matches, which would retire or revive, and what the revived could then spend.
+    """Return which queues an override matches, would retire or revive, and what the revived could then spend.
 
     As of the view. O(queues), about 4 us each, and the pending URIs of those that would revive.
     """
@@ -98,7 +98,7 @@ def is_matched(view: View, override: Override) -> bool:
 
 
 def _matched_later(view: View, match: Match, unseen: dict[int, str]) -> int:
-    """How many queues are matched of those that never held a URI: what is scheduled for later tells their hosts."""
+    """Count the queues matched that never held a URI: the URLs scheduled for later decide."""
     matched = set()
     for _, value in view.items(keys.FUTURE) if unseen else ():
         row = decode_future(value)
@@ -109,7 +109,7 @@ def _matched_later(view: View, match: Match, unseen: dict[int, str]) -> int:
 
 
 def _affordable(view: View, queue: QueueRecord, reached: bool) -> int:
-    """What a queue spends on the URIs that it holds before it is empty or over its total budget."""
+    """Return what a queue spends on its URIs before it is empty or over its total budget."""
     spent = 0
     for cost in view.costs(queue, _PRICED):
         if rules.is_over_total(queue.expenditure + spent, queue.total_budget, reached):

@@ -63,7 +63,7 @@ _open_mailboxes: dict[str, lmdb.Environment] = {}
 
 
 def checked(command: Command) -> Command:
-    """The command as a mailbox would deliver it. Raises FrontierError for what could not be told to anybody."""
+    """Validate a command by encoding and decoding it. Raises FrontierError if it cannot be serialized."""
     if why := excess(command.args, size=LARGEST, depth=_DEEPEST):
         raise FrontierError(f"{command.op}: arguments are {why}; a command has at most {LARGEST >> 20} MiB")
     try:
@@ -73,7 +73,7 @@ def checked(command: Command) -> Command:
 
 
 def _read(value: bytes) -> Command:
-    """The command that was posted. Raises ValueError or RecursionError for what is none."""
+    """Decode a command. Raises ValueError or RecursionError for bytes that are none."""
     if len(value) > LARGEST:
         raise ValueError(f"a command has at most {LARGEST >> 20} MiB; give it in parts")
     command = _decode(value)
@@ -123,7 +123,7 @@ class Mailbox:
 
     @contextmanager
     def _begin(self) -> Iterator[keys.Txn]:
-        """A transaction that writes; a full disk is a StorageFull."""
+        """Begin a write transaction; LMDB errors are translated, so that a full disk is a StorageFull."""
         try:
             with self._env.begin(write=True) as txn:
                 yield txn
@@ -138,7 +138,7 @@ class Mailbox:
             self.done(last)
 
     def waiting(self, after: int) -> list[tuple[int, Command]]:
-        """The first commands with numbers above `after`, in order. Takes no lock.
+        """Return the first commands with numbers above `after`, in order. Takes no lock.
 
         What was posted and is no command comes as one that no engine knows, with the reason: it will be refused.
         """
@@ -180,11 +180,11 @@ class Mailbox:
 
 
 def _next(txn: keys.Txn) -> int:
-    """The number that the next command gets; 1 in a new mailbox."""
+    """Return the number that the next command gets; 1 in a new mailbox."""
     stored = txn.get(_NEXT) or b""
     return min(int(stored), _LAST) if stored.isdigit() and len(stored) < 20 else 1
 
 
 def _number(key: bytes) -> int | None:
-    """The number of a command, from its key; None if it is the key of nothing that was posted."""
+    """Return the number of a command from its key; None if it is not the key of a command."""
     return _KEY.unpack(key)[1] if len(key) == _KEY.size else None

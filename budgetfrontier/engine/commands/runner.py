@@ -162,7 +162,7 @@ class Runner:
 
 
 def _failed_halfway(error: PolicyError) -> PolicyError:
-    """The same error of a policy, but steps before it have changed something."""
+    """Return the same PolicyError, saying that earlier steps have changed something."""
     return PolicyError(
         f"{error}; what the command had done before it came to this URL stays",
         policy=error.policy,

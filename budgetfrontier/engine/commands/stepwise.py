@@ -26,7 +26,7 @@ _decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
 
 
 def uri_from(item: Any) -> str | CrawlUri:
-    """A URI as a command carries it: a string, a mapping of CrawlUri's fields, or a CrawlUri in msgpack."""
+    """Return the URI that a command carries as a string, a mapping of fields, or a CrawlUri in msgpack."""
     if isinstance(item, bytes):
         return _decode_uri(item)
     if not isinstance(item, dict):
@@ -74,7 +74,7 @@ def _step_uris(take: Callable[[Admitter, list[str | CrawlUri], Tally, dict[str, 
 
 
 def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
-    """The next dead letters that ids or a queue key name, all when neither is given; whether those were the last."""
+    """Return the next dead letters of these ids, of a queue, or of all, and whether they are the last."""
     ids, at, dead_letters = args.get("ids"), progress.at[0], kernel.tables.dead_letters
     if ids is None:
         found = dead_letters.after(at, limit)
@@ -139,5 +139,5 @@ STEPWISE: dict[str, Stepwise] = {
 
 
 def audited(args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the audit keeps them: of URIs only how many."""
+    """Return the arguments as the audit keeps them: URIs are only counted."""
     return {**args, "uris": len(args["uris"])} if "uris" in args else args
