@@ -68,7 +68,10 @@ def test_help_tells_the_exit_codes(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("crawl", "Exits with 0 after a stop that finished what was in flight, with 1 after one at once, at any moment"),
+        (
+            "crawl",
+            "Exits with 0 after a stop that finished what was in flight, with 1 after one at once, at any moment",
+        ),
         ("demo", "Interrupted, it exits with 1"),
     ],
 )
