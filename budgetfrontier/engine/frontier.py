@@ -289,7 +289,8 @@ class Frontier:
             if not mine.landed:
                 settings = kernel.tables.in_force.for_uri(mine.uri.url, mine.queue)
                 rest = kernel.tables.in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay)
-                kernel.attempts.rest(mine, rest, now)
+                if rest > 0.0:  # else its wake time stays, for a clock may be set back
+                    kernel.attempts.rest(mine, rest, now)
                 kernel.attempts.landed(mine, settings, now)
             lease.landed = True
         except BaseException as e:

@@ -252,3 +252,17 @@ def test_a_politeness_policy_that_fails_changes_nothing() -> None:
         f.landed(lease)
     assert (record(f, "A").landed, record(f, "A").wake_time, lease.landed) == (0, 0, False)
     f.check()
+
+
+def test_without_politeness_it_sets_no_wake_time_for_a_clock_that_is_set_back(tmp_path: Path) -> None:
+    clock = ManualClock(START + 3600)
+    with on_disk(tmp_path, clock, hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+        lease = one(f)
+        f.landed(lease)
+        f.finish(lease)
+        assert record(f, "A").wake_time == 0
+    clock.set(START)
+    with on_disk(tmp_path, clock) as f:
+        assert paths(f.lease(1)) == ["1"]
+        f.check()
