@@ -13,6 +13,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 
 from budgetfrontier import __version__
@@ -42,11 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack characters
         argv = sys.argv[1:] if argv is None else argv
-        args = build_parser(argv[0] if argv else None).parse_args(argv)
-        code = args.run(args)
+        args = _parsed(argv)
+        code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
         return int(code or 0)
-    except SystemExit as stop:  # argparse has printed the help, the version, or what is wrong
+    except SystemExit as stop:  # a command has said that its arguments do not go together
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -55,11 +56,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and not _takes_output():
+            error.filename = "standard output"
         code = exit_code(error)
         if code is None:
             raise
         print(f"budgetfrontier: {_message(error)}", file=sys.stderr)
         return code
+
+
+def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
+    """What is asked for; an exit code when argparse has printed the help, the version, or what is wrong."""
+    with redirect_stdout(io.StringIO()) as printed:  # argparse says nothing when it cannot print
+        try:
+            return build_parser(argv[0] if argv else None).parse_args(argv)
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else USAGE
+    from budgetfrontier.store.whole_files import named
+
+    with named("standard output"):
+        sys.stdout.write(printed.getvalue())
+    return code
+
+
+def _takes_output() -> bool:
+    """Tell whether stdout takes what is left for it; otherwise that goes nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python flushes stdout once more at exit: let it have somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:

@@ -87,7 +87,9 @@ def register(commands: Commands) -> None:
 
 def init(args: argparse.Namespace) -> None:
     """Write the starter file."""
-    with open(args.file, "x", encoding="utf-8") as out:
+    from budgetfrontier.store.whole_files import named
+
+    with named(args.file), open(args.file, "x", encoding="utf-8") as out:
         try:
             out.write(STARTER)
             out.flush()

@@ -56,7 +56,8 @@ def count_loss(path: Path, scope: Scope, *, say: Callable[[str], None]) -> Scope
                 if out <= _EXAMPLES:
                     examples.append(f"{uri.url}: {rule}")
             if of % _SAY_EVERY == 0:
-                say(f"the scope has changed: {out:,} of the first {of:,} URIs that wait are out of it")
+                are = "is" if out == 1 else "are"
+                say(f"the scope has changed: {out:,} of the first {counted(of, 'URI')} that wait {are} out of it")
     return ScopeLoss(out, of, tuple(examples))
 
 

@@ -24,6 +24,7 @@ from budgetfrontier.formats.records import (
     truncated_file,
 )
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.reports.format import counted
 
 _DONE = frozenset((b"Fs", b"Fi"))
 _KNOWN = _DONE | {b"F+", b"Fe", b"Ff", b"Fd", b"Fr", b"T"}
@@ -68,7 +69,9 @@ def _pass(path: Path, allowance: Allowance, *, done: bool) -> Iterator[Item]:
         if done:
             yield truncated_file(str(path), number, error)
     if skipped and not done:
-        yield Note(f"{path}: {skipped:,} URIs of DNS look-ups and prerequisites left out: a crawl makes its own")
+        yield Note(
+            f"{path}: {counted(skipped, 'URI')} of DNS look-ups and prerequisites left out: a crawl makes its own"
+        )
 
 
 def _uri(rest: str) -> CrawlUri | None:

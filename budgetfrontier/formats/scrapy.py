@@ -37,6 +37,7 @@ from budgetfrontier.formats.records import (
     with_cookies,
 )
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.reports.format import counted
 
 QUEUE, SEEN = "requests.queue", "requests.seen"
 _CHUNK = re.compile(r"q\d{5,}")
@@ -62,8 +63,8 @@ def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
     """Yield the requests, in the order in which they were pushed; the frontier orders by priority. O(1) memory."""
     if (folder / SEEN).is_file() and (count := _fingerprints(folder / SEEN)):
         yield Note(
-            f"{folder / SEEN}: {count:,} fingerprints of Scrapy's own cannot be turned into URLs: what was fetched "
-            "there counts as new here; a list of those URLs can be imported with --seen"
+            f"{folder / SEEN}: {counted(count, 'fingerprint')} of Scrapy's own cannot be turned into URLs: what was "
+            "fetched there counts as new here; a list of those URLs can be imported with --seen"
         )
     for path in _queues(folder / QUEUE):
         yield from _read_queue(path, allowance)
@@ -111,7 +112,7 @@ def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[It
     size = path.stat().st_size
     at, rest = 4, None  # the count in the first four bytes is that of the last clean stop
     if 0 < size < 4:
-        yield BadRecord(str(path), "queue", f"{size} bytes are no queue", ends=True)
+        yield BadRecord(str(path), "queue", f"{counted(size, 'byte')} cannot be a queue", ends=True)
     while at < size:
         location = f"{path}: byte {at:,}"
         file.seek(at)
@@ -125,7 +126,7 @@ def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[It
             while rest and rest[-1] <= at:
                 rest.pop()
             end = rest.pop() if rest else size
-            which = f"{end - at:,} bytes" if end < size else f"the last {size - at:,} bytes of this queue"
+            which = counted(end - at, "byte") if end < size else f"the last {counted(size - at, 'byte')} of this queue"
             yield BadRecord(location, "request", f"{error}; {which} cannot be read", ends=end == size)
         else:
             yield _record(location, request, allowance)
@@ -180,7 +181,7 @@ def _read_chunk(path: Path, file: IO[bytes], at: int, allowance: Allowance) -> I
         length = int.from_bytes(file.read(4), "big")
         if at + 4 + length > size:
             yield BadRecord(
-                location, "request", f"it breaks off; the last {size - at:,} bytes cannot be read", ends=True
+                location, "request", f"it breaks off; the last {counted(size - at, 'byte')} cannot be read", ends=True
             )
             return
         yield _parse(location, file.read(length), allowance) if length <= MAX_RECORD_SIZE else _too_large(location)

@@ -137,7 +137,9 @@ class _Checker:
             if found.get(queue.id, []) != expected:
                 self._say(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
             if not rules.is_possible(queue):
-                self._say(f"queue {queue.queue}: {queue.state} with {queue.queued} URIs")
+                self._say(
+                    f"queue {queue.queue}: {queue.state} with {queue.queued} URI{'' if queue.queued == 1 else 's'}"
+                )
             if queue.state is QueueState.IN_PROCESS and not queue.out:
                 self._say(f"queue {queue.queue}: IN_PROCESS with no lease out")
             first, last = self._given_out.get(queue.state, (queue.position, queue.position))

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,7 +47,7 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, BinaryIO]:
     """Make a file with a name of its own, locked as long as it is open."""
     while True:
-        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
         try:
             file = open(partial, "xb", opener=opener)  # noqa: SIM115 - the caller closes it
         except OSError as e:

@@ -13,13 +13,14 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TextIO
 
 import pytest
 import yaml
 
 from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.__main__ import main as start
-from budgetfrontier.cli import GROUPS, build_parser, main
+from budgetfrontier.cli import GROUPS, build_parser, configure, main
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
 from budgetfrontier.settings.advice import advice
 from tests.cli.conftest import Cli
@@ -375,3 +376,28 @@ def test_a_crawl_on_a_job_that_runs_is_locked(running: Path, tmp_path: Path, cli
 def test_a_frontier_that_is_open_here_is_locked(stopped: Path) -> None:
     with Frontier.open(stopped / "frontier"), pytest.raises(errors.FrontierLocked):
         Frontier.open(stopped / "frontier")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["crawl", "--help"], ["--version"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_that_finds_no_room_is_an_error(arguments: list[str], unbuffered: str) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "budgetfrontier", *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("budgetfrontier: standard output: No space left on device; free some space")
+
+
+def test_init_on_a_full_disk_names_its_file(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> TextIO:
+        return open("/dev/full", "w")
+
+    file = tmp_path / "crawl.yaml"
+    file.touch()  # what `open` would have made
+    monkeypatch.setattr(configure, "open", full, raising=False)
+    answer = cli("init", file)
+    assert answer.code == 3 and answer.err.startswith(f"budgetfrontier: {file}: No space left on device; free")
+    assert not file.exists()

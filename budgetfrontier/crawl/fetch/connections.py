@@ -25,6 +25,19 @@ class HeaderTooLarge(aiohttp.ClientError):
         super().__init__(f"the header or trailer is larger than fetch.max_header ({most} bytes)")
 
 
+class LostConnectionError(aiohttp.ClientConnectionError):
+    """The connection was closed before the header of a response was complete; the cause says how.
+
+    After the errors that it raises itself, aiohttp repeats the request at once, whatever the delay of the host; this
+    is none of them. `stale` tells that the connection had served requests before, and that nothing of a response came:
+    most servers close idle connections after a while, so that this says nothing about the URI.
+    """
+
+    def __init__(self, *, stale: bool) -> None:
+        super().__init__("the connection was lost")
+        self.stale = stale
+
+
 class Connector(aiohttp.TCPConnector):
     """aiohttp's connector, with connections that accept at most `max_header` bytes besides the body of a response.
 
@@ -57,7 +70,10 @@ class AddressedResponse(aiohttp.ClientResponse):
         handler = connection.protocol
         if (transport := connection.transport) is not None and (peer := transport.get_extra_info("peername")):
             self.address = peer[0]
-        response = await super().start(connection)
+        try:
+            response = await super().start(connection)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            raise LostConnectionError(stale=isinstance(handler, _Handler) and handler.is_stale) from error
         if isinstance(handler, _Handler):
             self.broken_head = handler.broken_head
         return response
@@ -93,6 +109,7 @@ class _Handler(ResponseHandler):
         self._body_size = 0
         self._head = bytearray()  # the part received so far
         self._params: dict[str, Any] = {}
+        self._requests = 0
         self.broken_head: bytes | None = None
         """The raw header of the last response, if it had to be repaired."""
 
@@ -100,7 +117,13 @@ class _Handler(ResponseHandler):
         self._heading, self._received, self._body_size = True, 0, 0
         self._head.clear()
         self._params, self.broken_head = params, None
+        self._requests += 1
         super().set_response_params(**params)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether requests were served before the last one, and no byte has come since that was sent."""
+        return self._requests > 1 and not self._received
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)

@@ -17,7 +17,13 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from budgetfrontier.crawl.fetch import encodings
 from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, check_literal, exempt_endpoints
-from budgetfrontier.crawl.fetch.connections import AddressedResponse, Connector, HeaderTooLarge, NoCookies
+from budgetfrontier.crawl.fetch.connections import (
+    AddressedResponse,
+    Connector,
+    HeaderTooLarge,
+    LostConnectionError,
+    NoCookies,
+)
 from budgetfrontier.crawl.fetch.descriptors import most_idle
 from budgetfrontier.crawl.fetch.headers import fields
 from budgetfrontier.crawl.fetch.ports import BlockedPortError, check_port
@@ -268,6 +274,8 @@ class Fetcher:
 
     def _fail(self, response: Response, error: Exception) -> None:
         """Make a response a failure, with the status code for `error` and the reason in words."""
+        if isinstance(error, LostConnectionError):
+            response.stale = error.stale
         response.status = _status(error)
         if type(error) is TimeoutError:
             name = "timeout" if self._first == self._whole else "first_byte_timeout"
@@ -302,6 +310,8 @@ def _status(error: Exception) -> int:
 
 def _message(error: Exception) -> str:
     """Return the message of an error in one line, with its type unless it is an error of this package."""
+    if isinstance(error, LostConnectionError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "ServerDisconnectedError: the server closed the connection before its answer's end"
     if isinstance(error, aiohttp.ClientHttpProxyError):

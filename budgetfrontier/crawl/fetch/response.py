@@ -64,6 +64,8 @@ class Response(msgspec.Struct, kw_only=True):
     started: float = 0.0
     seconds: float | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    stale: bool = False
+    """Whether a connection that had been used before was closed before anything of the response came."""
 
     @property
     def mime(self) -> str:
@@ -94,7 +96,12 @@ class Response(msgspec.Struct, kw_only=True):
 
     @property
     def retry_after(self) -> float | None:
-        """The Retry-After of a 429 or 503, a number or an HTTP date (RFC 9110, 10.2.3), in seconds; at most a day."""
+        """The Retry-After of a 429 or 503, a number or an HTTP date (RFC 9110, 10.2.3), in seconds; at most a day.
+
+        0 where a stale connection was met.
+        """
+        if self.stale:
+            return 0.0  # the delay of the host is enough: the next attempt gets a connection of its own
         value = self.headers.get("Retry-After", "").strip()
         if self.status not in _RETRIED or not value:
             return None

@@ -92,7 +92,8 @@ class QueueRebuild:
                 queue.state = IN_PROCESS
             self._count(queue, number)
             self._put(queue, known=found is not None and queue.state is not EXHAUSTED)
-            self._notes.say(f"queue {queue.queue}: {queue.state}, with {queue.queued} URIs, {queue.expenditure} spent")
+            queued = f"{queue.queued} URI{'' if queue.queued == 1 else 's'}"
+            self._notes.say(f"queue {queue.queue}: {queue.state}, with {queued}, {queue.expenditure} spent")
         for queue in self._late:
             self._put_last(queue)
         self._compare_indexes()
@@ -108,7 +109,7 @@ class QueueRebuild:
                     wrong += 1
             made = self._tables.entries(table) - kept
             if wrong or made:
-                self._notes.say(f"{table}: {made:,} rows made anew, {wrong:,} left out")
+                self._notes.say(f"{table}: {made:,} row{'' if made == 1 else 's'} made anew, {wrong:,} left out")
 
     def _count(self, queue: QueueRecord, number: int) -> None:
         """Put into a record what was counted, and correct what contradicts it."""

@@ -132,7 +132,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
         for lost in source.lost:
             notes.page(lost)
         for table, count in source.missing().items():
-            notes.say(f"{table}: {count:,} records are lost")
+            notes.say(f"{table}: {count:,} record{' is' if count == 1 else 's are'} lost")
 
 
 def _link(data: Path, kept: Path) -> None:
