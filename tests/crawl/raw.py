@@ -134,7 +134,7 @@ class RawServer:
             writer.close()
 
     def endless(self, path: str, start: bytes, again: bytes | Iterable[bytes], pace: float = 0.0) -> None:
-        """Response a path with `start` and then with `again` and again, `pace` seconds of the client's clock each."""
+        """Respond to a path with `start` and then with `again` and again, `pace` seconds of the client's clock each."""
 
         async def speak(writer: asyncio.StreamWriter) -> None:
             writer.write(start)
