@@ -21,9 +21,8 @@ def register(commands: Commands) -> None:
         "run a crawl from a YAML file, or go on with it",
         more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
         "SIGTERM and SIGHUP are as Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
-        "one at once. That holds at any moment, from its start to its end. A scope that has changed and would "
-        "disregard more than 100 of the URIs that wait, or 1 % of them, pauses the crawl and exits with 7: `resume` "
-        "agrees to it.",
+        "one at once, at any moment from its start to its end. A scope that has changed and would disregard more than "
+        "100 of the URIs that wait, or 1 % of them, pauses the crawl and exits with 7: `resume` agrees to it.",
     )
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
