@@ -197,15 +197,15 @@ class Compared:
                 break
         leases = self.frontier.lease(1)
         self.out += leases
+        for queue in before if expected is None else before[: before.index(expected)]:
+            retired = rules.must_retire(queue, self.settings.reached)
+            now = self.tables.queues.look(queue.id).state
+            assert now is (QueueState.RETIRED if retired else QueueState.IN_PROCESS)
         if expected is None or head is None:
             return  # whatever came was activated just now
         self.turns += 1
         (lease,) = leases
         assert (lease.queue_id, lease.key) == (expected.id, head[0])
-        for queue in before[: before.index(expected)]:
-            retired = rules.must_retire(queue, self.settings.reached)
-            now = self.tables.queues.look(queue.id).state
-            assert now is (QueueState.RETIRED if retired else QueueState.IN_PROCESS)
         expected.out, expected.reserved = expected.out + 1, expected.reserved + lease.cost
         goes_on = rules.may_lease(expected, self.settings.per_queue_concurrency, self.settings.reached)
         found = self.tables.queues.look(expected.id)
