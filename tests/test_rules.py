@@ -7,9 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from budgetfrontier import CrawlState, Outcome, QueueState, rules
+from budgetfrontier import CrawlState, Outcome, QueueState
 from budgetfrontier.model import CrawlUri, Directive, QueueId, QueueRecord
-from budgetfrontier.rules import Fate
+from budgetfrontier.rules import (
+    budgets,
+    charges,
+    crawl_states,
+    queue_keys,
+    queue_limits,
+    queue_states,
+    uri_outcomes,
+    wake_times,
+)
+from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.settings.schema import FrontierSettings
 
@@ -34,12 +44,12 @@ def queue(state: QueueState = IN_PROCESS, **fields: Any) -> QueueRecord:
     [(9, 10, True, False), (10, 10, True, True), (10, 10, False, False), (11, 10, False, True), (99, -1, True, False)],
 )
 def test_a_total_budget_is_exceeded_or_reached(spent: int, total: int, reached: bool, over: bool) -> None:
-    assert rules.is_over_total(spent, total, reached) is over
-    assert rules.must_retire(queue(expenditure=spent, total_budget=total), reached) is over
+    assert budgets.is_over_total(spent, total, reached) is over
+    assert budgets.must_retire(queue(expenditure=spent, total_budget=total), reached) is over
 
 
 def test_a_queue_without_means_must_retire() -> None:
-    assert rules.must_retire(queue(balance_replenish_amount=0), reached=False)
+    assert budgets.must_retire(queue(balance_replenish_amount=0), reached=False)
 
 
 @pytest.mark.parametrize(
@@ -59,36 +69,36 @@ def test_a_queue_without_means_must_retire() -> None:
     ],
 )
 def test_where_a_queue_goes_after_a_finish(fields: dict[str, Any], state: QueueState) -> None:
-    assert rules.after_finish(queue(**fields), USUAL, NOW, best_waiting=5) is state
+    assert queue_states.after_finish(queue(**fields), USUAL, NOW, best_waiting=5) is state
 
 
 def test_a_queue_that_yields_to_a_better_precedence_forfeits_its_balance() -> None:
     yields, stays = queue(precedence=9, out=0), queue(precedence=5, out=0)
-    assert (rules.after_finish(yields, USUAL, NOW, 5), yields.balance) == (INACTIVE, 0)
-    assert (rules.after_finish(stays, USUAL, NOW, 5), stays.balance) == (READY, 5)
+    assert (queue_states.after_finish(yields, USUAL, NOW, 5), yields.balance) == (INACTIVE, 0)
+    assert (queue_states.after_finish(stays, USUAL, NOW, 5), stays.balance) == (READY, 5)
 
 
 def test_what_is_out_reserves_its_cost_and_what_has_landed_makes_room() -> None:
-    assert not rules.may_lease(queue(), 1, reached=False)
-    assert rules.may_lease(queue(), 2, reached=False)
-    assert not rules.may_lease(queue(reserved=5), 2, reached=False)
-    assert not rules.may_lease(queue(reserved=4, expenditure=97), 2, reached=False)
-    assert not rules.may_lease(queue(queued=1), 2, reached=False)
-    assert rules.may_lease(queue(landed=1), 1, reached=False)
+    assert not queue_states.may_lease(queue(), 1, reached=False)
+    assert queue_states.may_lease(queue(), 2, reached=False)
+    assert not queue_states.may_lease(queue(reserved=5), 2, reached=False)
+    assert not queue_states.may_lease(queue(reserved=4, expenditure=97), 2, reached=False)
+    assert not queue_states.may_lease(queue(queued=1), 2, reached=False)
+    assert queue_states.may_lease(queue(landed=1), 1, reached=False)
 
 
 def test_an_activation_carries_over_neither_debt_nor_credit() -> None:
     for balance in (-7, 7):
         activated = queue(INACTIVE, out=0, balance=balance)
-        assert (rules.on_activation(activated, USUAL, NOW), activated.balance) == (READY, 10)
-    assert rules.on_activation(queue(INACTIVE, out=0, wake_time=NOW + 1), USUAL, NOW) is SNOOZED
-    assert rules.on_activation(queue(INACTIVE, out=0, expenditure=101), USUAL, NOW) is RETIRED
+        assert (queue_states.on_activation(activated, USUAL, NOW), activated.balance) == (READY, 10)
+    assert queue_states.on_activation(queue(INACTIVE, out=0, wake_time=NOW + 1), USUAL, NOW) is SNOOZED
+    assert queue_states.on_activation(queue(INACTIVE, out=0, expenditure=101), USUAL, NOW) is RETIRED
 
 
 def test_an_arrival_wakes_what_was_empty_unless_it_was_retired_by_name() -> None:
-    assert rules.after_arrival(queue(EXHAUSTED, out=0), USUAL, NOW) is INACTIVE
-    assert rules.after_arrival(queue(EXHAUSTED, out=0, by_name=True), USUAL, NOW) is RETIRED
-    assert rules.after_arrival(queue(SNOOZED), USUAL, NOW) is SNOOZED
+    assert queue_states.after_arrival(queue(EXHAUSTED, out=0), USUAL, NOW) is INACTIVE
+    assert queue_states.after_arrival(queue(EXHAUSTED, out=0, by_name=True), USUAL, NOW) is RETIRED
+    assert queue_states.after_arrival(queue(SNOOZED), USUAL, NOW) is SNOOZED
 
 
 @pytest.mark.parametrize("state", QueueState)
@@ -96,16 +106,16 @@ def test_an_arrival_wakes_what_was_empty_unless_it_was_retired_by_name() -> None
 @pytest.mark.parametrize("out", [0, 3])
 def test_the_nearest_possible_state_is_possible(state: QueueState, queued: int, out: int) -> None:
     left = queue(state, queued=queued, out=min(out, queued))
-    nearest = rules.nearest_possible(left, NOW)
-    assert rules.is_possible(queue(nearest, queued=queued))
-    assert nearest is state or not rules.is_possible(left) or state in (READY, IN_PROCESS)
+    nearest = queue_states.nearest_possible(left, NOW)
+    assert queue_states.is_possible(queue(nearest, queued=queued))
+    assert nearest is state or not queue_states.is_possible(left) or state in (READY, IN_PROCESS)
 
 
 def test_a_charge_goes_to_balance_and_expenditure_and_one_from_elsewhere_to_expenditure_alone() -> None:
     charged = queue()
-    rules.charge(charged, 2, 1)
+    charges.charge(charged, 2, 1)
     assert (charged.balance, charged.expenditure, charged.penalties, charged.charges) == (2, 3, 1, 1)
-    rules.charge_seen(charged, 4)
+    charges.charge_seen(charged, 4)
     assert (charged.balance, charged.expenditure, charged.charges, charged.average_cost) == (2, 7, 2, 3.0)
 
 
@@ -123,23 +133,23 @@ def test_a_charge_goes_to_balance_and_expenditure_and_one_from_elsewhere_to_expe
     ],
 )
 def test_what_becomes_of_a_uri(outcome: Outcome, attempt: int, retry_uri: bool, expected: Fate) -> None:
-    assert rules.fate(outcome, attempt, settings(max_retries=2, retry_uri=retry_uri), delay=60.0) is expected
+    assert uri_outcomes.fate(outcome, attempt, settings(max_retries=2, retry_uri=retry_uri), delay=60.0) is expected
 
 
 def test_a_retry_lengthens_the_wait_of_its_queue_unless_only_its_uri_waits() -> None:
     queues, uris = settings(max_retries=2, retry_delay=60.0, retry_uri=False), settings(retry_uri=True)
-    assert rules.wait_after(Outcome.RETRY, 1, queues, 5.0, None) == (60.0, False)
-    assert rules.wait_after(Outcome.RETRY, 1, queues, 5.0, 90.0) == (90.0, True)
-    assert rules.wait_after(Outcome.RETRY, 3, queues, 5.0, None) == (5.0, False)
-    assert rules.wait_after(Outcome.RETRY, 1, uris, 5.0, None) == (5.0, False)
-    assert rules.wait_after(Outcome.SUCCESS, 1, queues, 5.0, 7.0) == (7.0, True)
+    assert wake_times.wait_after(Outcome.RETRY, 1, queues, 5.0, None) == (60.0, False)
+    assert wake_times.wait_after(Outcome.RETRY, 1, queues, 5.0, 90.0) == (90.0, True)
+    assert wake_times.wait_after(Outcome.RETRY, 3, queues, 5.0, None) == (5.0, False)
+    assert wake_times.wait_after(Outcome.RETRY, 1, uris, 5.0, None) == (5.0, False)
+    assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 5.0, 7.0) == (7.0, True)
 
 
 def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
     ahead, asked_for = queue(SNOOZED, wake_time=NOW + 1e9), queue(SNOOZED, wake_time=NOW + 1e9, block=NOW + 1e9)
-    assert rules.clipped_wake_time(ahead, NOW + 60) == NOW + 60
-    assert rules.clipped_wake_time(asked_for, NOW + 60) == NOW + 1e9
-    assert rules.clipped_wake_time(queue(SNOOZED, wake_time=NOW + 5), NOW + 60) == NOW + 5
+    assert wake_times.clipped_wake_time(ahead, NOW + 60) == NOW + 60
+    assert wake_times.clipped_wake_time(asked_for, NOW + 60) == NOW + 1e9
+    assert wake_times.clipped_wake_time(queue(SNOOZED, wake_time=NOW + 5), NOW + 60) == NOW + 5
 
 
 @pytest.mark.parametrize(
@@ -159,46 +169,49 @@ def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
 )
 def test_the_state_of_the_crawl_follows(state: CrawlState, found: dict[str, Any], expected: CrawlState) -> None:
     usual = {"scheduled": 5, "leases": 0, "empty": False, "busy": False, "pause_at_finish": False}
-    assert rules.next_crawl_state(state, **(usual | found)) is expected
+    assert crawl_states.next_crawl_state(state, **(usual | found)) is expected
 
 
 def test_what_waits_for_retired_queues_keeps_no_crawl_going() -> None:
-    assert rules.is_empty(queued=0, leases=0, future=3, future_retired=3)
-    assert not rules.is_empty(queued=0, leases=0, future=3, future_retired=2)
-    assert not rules.is_empty(queued=0, leases=1, future=0, future_retired=0)
+    assert crawl_states.is_empty(queued=0, leases=0, future=3, future_retired=3)
+    assert not crawl_states.is_empty(queued=0, leases=0, future=3, future_retired=2)
+    assert not crawl_states.is_empty(queued=0, leases=1, future=0, future_retired=0)
 
 
 def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None:
-    assert rules.after_pause(CrawlState.RUNNING, 1) is CrawlState.PAUSING
-    assert rules.after_pause(CrawlState.RUNNING, 0) is CrawlState.PAUSED
-    assert rules.after_resume(CrawlState.PAUSED, 5) is CrawlState.RUNNING
-    assert rules.after_resume(CrawlState.PAUSED, 0) is CrawlState.NEW
-    for after in rules.after_pause(CrawlState.TERMINATED, 0), rules.after_resume(CrawlState.TERMINATED, 5):
+    assert crawl_states.after_pause(CrawlState.RUNNING, 1) is CrawlState.PAUSING
+    assert crawl_states.after_pause(CrawlState.RUNNING, 0) is CrawlState.PAUSED
+    assert crawl_states.after_resume(CrawlState.PAUSED, 5) is CrawlState.RUNNING
+    assert crawl_states.after_resume(CrawlState.PAUSED, 0) is CrawlState.NEW
+    for after in (
+        crawl_states.after_pause(CrawlState.TERMINATED, 0),
+        crawl_states.after_resume(CrawlState.TERMINATED, 5),
+    ):
         assert after is CrawlState.TERMINATED
 
 
 def test_limits_of_zero_are_none_and_prerequisites_and_revisits_may_overfill() -> None:
-    assert rules.is_full(5, 5) and not rules.is_full(4, 5) and not rules.is_full(10**9, 0)
+    assert queue_limits.is_full(5, 5) and not queue_limits.is_full(4, 5) and not queue_limits.is_full(10**9, 0)
     robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
-    assert rules.may_overfill(robots, None)
-    assert not rules.may_overfill(msgspec.structs.replace(robots, force=False), None)
-    assert not rules.may_overfill(None, None)
+    assert queue_limits.may_overfill(robots, None)
+    assert not queue_limits.may_overfill(msgspec.structs.replace(robots, force=False), None)
+    assert not queue_limits.may_overfill(None, None)
     page, other = (CrawlUri(url, force=True) for url in ("https://a.test/", "https://b.test/"))
-    assert rules.may_overfill(page, page)
-    assert not rules.may_overfill(page, other) and not rules.may_overfill(page, None)
+    assert queue_limits.may_overfill(page, page)
+    assert not queue_limits.may_overfill(page, other) and not queue_limits.may_overfill(page, None)
 
 
 @pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 256, "é" * 128])
 def test_text_that_is_no_queue_key(key: str) -> None:
-    assert rules.queue_key_bytes(key) is None
+    assert queue_keys.queue_key_bytes(key) is None
 
 
 @pytest.mark.parametrize("key", ["a.test", "x" * 255, "é" * 127, "a.test:8080"])
 def test_a_queue_key_is_stored_and_read_back(key: str) -> None:
-    stored = rules.queue_key_bytes(key)
-    assert stored is not None and rules.queue_key_of(stored) == key
+    stored = queue_keys.queue_key_bytes(key)
+    assert stored is not None and queue_keys.queue_key_of(stored) == key
 
 
 @pytest.mark.parametrize("stored", [b"", b"a\0b", b"\xff", b"x" * 256])
 def test_bytes_that_are_no_queue_key(stored: bytes) -> None:
-    assert rules.queue_key_of(stored) is None
+    assert queue_keys.queue_key_of(stored) is None

@@ -11,10 +11,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from budgetfrontier import rules
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
+from budgetfrontier.rules import crawl_states
 
 BATCH = 500  # messages, or leases, handled in one go
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
@@ -269,7 +269,7 @@ class Worker:
         """Return whether the crawl is over: finished, paused on finishing, or terminated with nothing handed out."""
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return self._frontier.summary().pause_reason == rules.FINISH
+            return self._frontier.summary().pause_reason == crawl_states.FINISH
         if state is CrawlState.TERMINATED:
             return not self._frontier.summary().in_process
         return state in (CrawlState.NEW, CrawlState.FINISHED)

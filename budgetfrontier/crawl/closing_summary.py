@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
-from budgetfrontier import rules
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, queues
 from budgetfrontier.model import CrawlState
 from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.report import Report
 from budgetfrontier.units import format_size
@@ -56,7 +56,7 @@ def closing_summary(
     if limit:
         again = f"raise limits.{limit.name} (now {amount(limit.name, limit.most)}) and {again}"
     paused = summary.state in (CrawlState.PAUSED, CrawlState.PAUSING)
-    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == rules.FINISH
+    done = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
     if done:
         yield _final_state(report, spend)
     elif stop is Stop.LIMIT and limit:

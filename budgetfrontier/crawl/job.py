@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 
-from budgetfrontier import rules
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
@@ -42,6 +41,7 @@ from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Lease, Outcom
 from budgetfrontier.reports import files
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.store.backup import MEMORY
@@ -238,7 +238,7 @@ class Job:
         if frontier.state is CrawlState.NEW and not self._paused:
             say(NOTHING)
             return False
-        over = before.pause_reason == rules.FINISH or is_policy_failure(before.pause_reason)
+        over = before.pause_reason == crawl_states.FINISH or is_policy_failure(before.pause_reason)
         if frontier.state is CrawlState.PAUSED and over:
             frontier.resume(reason="started again", who="crawl")
         if self._paused and frontier.state is not CrawlState.PAUSED:
@@ -331,7 +331,7 @@ class Job:
     def _has_ended(self) -> bool:
         state = self._frontier.state
         if state is CrawlState.PAUSED:
-            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == rules.FINISH
+            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == crawl_states.FINISH
         return self._stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
 
     def _run_periodic_tasks(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from budgetfrontier import rules
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Lease, Outcome, QueueRecord
-from budgetfrontier.rules import IN_PROCESS, READY, RETIRED, Fate
+from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
+from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
+from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.records import tries, with_tries
 
@@ -42,7 +43,7 @@ class Attempts:
         now: float,
     ) -> None:
         """Let the queue of a lease rest when a retry, or a `delay` given by name, may lengthen that."""
-        seconds, by_name = rules.wait_after(outcome, lease.attempt, settings, politeness, delay)
+        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay)
         if by_name and delay:
             queue = self._tables.queues.get(lease.queue_id)
             queue.block = max(queue.block, now + delay)
@@ -55,7 +56,7 @@ class Attempts:
         self._turns.refresh(queue)
         self._tables.leases.landed(lease)
         queue.landed += 1
-        after = rules.after_landing(queue, settings, now)
+        after = queue_states.after_landing(queue, settings, now)
         if after is not queue.state:
             self._turns.move(queue, after, now)
 
@@ -87,13 +88,13 @@ class Attempts:
         if outcome is _SUCCESS:
             counters.succeeded += 1
             tables.pending.remove(queue, lease.key)
-            rules.charge(queue, cost, 0)
+            charges.charge(queue, cost, 0)
             counters.expenditure += cost
         else:
             self._end(queue, lease, outcome, settings, reason, delay, now)
         state = queue.state
         rotation = tables.rotation
-        after = RETIRED if retire_queue else rules.after_finish(queue, settings, now, rotation.best_waiting)
+        after = RETIRED if retire_queue else queue_states.after_finish(queue, settings, now, rotation.best_waiting)
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
@@ -129,9 +130,9 @@ class Attempts:
         else:
             queue.errors += 1
             self._bury(queue, key, tables.pending.value(key), reason or "dead", now)
-        if rules.is_charged(outcome):
-            penalty = rules.penalty(outcome, settings)
-            rules.charge(queue, lease.cost, penalty)
+        if charges.is_charged(outcome):
+            penalty = charges.penalty(outcome, settings)
+            charges.charge(queue, lease.cost, penalty)
             counters.expenditure += lease.cost + penalty
 
     def _retry(
@@ -141,8 +142,8 @@ class Attempts:
         value = tables.pending.value(key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)
-        delay = rules.retry_delay(settings, delay)
-        fate = rules.fate(Outcome.RETRY, attempts + 1, settings, delay)
+        delay = wake_times.retry_delay(settings, delay)
+        fate = uri_outcomes.fate(Outcome.RETRY, attempts + 1, settings, delay)
         if fate is Fate.DEAD:
             queue.errors += 1
             self._bury(queue, key, value, reason or "retries exhausted", now)
@@ -167,7 +168,7 @@ class Attempts:
         queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts, deliveries + 1)
-        if rules.is_delivered_too_often(deliveries + 1, tables.in_force.frontier.max_deliveries):
+        if uri_outcomes.is_delivered_too_often(deliveries + 1, tables.in_force.frontier.max_deliveries):
             self._bury(queue, lease.key, value, "max deliveries", now)
         else:
             tables.pending.put_back(queue.id, lease.key, value)
@@ -181,7 +182,7 @@ class Attempts:
         queue.out -= 1
         queue.reserved -= lease.cost
         queue.landed -= lease.landed
-        after = rules.after_lease_lost(queue, now)
+        after = queue_states.after_lease_lost(queue, now)
         if after is not queue.state or (after is READY and front):
             self._turns.move(queue, after, now, front=front)
 

@@ -11,7 +11,6 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
-from budgetfrontier import rules
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import opening
 from budgetfrontier.engine.commands import operations
@@ -33,6 +32,7 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
+from budgetfrontier.rules import charges
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings, validate_override
 from budgetfrontier.store.invariants import check
@@ -252,7 +252,7 @@ class Frontier:
         try:
             in_force = kernel.tables.in_force
             settings = in_force.base if in_force.trivial else in_force.effective.for_uri(mine.uri.url, mine.queue)
-            charged = outcome is _SUCCESS or rules.is_charged(outcome)
+            charged = outcome is _SUCCESS or charges.is_charged(outcome)
             # Policies are asked first: what they raise leaves everything as it was.
             wait = in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
             read = self._admitter.read(found, Tally(), mine.uri) if found else ()

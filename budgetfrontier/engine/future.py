@@ -8,7 +8,7 @@ from itertools import islice
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import RETIRED
+from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode, tries

@@ -15,7 +15,7 @@ import msgspec
 
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
-from budgetfrontier.rules import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.store.records import DeadRow, dead_letter, expanded
 
 log = logging.getLogger("budgetfrontier.hooks")

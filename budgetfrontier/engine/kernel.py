@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from budgetfrontier import rules
 from budgetfrontier.engine.arrivals import Arrivals
 from budgetfrontier.engine.attempts import Attempts
 from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlState
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
@@ -36,7 +36,7 @@ class Kernel:
     def is_empty(self) -> bool:
         """Whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
         counters = self.counters
-        return not self.rollout.waiting and rules.is_empty(
+        return not self.rollout.waiting and crawl_states.is_empty(
             queued=counters.queued,
             leases=len(self.tables.leases.out),
             future=counters.future,
@@ -48,7 +48,7 @@ class Kernel:
         counters, before = self.counters, self.counters.state
         if before is CrawlState.RUNNING and counters.queued:
             return False  # the common case: it is not empty
-        counters.state = rules.next_crawl_state(
+        counters.state = crawl_states.next_crawl_state(
             before,
             scheduled=counters.scheduled,
             leases=len(self.tables.leases.out),
@@ -58,5 +58,5 @@ class Kernel:
         )
         if counters.state is not CrawlState.PAUSED or before in (CrawlState.PAUSED, CrawlState.PAUSING):
             return False
-        counters.pause_reason = rules.FINISH
+        counters.pause_reason = crawl_states.FINISH
         return True

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from budgetfrontier import plugins, rules
+from budgetfrontier import plugins
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.model import Lease, QueueRecord
+from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.changes import changes
 from budgetfrontier.store import keys, meta
@@ -169,7 +170,7 @@ def _clip_wake_times(kernel: Kernel, now: float) -> None:
         return
     ahead = [keys.timed.unpack(key)[1] for key in cursor.iternext(keys=True, values=False)]
     for queue in kernel.tables.queues.each(ahead):
-        wake_time = rules.clipped_wake_time(queue, latest)
+        wake_time = wake_times.clipped_wake_time(queue, latest)
         if wake_time != queue.wake_time:
             kernel.tables.rotation.set_wake(queue, wake_time)
 

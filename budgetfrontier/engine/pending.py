@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import RETIRED
+from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment

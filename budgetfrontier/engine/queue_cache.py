@@ -7,9 +7,9 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from budgetfrontier import rules
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import READY
+from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
@@ -103,7 +103,7 @@ class QueueCache:
     def _id(self, key: str) -> int | None:
         queue_id = self._ids.get(key)
         if queue_id is None:
-            stored = rules.queue_key_bytes(key)
+            stored = queue_keys.queue_key_bytes(key)
             found = None if stored is None else self._env.txn.get(stored, db=self._env.db[keys.QUEUE_IDS])
             queue_id = None if found is None else keys.u32.unpack(found)[0]
         return queue_id

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from budgetfrontier import rules
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
+from budgetfrontier.rules import queue_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
@@ -88,7 +88,7 @@ class Rollout:
                 counters.regrade_precedence, counters.regrade_position = precedence, position
                 limit -= 1
                 yield keys.u32.unpack(cursor.value())[0]
-            elif precedence < rules.WORST_PRECEDENCE:
+            elif precedence < queue_states.WORST_PRECEDENCE:
                 counters.regrade_precedence, counters.regrade_position = precedence + 1, 0
             else:
                 counters.regrade_upto = 0

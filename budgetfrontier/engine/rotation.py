@@ -15,7 +15,15 @@ from sortedcontainers import SortedDict
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules import IN_PROCESS, INACTIVE, NONE_WAITING, READY, RETIRED, SNOOZED, WORST_PRECEDENCE
+from budgetfrontier.rules.queue_states import (
+    IN_PROCESS,
+    INACTIVE,
+    NONE_WAITING,
+    READY,
+    RETIRED,
+    SNOOZED,
+    WORST_PRECEDENCE,
+)
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment

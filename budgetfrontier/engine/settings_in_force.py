@@ -9,8 +9,9 @@ from math import inf
 
 import msgspec
 
-from budgetfrontier import plugins, rules
+from budgetfrontier import plugins
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules import queue_states, wake_times
 from budgetfrontier.settings import Settings, policy_results
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 from budgetfrontier.store import keys
@@ -39,7 +40,7 @@ class SettingsInForce:
         self.limits_queues = bool(frontier.max_queued or frontier.max_queue_size or not self.trivial)
         """Some queue, or all, may be full."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
-        self.longest_delay = max(map(rules.longest_delay, self.effective.variants()))
+        self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
             self.longest_delay = inf
 
@@ -96,7 +97,7 @@ class SettingsInForce:
         precedence = policy_results.whole(found)
         if precedence is None:
             raise policy_results.wrong("precedence", name, uri.url, found)
-        return min(max(precedence, 0), rules.WORST_PRECEDENCE)
+        return min(max(precedence, 0), queue_states.WORST_PRECEDENCE)
 
     def rest(
         self, uri: CrawlUri, settings: QueueSettings, fetch_seconds: float | None, crawl_delay: float | None

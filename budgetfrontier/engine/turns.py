@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from budgetfrontier import rules
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
-from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules import budgets, queue_states, wake_times
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
@@ -43,7 +43,7 @@ class Turns:
 
     def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
         """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
-        rules.take_budgets(queue, settings, self._tables.counters.settings_revision)
+        budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         if precedence is None:
             precedence = settings.precedence
         if precedence != queue.precedence:
@@ -60,7 +60,7 @@ class Turns:
             if settings is not None and precedence is not None:
                 self.take_budgets(queue, settings, precedence)
             elif settings is not None:
-                rules.take_budgets(queue, settings, queue.revision)
+                budgets.take_budgets(queue, settings, queue.revision)
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
         """Return a copy that has learned of the last change of settings: a look moves no queue."""
@@ -68,7 +68,7 @@ class Turns:
         if queue.revision != self._tables.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
             if settings is not None:
-                rules.take_budgets(shown, settings, queue.revision)
+                budgets.take_budgets(shown, settings, queue.revision)
             if precedence is not None:
                 shown.precedence = precedence
         return shown
@@ -104,13 +104,13 @@ class Turns:
         self._rotation.move(queue, state, front=front)
 
     def _clip(self, queue: QueueRecord, now: float) -> None:
-        queue.wake_time = rules.clipped_wake_time(queue, now + self._tables.longest_delay)
+        queue.wake_time = wake_times.clipped_wake_time(queue, now + self._tables.longest_delay)
 
     def go_on(self, queue: QueueRecord, now: float) -> None:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out, now that budgets changed."""
         if queue.state is IN_PROCESS:
             self.refresh(queue)
-            after = rules.after_turn(queue, self.settings_of(queue), now)
+            after = queue_states.after_turn(queue, self.settings_of(queue), now)
             if after is not IN_PROCESS:
                 self.move(queue, after, now)
 
@@ -134,7 +134,7 @@ class Turns:
             tables.counters.queued += count
         if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
             return
-        after = rules.after_arrival(queue, settings, now)
+        after = queue_states.after_arrival(queue, settings, now)
         if after is state:
             return
         if state is IN_PROCESS:
@@ -148,9 +148,9 @@ class Turns:
 
     def activate(self, queue: QueueRecord, settings: QueueSettings, precedence: int, now: float) -> None:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
-        rules.take_budgets(queue, settings, self._tables.counters.settings_revision)
+        budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         self._clip(queue, now)
-        self._rotation.move(queue, rules.on_activation(queue, settings, now))
+        self._rotation.move(queue, queue_states.on_activation(queue, settings, now))
         queue.precedence = precedence
 
     def _activate_next(self, now: float) -> None:
@@ -162,8 +162,8 @@ class Turns:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
 
         Three things are written out here for speed, and compared with what they stand for in tests/engine/test_turns:
-        the head of a queue of which nothing is out (`PendingTable.head`), `rules.must_retire`, and the move that a turn
-        ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish).
+        the head of a queue of which nothing is out (`PendingTable.head`), `budgets.must_retire`, and the move that a
+        turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish).
         """
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
@@ -199,13 +199,14 @@ class Turns:
             if queue.revision != revision:
                 self.take_budgets(queue, *self.asked(queue, uri))
             if queue.balance_replenish_amount <= 0 or (
-                queue.total_budget >= 0 and rules.is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+                queue.total_budget >= 0
+                and budgets.is_over_total(queue.expenditure, queue.total_budget, settings.reached)
             ):
                 rotation.move(queue, RETIRED)
                 turns += 1
                 continue
             if queue.out:
-                if not rules.may_lease(queue, concurrency, settings.reached):
+                if not queue_states.may_lease(queue, concurrency, settings.reached):
                     rotation.move(queue, IN_PROCESS)
                     continue
                 if key in leases.keys:
@@ -221,7 +222,7 @@ class Turns:
             queue.last_leased = uri.url
             if concurrency > 1 or queue.landed:
                 tables.pending.went_out(queue_id, key)
-            if queue.out - queue.landed < concurrency and rules.may_lease(queue, concurrency, settings.reached):
+            if queue.out - queue.landed < concurrency and queue_states.may_lease(queue, concurrency, settings.reached):
                 ids.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
             else:
@@ -239,7 +240,7 @@ class Turns:
         self._rotation.next_wake = self._rotation.first_wake()
 
     def _wake(self, queue: QueueRecord) -> None:
-        state = rules.after_waking(queue, self.settings_of(queue)) if queue.out else READY
+        state = queue_states.after_waking(queue, self.settings_of(queue)) if queue.out else READY
         self._rotation.move(queue, state)
 
     # -- what operators do to queues
@@ -257,7 +258,7 @@ class Turns:
         """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
         if queue.state is RETIRED:
             self.refresh(queue)
-            self._rotation.move(queue, rules.after_unretirement(queue))
+            self._rotation.move(queue, queue_states.after_unretirement(queue))
         queue.by_name = False
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
@@ -278,7 +279,7 @@ class Turns:
 
     def deleted(self, queue: QueueRecord) -> None:
         """Move a queue of which URIs were deleted, if it has to."""
-        after = rules.after_deletion(queue)
+        after = queue_states.after_deletion(queue)
         if after is not queue.state:
             self._rotation.move(queue, after)
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount, start_command
 from budgetfrontier.reports.format import clean
-from budgetfrontier.rules import FINISH, is_over_total
+from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.units import format_duration
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.model import CrawlState, QueueState
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.reports.overview import Overview
-from budgetfrontier.rules import FINISH
+from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from budgetfrontier import plugins, rules
+from budgetfrontier import plugins
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.budgets import QueueBudgets
 from budgetfrontier.scrapy.closing import SpiderCloser
@@ -332,7 +333,7 @@ class Scheduler:
 
     def _paused_at_finish(self) -> bool:
         frontier = self.frontier
-        return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == rules.FINISH
+        return frontier.state is CrawlState.PAUSED and frontier.summary().pause_reason == crawl_states.FINISH
 
     def _is_retired(self, queue: str) -> bool:
         record = self.frontier.queue(queue)

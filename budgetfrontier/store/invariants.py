@@ -11,9 +11,9 @@ from typing import Any
 
 import lmdb
 
-from budgetfrontier import rules
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.rules import crawl_states, queue_states
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import report
 from budgetfrontier.store.records import (
@@ -136,7 +136,7 @@ class _Checker:
             expected = [] if queue.state in nowhere else [queue.state]
             if found.get(queue.id, []) != expected:
                 self._say(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
-            if not rules.is_possible(queue):
+            if not queue_states.is_possible(queue):
                 self._say(
                     f"queue {queue.queue}: {queue.state} with {queue.queued} URI{'' if queue.queued == 1 else 's'}"
                 )
@@ -225,7 +225,9 @@ class _Checker:
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._say(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
-        empty = rules.is_empty(queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired)
+        empty = crawl_states.is_empty(
+            queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
+        )
         at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
         if c.state is CrawlState.FINISHED and not empty:
             self._say("the crawl is FINISHED, but not empty")

@@ -10,8 +10,8 @@ from typing import Any
 import lmdb
 import msgspec
 
-from budgetfrontier import rules
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, QueueState, Summary
+from budgetfrontier.rules import queue_keys
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
@@ -275,7 +275,7 @@ class View:
         return None if found is None else self._record(found)
 
     def _queue_id(self, key: str) -> bytes | None:
-        name = rules.queue_key_bytes(key)
+        name = queue_keys.queue_key_bytes(key)
         return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])
 
     def first_url(self, key: str) -> str | None:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from budgetfrontier import rules
+from budgetfrontier.rules import charges
 from budgetfrontier.store.environment import Environment
 from tests.crash import campaign
 from tests.crash.figures import Unavailable
@@ -102,5 +102,5 @@ def test_money_that_is_not_charged_is_noticed(folder: Path, monkeypatch: pytest.
         steps.append(step._replace(told=on_model(model, step)))
     steps.append(Step("commit", model.now))
     assert not live(life.copied(folder / "copy"), steps, Harmless()).problem
-    monkeypatch.setattr(rules, "charge", lambda record, cost, penalty: None)
+    monkeypatch.setattr(charges, "charge", lambda record, cost, penalty: None)
     assert "expenditure" in live(life.copied(folder / "copy"), steps, Harmless()).problem

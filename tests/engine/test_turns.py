@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, QueueState, rules
+from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import Directive, QueueRecord
+from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
 from tests.support import START, crawl, crawl_state, memory, one, pages, record, state
 
@@ -190,15 +191,17 @@ class Compared:
         before = [self.record(queue_id) for queue_id in ring]
         expected, head = None, None
         for queue in before:
-            if rules.must_retire(queue, self.settings.reached):
+            if budgets.must_retire(queue, self.settings.reached):
                 continue
-            if not queue.out or rules.may_lease(queue, self.settings.per_queue_concurrency, self.settings.reached):
+            if not queue.out or queue_states.may_lease(
+                queue, self.settings.per_queue_concurrency, self.settings.reached
+            ):
                 expected, head = queue, self.tables.pending.head(queue.id)
                 break
         leases = self.frontier.lease(1)
         self.out += leases
         for queue in before if expected is None else before[: before.index(expected)]:
-            retired = rules.must_retire(queue, self.settings.reached)
+            retired = budgets.must_retire(queue, self.settings.reached)
             now = self.tables.queues.look(queue.id).state
             assert now is (QueueState.RETIRED if retired else QueueState.IN_PROCESS)
         if expected is None or head is None:
@@ -207,7 +210,7 @@ class Compared:
         (lease,) = leases
         assert (lease.queue_id, lease.key) == (expected.id, head[0])
         expected.out, expected.reserved = expected.out + 1, expected.reserved + lease.cost
-        goes_on = rules.may_lease(expected, self.settings.per_queue_concurrency, self.settings.reached)
+        goes_on = queue_states.may_lease(expected, self.settings.per_queue_concurrency, self.settings.reached)
         found = self.tables.queues.look(expected.id)
         assert found.state is (QueueState.READY if goes_on else QueueState.IN_PROCESS)
         assert (list(self.tables.rotation.ring)[-1:] == [found.id]) is goes_on
@@ -218,9 +221,9 @@ class Compared:
         queue = self.record(lease.queue_id)
         before = queue.state
         queue.out, queue.reserved, queue.queued = queue.out - 1, queue.reserved - lease.cost, queue.queued - 1
-        if rules.is_charged(outcome):
-            rules.charge(queue, lease.cost, rules.penalty(outcome, self.settings))
-        expected = rules.after_finish(queue, self.settings, START, self.tables.rotation.best_waiting)
+        if charges.is_charged(outcome):
+            charges.charge(queue, lease.cost, charges.penalty(outcome, self.settings))
+        expected = queue_states.after_finish(queue, self.settings, START, self.tables.rotation.best_waiting)
         self.frontier.finish(lease, outcome)
         self.finishes += 1
         found = self.tables.queues.look(lease.queue_id)

@@ -17,12 +17,13 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, rules, uris
+from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.admission import candidates, dedup
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
+from budgetfrontier.rules import queue_keys
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.store import keys
@@ -223,7 +224,7 @@ class Expected:
             return False
         key = self._assign(CrawlUri(href))
         fingerprint = uris.fingerprint(self._canonical(href))
-        if len(key.encode()) > rules.MAX_QUEUE_KEY:
+        if len(key.encode()) > queue_keys.MAX_QUEUE_KEY:
             return False
         self.urls[key].add(href)
         if force:

@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier import rules
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
 from budgetfrontier.engine.admission.dedup import SeenTable
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
+from budgetfrontier.rules import charges, queue_limits
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
@@ -81,7 +81,7 @@ class Admitter:
             name, cost = (
                 (candidate.queue, candidate.cost) if type(candidate) is Special else (candidate[0].queue, constant)  # type: ignore[union-attr]
             )
-            rules.charge_seen(tables.queues.find_or_create(name), cost)
+            charges.charge_seen(tables.queues.find_or_create(name), cost)
             tables.counters.expenditure += cost
 
     def take_one(self, given: object, now: float) -> Admission:
@@ -165,17 +165,17 @@ class Admitter:
     def _is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
         tables = self._tables
         if type(candidate) is Special:
-            if rules.may_overfill(candidate.uri, via):
+            if queue_limits.may_overfill(candidate.uri, via):
                 return False
             name, settings = candidate.queue, candidate.settings
         else:
             name, settings = candidate[0].queue, tables.in_force.base  # type: ignore[union-attr]
-        if rules.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
+        if queue_limits.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
             return True
         if not settings.max_queue_size:
             return False
         queue = tables.queues.look_up(name)
-        return queue is not None and rules.is_full(queue.queued, settings.max_queue_size)
+        return queue is not None and queue_limits.is_full(queue.queued, settings.max_queue_size)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""

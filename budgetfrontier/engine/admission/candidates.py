@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 import xxhash
 
-from budgetfrontier import rules, uris
+from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.data_size import TOO_LARGE, excess
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
+from budgetfrontier.rules import queue_keys, uri_outcomes
 from budgetfrontier.settings import policies, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
@@ -176,7 +177,7 @@ class Candidates:
             _check(uri)
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
-            if via is not None and not rules.comes_again(uri, via):  # what comes again stays what it was
+            if via is not None and not uri_outcomes.comes_again(uri, via):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
             if uri.queue is None and queue is not None:
                 value = _encoded(uri, url, queue)
@@ -231,7 +232,7 @@ class Candidates:
             digest = uris.authority_hash(canonical)
         except Exception as e:
             raise self._no_form(url, e) from e
-        if rules.queue_key_bytes(key) is None:
+        if queue_keys.queue_key_bytes(key) is None:
             raise InvalidUrl("queue", _NO_KEY)
         known = Authority(canonical, digest, key, *plain_start(prefix, key))
         if len(prefix) < 512:
@@ -265,12 +266,12 @@ class Candidates:
         return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
 
 
-_NO_KEY = f"a queue key is text of 1 to {rules.MAX_QUEUE_KEY} bytes"
+_NO_KEY = f"a queue key is text of 1 to {queue_keys.MAX_QUEUE_KEY} bytes"
 
 
 def _check_key(key: object) -> str:
     """Return the key of a queue, from a caller or a policy. Raises InvalidUrl."""
-    if isinstance(key, str) and rules.queue_key_bytes(key) is not None:
+    if isinstance(key, str) and queue_keys.queue_key_bytes(key) is not None:
         return key
     raise InvalidUrl("queue", _NO_KEY)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier import rules
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import EXHAUSTED, RETIRED
+from budgetfrontier.rules import budgets
+from budgetfrontier.rules.queue_states import EXHAUSTED, RETIRED
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.settings.schema import FrontierSettings
@@ -69,8 +69,8 @@ def preview(view: View, override: Override) -> dict[str, Any]:
         if queue.state is EXHAUSTED or queue.by_name or not queue.queued:
             continue
         settings = after.for_uri(url, queue.queue)
-        rules.take_budgets(queue, settings, queue.revision)
-        stays_out = rules.must_retire(queue, settings.reached)
+        budgets.take_budgets(queue, settings, queue.revision)
+        stays_out = budgets.must_retire(queue, settings.reached)
         if queue.state is RETIRED and not stays_out:
             counts["revived_count"] += 1
             spend += _affordable(view, queue, settings.reached)
@@ -112,7 +112,7 @@ def _affordable(view: View, queue: QueueRecord, reached: bool) -> int:
     """Return what a queue spends on its URIs before it is empty or over its total budget."""
     spent = 0
     for cost in view.costs(queue, _PRICED):
-        if rules.is_over_total(queue.expenditure + spent, queue.total_budget, reached):
+        if budgets.is_over_total(queue.expenditure + spent, queue.total_budget, reached):
             break
         spent += cost
     return spent

@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import plugins, rules
+from budgetfrontier import plugins
 from budgetfrontier.engine.commands import deletion, stepwise
 from budgetfrontier.engine.commands.dry_run import preview, values
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.patterns import Pattern
+from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings.overrides import compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
@@ -82,14 +83,14 @@ def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
 
 def _pause(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    after = rules.after_pause(counters.state, len(kernel.tables.leases.out))
+    after = crawl_states.after_pause(counters.state, len(kernel.tables.leases.out))
     if after is not counters.state:
         counters.state, counters.pause_reason = after, str(args.get("reason") or "operator")
 
 
 def _resume(kernel: Kernel, args: dict[str, Any]) -> None:
     counters = kernel.counters
-    after = rules.after_resume(counters.state, counters.scheduled)
+    after = crawl_states.after_resume(counters.state, counters.scheduled)
     if after is not counters.state:
         counters.state, counters.pause_reason = after, None
 

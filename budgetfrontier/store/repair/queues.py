@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier import rules
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.rules import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules import crawl_states, queue_keys, queue_states
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Counters, encode, save_queue
@@ -230,7 +230,7 @@ class QueueRebuild:
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "regrade_position", "regrade_upto":
             setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
-        totals.regrade_precedence = min(totals.regrade_precedence, rules.WORST_PRECEDENCE)
+        totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
         for name in (*_COUNTED, *_GIVEN_OUT, "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
@@ -242,13 +242,13 @@ class QueueRebuild:
         totals = self._totals
         before = totals.state
         changing = totals.revive_upto > 0 or totals.regrade_upto > 0  # queues have yet to learn of other settings
-        empty = not changing and rules.is_empty(
+        empty = not changing and crawl_states.is_empty(
             queued=totals.queued,
             leases=totals.leases,
             future=totals.future,
             future_retired=totals.future_retired,
         )
-        totals.state = rules.next_crawl_state(
+        totals.state = crawl_states.next_crawl_state(
             before,
             scheduled=totals.scheduled,
             leases=totals.leases,
@@ -257,7 +257,7 @@ class QueueRebuild:
             pause_at_finish=self._found.settings.frontier.pause_at_finish,
         )
         if totals.state is CrawlState.PAUSED and before not in (CrawlState.PAUSED, CrawlState.PAUSING):
-            totals.pause_reason = rules.FINISH
+            totals.pause_reason = crawl_states.FINISH
 
 
 _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
@@ -291,12 +291,12 @@ def mend(queue: QueueRecord, now: float) -> None:
     queue.penalties = max(queue.penalties, 0)
     queue.expenditure = max(queue.expenditure, queue.penalties)
     queue.charges, queue.errors = max(queue.charges, 0), max(queue.errors, 0)
-    queue.precedence = min(max(queue.precedence, 0), rules.WORST_PRECEDENCE)
+    queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
     if not 0 <= queue.block < inf:
         queue.block = 0
-    queue.state = rules.nearest_possible(queue, now)
+    queue.state = queue_states.nearest_possible(queue, now)
 
 
 def readable(key: bytes, value: bytes) -> QueueRecord | None:
@@ -306,4 +306,4 @@ def readable(key: bytes, value: bytes) -> QueueRecord | None:
         name = queue.queue.encode()
     except ValueError:
         return None
-    return queue if len(key) == keys.u32.size and rules.queue_key_of(name) is not None else None
+    return queue if len(key) == keys.u32.size and queue_keys.queue_key_of(name) is not None else None

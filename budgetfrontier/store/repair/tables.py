@@ -15,9 +15,10 @@ import lmdb
 import msgspec
 from msgspec.structs import replace
 
-from budgetfrontier import rules, uris
+from budgetfrontier import uris
 from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules import queue_keys
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
@@ -173,7 +174,7 @@ class TableRebuild:
         """Learn which id is which queue: from the records, then from the index for those whose record is lost."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
-            if len(value) == keys.u32.size and (name := rules.queue_key_of(key)) is not None:
+            if len(value) == keys.u32.size and (name := queue_keys.queue_key_of(key)) is not None:
                 listed[keys.u32.unpack(value)[0]] = name
         for key, value in self._source.records(keys.QUEUES):
             queue = readable(key, value)
@@ -203,7 +204,7 @@ class TableRebuild:
     def _home(self, uri: CrawlUri) -> int:
         """Return the id of the queue for a URI whose own is lost, made anew if need be. Raises ValueError for none."""
         name = uri.queue or policies.assignment(self._found.settings.frontier, self._suffixes)(uri)
-        if rules.queue_key_bytes(name) is None:
+        if queue_keys.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is not known, and {name!a} cannot be one")
         if name not in self._ids:
             self._last_queue += 1

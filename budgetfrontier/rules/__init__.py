@@ -1,0 +1,14 @@
+"""The rules of the frontier: what happens next to a queue, to a URI, and to the crawl.
+
+They know records, settings and numbers, but no table, no clock and no policy. Those that change a record say so; all
+others only answer. The engine applies them, `store.invariants` and `store.repair` hold what is stored against them.
+
+The life of a queue, in Heritrix's words ("Frontier queue budgets", 1.14):
+
+    EXHAUSTED --URI arrives--> INACTIVE --activation--> READY <--> IN_PROCESS
+        ^                        ^  |                    |  ^          |
+        |                        |  +--over budget--+    |  +-SNOOZED<-+
+        +---------empty----------+                  v    v             |
+                                 +---change of--- RETIRED <-over budget+
+                                      settings
+"""

@@ -1,0 +1,27 @@
+"""The budgets of a queue: when one is spent, so that the queue is RETIRED."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import QueueRecord
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
+
+
+def is_over_total(spent: int, total: int, reached: bool) -> bool:
+    """Whether `spent` is over a total budget: beyond it, or with `retire_when: reached` at it. Negative: no maximum."""
+    return total >= 0 and (spent >= total if reached else spent > total)
+
+
+def must_retire(queue: QueueRecord, reached: bool) -> bool:
+    """Whether a queue is RETIRED instead of having its turn: nothing to replenish with, or over its total budget."""
+    return queue.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, queue.total_budget, reached)
+
+
+def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:
+    """Set the budgets of a queue to those in force for one of its URIs; its precedence is another matter."""
+    queue.balance_replenish_amount = settings.balance_replenish_amount
+    queue.total_budget = settings.queue_total_budget
+    queue.revision = revision

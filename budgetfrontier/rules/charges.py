@@ -1,0 +1,37 @@
+"""The charges of an attempt: what each outcome costs a queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import Outcome, QueueRecord
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
+
+_CHARGED = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD))
+
+
+def is_charged(outcome: Outcome) -> bool:
+    """Whether an attempt was really made: the others cost nothing and call for no politeness."""
+    return outcome in _CHARGED
+
+
+def penalty(outcome: Outcome, settings: QueueSettings) -> int:
+    """Return what an attempt is charged beyond its cost."""
+    return settings.error_penalty_amount if outcome is Outcome.FAILURE else 0
+
+
+def charge(queue: QueueRecord, cost: int, penalty: int) -> None:
+    """Charge one attempt to the activity balance and the total expenditure."""
+    queue.balance -= cost + penalty
+    queue.expenditure += cost + penalty
+    queue.penalties += penalty
+    queue.charges += 1
+    queue.last_cost = cost
+
+
+def charge_seen(queue: QueueRecord, cost: int) -> None:
+    """Charge a URI that was fetched elsewhere to the total expenditure alone: no turn is shortened."""
+    queue.expenditure += cost
+    queue.charges += 1

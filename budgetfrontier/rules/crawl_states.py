@@ -1,0 +1,45 @@
+"""The states of the crawl: which it has next, and when nothing is left."""
+
+from __future__ import annotations
+
+from budgetfrontier.model import CrawlState
+
+FINISH = "finish"
+"""The reason of a pause that `pause_at_finish` brought about."""
+
+
+def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
+    """Whether nothing is queued, out, or scheduled for later; what waits for RETIRED queues does not count."""
+    return not queued and not leases and future <= future_retired
+
+
+def next_crawl_state(
+    state: CrawlState, *, scheduled: int, leases: int, empty: bool, busy: bool, pause_at_finish: bool
+) -> CrawlState:
+    """Return the state of the crawl that follows from what happened. RUNNING becomes PAUSED for `FINISH` alone.
+
+    `scheduled`: URIs ever admitted. `busy`: a command is in progress, and the crawl is not over before it is.
+    """
+    if state is CrawlState.NEW and (scheduled or not empty):
+        state = CrawlState.RUNNING
+    if state is CrawlState.RUNNING and empty and not busy:
+        return CrawlState.PAUSED if pause_at_finish else CrawlState.FINISHED
+    if state is CrawlState.PAUSING and not leases:
+        return CrawlState.PAUSED
+    if state is CrawlState.FINISHED and not empty:
+        return CrawlState.RUNNING
+    return state
+
+
+def after_pause(state: CrawlState, leases: int) -> CrawlState:
+    """Return the state of a crawl that is paused with so many leases out."""
+    if state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
+        return state
+    return CrawlState.PAUSING if leases else CrawlState.PAUSED
+
+
+def after_resume(state: CrawlState, scheduled: int) -> CrawlState:
+    """Return the state of a crawl that goes on after a pause; one that was terminated never does."""
+    if state not in (CrawlState.PAUSED, CrawlState.PAUSING):
+        return state
+    return CrawlState.RUNNING if scheduled else CrawlState.NEW

@@ -1,0 +1,24 @@
+"""The keys of queues: which text may be one, and how one is stored."""
+
+from __future__ import annotations
+
+MAX_QUEUE_KEY = 255
+"""Bytes of a queue key in UTF-8; LMDB takes 511."""
+
+
+def queue_key_bytes(key: str) -> bytes | None:
+    """Return a queue key as it is stored; None for text that cannot be one."""
+    try:
+        stored = key.encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return None
+    return stored if 0 < len(stored) <= MAX_QUEUE_KEY and b"\0" not in stored else None
+
+
+def queue_key_of(stored: bytes) -> str | None:
+    """Return the queue key that was stored as these bytes; None if that cannot be one."""
+    try:
+        key = stored.decode()
+    except UnicodeDecodeError:
+        return None
+    return key if queue_key_bytes(key) is not None else None

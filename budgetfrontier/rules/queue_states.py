@@ -1,0 +1,155 @@
+"""The states of a queue: which it has next, after whatever happens to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules.budgets import is_over_total, must_retire
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
+
+READY, IN_PROCESS, SNOOZED = QueueState.READY, QueueState.IN_PROCESS, QueueState.SNOOZED
+INACTIVE, RETIRED, EXHAUSTED = QueueState.INACTIVE, QueueState.RETIRED, QueueState.EXHAUSTED
+
+ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
+
+WORST_PRECEDENCE = 0xFFFF
+NONE_WAITING = WORST_PRECEDENCE + 1
+"""What stands for the best precedence of the INACTIVE queues when there are none."""
+
+
+def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
+    """Return the state of a queue that may go on, or has to wait for its wake time."""
+    return SNOOZED if queue.wake_time > now else READY
+
+
+def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
+    """Whether one more URI may go out, when some may be out already.
+
+    What is out reserves its cost: once it has used up the balance or the total budget, nothing more goes out. What has
+    landed is out as well, but no longer counts towards the concurrency.
+    """
+    out = queue.out
+    if not out:
+        return queue.queued > 0
+    return (
+        out - queue.landed < concurrency
+        and queue.queued > out
+        and queue.balance > queue.reserved
+        and not is_over_total(queue.expenditure + queue.reserved, queue.total_budget, reached)
+    )
+
+
+def after_arrival(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
+    """Return the state of a queue on which URIs have been placed, with `hold_queues`."""
+    if queue.state is EXHAUSTED:
+        return RETIRED if queue.by_name else INACTIVE
+    return after_turn(queue, settings, now) if queue.state is IN_PROCESS else queue.state
+
+
+def on_activation(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
+    """Return the state of a queue that is activated, and set its balance. Its budgets have been taken anew.
+
+    No debt and no credit is carried over.
+    """
+    if must_retire(queue, settings.reached):
+        return RETIRED
+    queue.balance = queue.balance_replenish_amount
+    state = ready_or_snoozed(queue, now)
+    return after_turn(queue, settings, now) if state is READY and queue.out else state
+
+
+def after_turn(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
+    """Return the state of an active queue that goes on: IN_PROCESS, asleep, or in the ring."""
+    if queue.out and not may_lease(queue, settings.per_queue_concurrency, settings.reached):
+        return IN_PROCESS
+    return ready_or_snoozed(queue, now)
+
+
+def after_waking(queue: QueueRecord, settings: QueueSettings) -> QueueState:
+    """Return the state of a SNOOZED queue whose wake time has come."""
+    if queue.out and not may_lease(queue, settings.per_queue_concurrency, settings.reached):
+        return IN_PROCESS
+    return READY
+
+
+def after_finish(queue: QueueRecord, settings: QueueSettings, now: float, best_waiting: int) -> QueueState:
+    """Return the state of a queue once an attempt has been charged.
+
+    `best_waiting` is the best precedence of the INACTIVE queues. The order of the questions is the rule. A queue that
+    yields to a better precedence forfeits its balance.
+    """
+    state = queue.state
+    if state is RETIRED:
+        return RETIRED
+    if queue.total_budget >= 0 and is_over_total(queue.expenditure, queue.total_budget, settings.reached):
+        return RETIRED
+    if not queue.queued:
+        return EXHAUSTED
+    if state is INACTIVE:
+        return INACTIVE
+    if queue.balance <= 0:
+        return IN_PROCESS if queue.out else INACTIVE
+    if best_waiting < queue.precedence:
+        queue.balance = 0
+        return INACTIVE
+    if queue.wake_time > now:
+        return SNOOZED
+    return after_turn(queue, settings, now) if queue.out else READY
+
+
+def after_landing(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
+    """Return the state of a queue when a download is over whose outcome is not known yet."""
+    return after_turn(queue, settings, now) if queue.state in (READY, IN_PROCESS) else queue.state
+
+
+def after_lease_lost(queue: QueueRecord, now: float) -> QueueState:
+    """Return the state of a queue when a lease expired or its process died: nothing was charged, its URI stays.
+
+    One whose balance is spent was kept active by its leases alone: the last that is lost ends its turn, as a finish
+    would.
+    """
+    if queue.state is RETIRED:
+        return RETIRED
+    if not queue.queued:
+        return EXHAUSTED
+    if queue.state is INACTIVE:
+        return INACTIVE
+    if queue.balance <= 0:
+        return IN_PROCESS if queue.out else INACTIVE
+    return ready_or_snoozed(queue, now)
+
+
+def after_deletion(queue: QueueRecord) -> QueueState:
+    """Return the state of a queue from which URIs were deleted."""
+    if not queue.queued:
+        return EXHAUSTED
+    return IN_PROCESS if queue.state is READY and queue.out >= queue.queued else queue.state
+
+
+def after_unretirement(queue: QueueRecord) -> QueueState:
+    """Return the state of a RETIRED queue that is brought back, by its operator or by a change of settings."""
+    return INACTIVE if queue.queued else EXHAUSTED
+
+
+def is_possible(queue: QueueRecord) -> bool:
+    """Whether a queue may be in its state with the URIs that it holds: only EXHAUSTED and RETIRED ones hold none."""
+    if queue.state is EXHAUSTED:
+        return not queue.queued
+    return queue.queued > 0 or queue.state is RETIRED
+
+
+def nearest_possible(queue: QueueRecord, now: float) -> QueueState:
+    """Return the state of a queue, or the nearest that is possible with the URIs and leases that it has."""
+    state = queue.state
+    if state is RETIRED:
+        return RETIRED
+    if not queue.queued:
+        return EXHAUSTED
+    if state is EXHAUSTED:
+        return RETIRED if queue.by_name else INACTIVE
+    if state is IN_PROCESS and not queue.out:
+        return ready_or_snoozed(queue, now)
+    return after_deletion(queue)

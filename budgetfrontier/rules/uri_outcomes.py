@@ -1,0 +1,54 @@
+"""The outcome of a URI: whether it is retried, ends, or goes to the dead letters."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import Outcome
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import CrawlUri
+    from budgetfrontier.settings.overrides import QueueSettings
+
+
+class Fate(Enum):
+    """What becomes of a URI whose attempt has ended."""
+
+    REMOVED = "removed"
+    KEPT = "kept in its place"
+    DELAYED = "kept for later, while its queue goes on"
+    DEAD = "moved to the dead letters"
+
+
+def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
+    """Whether a URI that fails this attempt (the first is 1) has no retry left."""
+    return attempt > settings.max_retries
+
+
+def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float) -> Fate:
+    """Return what becomes of a URI after an attempt. `delay`: seconds until a retry."""
+    if outcome is Outcome.RETRY:
+        if is_last_attempt(attempt, settings):
+            return Fate.DEAD
+        return Fate.DELAYED if settings.retry_uri and delay > 0 else Fate.KEPT
+    return _FATES[outcome]
+
+
+def is_delivered_too_often(delivery: int, max_deliveries: int) -> bool:
+    """Whether a URI that was handed out for the `delivery`-th time and lost is given up on."""
+    return delivery >= max_deliveries
+
+
+def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
+    """Whether a URI that was found in the fetch of `via` is that one again: a revisit."""
+    return via is not None and uri.force and uri.url == via.url
+
+
+_FATES = {
+    Outcome.SUCCESS: Fate.REMOVED,
+    Outcome.FAILURE: Fate.REMOVED,
+    Outcome.DEFERRED: Fate.KEPT,
+    Outcome.DISREGARDED: Fate.REMOVED,
+    Outcome.DEAD: Fate.DEAD,
+}

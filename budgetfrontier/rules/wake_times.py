@@ -1,0 +1,44 @@
+"""The wake times of a queue: politeness, retries, and what is left of them after a clock that was ahead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import Outcome, QueueRecord
+from budgetfrontier.rules.uri_outcomes import is_last_attempt
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import QueueSettings
+
+
+def longest_delay(settings: QueueSettings) -> float:
+    """Return the longest wait that settings can give a queue, in seconds."""
+    politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
+    return max(politeness + settings.jitter, settings.retry_delay)
+
+
+def clipped_wake_time(queue: QueueRecord, latest: float) -> float:
+    """Return the wake time of a queue, `latest` if it is later: then it was stored by a clock that was ahead.
+
+    What an operator, or a delay given by name, has asked for stays.
+    """
+    return latest if queue.wake_time > latest and queue.wake_time > queue.block else queue.wake_time
+
+
+def wait_after(
+    outcome: Outcome, attempt: int, settings: QueueSettings, politeness: float, delay: float | None
+) -> tuple[float, bool]:
+    """Return for how many seconds a queue waits after a finish, and whether `delay`, given by name, asked for that.
+
+    A RETRY lengthens the wait, unless its URI alone waits or has no attempt left.
+    """
+    if outcome is Outcome.RETRY:
+        if settings.retry_uri or is_last_attempt(attempt, settings):
+            return politeness, False
+        return max(politeness, retry_delay(settings, delay)), bool(delay)
+    return max(politeness, delay or 0.0), bool(delay)
+
+
+def retry_delay(settings: QueueSettings, delay: float | None) -> float:
+    """Return after how many seconds a URI is tried again: `delay` if it was given."""
+    return settings.retry_delay if delay is None else delay
