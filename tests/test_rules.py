@@ -10,12 +10,13 @@ import pytest
 from budgetfrontier import CrawlState, Outcome, QueueState
 from budgetfrontier.model import CrawlUri, Directive, QueueId, QueueRecord
 from budgetfrontier.rules import (
+    admission_limits,
     budgets,
     charges,
     crawl_states,
     queue_keys,
-    queue_limits,
     queue_states,
+    uri_order,
     uri_outcomes,
     wake_times,
 )
@@ -191,14 +192,16 @@ def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None
 
 
 def test_limits_of_zero_are_none_and_prerequisites_and_revisits_may_overfill() -> None:
-    assert queue_limits.is_full(5, 5) and not queue_limits.is_full(4, 5) and not queue_limits.is_full(10**9, 0)
+    assert (
+        admission_limits.is_full(5, 5) and not admission_limits.is_full(4, 5) and not admission_limits.is_full(10**9, 0)
+    )
     robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
-    assert queue_limits.may_overfill(robots, None)
-    assert not queue_limits.may_overfill(msgspec.structs.replace(robots, force=False), None)
-    assert not queue_limits.may_overfill(None, None)
+    assert admission_limits.may_overfill(robots, None)
+    assert not admission_limits.may_overfill(msgspec.structs.replace(robots, force=False), None)
+    assert not admission_limits.may_overfill(None, None)
     page, other = (CrawlUri(url, force=True) for url in ("https://a.test/", "https://b.test/"))
-    assert queue_limits.may_overfill(page, page)
-    assert not queue_limits.may_overfill(page, other) and not queue_limits.may_overfill(page, None)
+    assert admission_limits.may_overfill(page, page)
+    assert not admission_limits.may_overfill(page, other) and not admission_limits.may_overfill(page, None)
 
 
 @pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 256, "é" * 128])
@@ -215,3 +218,14 @@ def test_a_queue_key_is_stored_and_read_back(key: str) -> None:
 @pytest.mark.parametrize("stored", [b"", b"a\0b", b"\xff", b"x" * 256])
 def test_bytes_that_are_no_queue_key(stored: bytes) -> None:
     assert queue_keys.queue_key_of(stored) is None
+
+
+def test_lifo_reverses_arrivals_and_the_ordinal_is_found_again() -> None:
+    ordinals = [0, 1, 2, 1_000_000, 1 << 48]
+    assert [uri_order.arrival(ordinal, lifo=False) for ordinal in ordinals] == ordinals
+    reversed_ = [uri_order.arrival(ordinal, lifo=True) for ordinal in ordinals]
+    assert reversed_ == sorted(reversed_, reverse=True)
+    assert [uri_order.ordinal_of(arrival) for arrival in reversed_] == ordinals
+    assert [
+        ordinal ^ uri_order.arrival(0, lifo=True) for ordinal in ordinals
+    ] == reversed_  # as admission writes it out

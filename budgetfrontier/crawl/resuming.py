@@ -13,7 +13,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import NotAFrontier, ScopeChanged, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.changes import changes
+from budgetfrontier.settings.differences import changes
 from budgetfrontier.store.reader import Reader
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.uri_order import arrival
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_uri, short_url
 
@@ -35,8 +36,7 @@ class Arrivals:
         settings = tables.in_force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
         if not ordinal:
             tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
-            if settings.lifo:
-                ordinal = keys.MAX_ORDINAL - ordinal
+            ordinal = arrival(ordinal, lifo=settings.lifo)
         key = keys.pending.pack(queue.id, directive, priority, cost, ordinal)
         tables.pending.insert([(key, value)])
         self._turns.arrived(queue, 1, short_url(value), settings, precedence, now)

@@ -14,7 +14,7 @@ from budgetfrontier.model import CrawlUri, Directive, Lease, QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import PLAIN, LeaseRow, decode_lease, encode, tries
+from budgetfrontier.store.records import PLAIN, Counters, LeaseRow, decode_lease, encode, tries
 
 _DIRECTIVES = tuple(Directive)
 _unpack_rank = keys.rank.unpack_from
@@ -36,9 +36,10 @@ class Leases:
     def __repr__(self) -> str:
         return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
 
-    def start(self, epoch: int) -> None:
-        """Give out ids of this run, which no other run gives out."""
-        self.next_id = (epoch << keys.EPOCH_SHIFT) + 1
+    def start(self, counters: Counters) -> None:
+        """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them."""
+        counters.epoch += 1
+        self.next_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
 
     def hand_out(self, queue: QueueRecord, key: bytes, value: bytes, uri: CrawlUri, deadline: float) -> Lease:
         """Lease a pending record of a queue: `uri` is what it holds, but for what its key says."""

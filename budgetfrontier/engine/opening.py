@@ -16,7 +16,7 @@ from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings, policies
-from budgetfrontier.settings.changes import changes
+from budgetfrontier.settings.differences import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
@@ -48,8 +48,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
     try:
         db = env.db[keys.META]
         kernel = Kernel(env, meta.read_counters(env.txn, db))
-        kernel.counters.epoch += 1
-        kernel.tables.leases.start(kernel.counters.epoch)
+        kernel.tables.leases.start(kernel.counters)
         stored, adjustments = meta.read_settings(env.txn, db)
         in_force = settings or stored or Settings()
         hooks = load_hooks(in_force.hooks) if hooks is None else hooks

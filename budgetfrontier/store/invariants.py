@@ -14,6 +14,7 @@ import lmdb
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.rules import crawl_states, queue_states
+from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import report
 from budgetfrontier.store.records import (
@@ -102,7 +103,7 @@ class _Checker:
         for key, value in self._items(keys.PENDING):
             queue_id, _, _, _, ordinal = keys.pending.unpack(key)
             count[queue_id] += 1
-            if min(ordinal, keys.MAX_ORDINAL - ordinal) > self._counters.ordinal:
+            if ordinal_of(ordinal) > self._counters.ordinal:
                 self._say(f"pending: ordinal {ordinal} is beyond the last one given out")
             try:
                 check_url(restore_uri(key[4:], value, names.get(queue_id, "")).url)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import lmdb
 
+from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.store.damage import Damage
 
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -59,7 +60,6 @@ rank = Layout(">BIIQ")  # the same without the queue: a URI's rank in it
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
-MAX_ORDINAL = (1 << 64) - 1
 MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring, with room for those given out in one run
 MAX_COST = (1 << 32) - 1
 EPOCH_SHIFT = 40  # of lease ids: a trillion leases in one run, sixteen million runs

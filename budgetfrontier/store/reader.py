@@ -18,7 +18,7 @@ from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
 from budgetfrontier.settings import Settings, policies, policy_results
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import batches, keys, meta
+from budgetfrontier.store import keys, meta, pending_pages
 from budgetfrontier.store.backup import appearing, copy, copy_memory
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
@@ -162,7 +162,7 @@ class Reader:
         Every thousand are of another snapshot, and none is held while they are used: take all the time you like. What
         comes and goes meanwhile may or may not be among them; all that stays is, once.
         """
-        take = batches.arrived if arrived else batches.pending
+        take = pending_pages.arrived if arrived else pending_pages.pending
         rest: bytes | None = b""
         while rest is not None:
             with self.view() as view:
@@ -175,7 +175,7 @@ class Reader:
         rest: bytes | None = b""
         while rest is not None:
             with self.view() as view:
-                part, rest = batches.future(view, rest, _PART)
+                part, rest = pending_pages.future(view, rest, _PART)
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:

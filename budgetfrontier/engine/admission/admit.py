@@ -16,7 +16,8 @@ from budgetfrontier.engine.admission.dedup import SeenTable
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
-from budgetfrontier.rules import charges, queue_limits
+from budgetfrontier.rules import admission_limits, charges
+from budgetfrontier.rules.uri_order import arrival
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
@@ -165,17 +166,17 @@ class Admitter:
     def _is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
         tables = self._tables
         if type(candidate) is Special:
-            if queue_limits.may_overfill(candidate.uri, via):
+            if admission_limits.may_overfill(candidate.uri, via):
                 return False
             name, settings = candidate.queue, candidate.settings
         else:
             name, settings = candidate[0].queue, tables.in_force.base  # type: ignore[union-attr]
-        if queue_limits.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
+        if admission_limits.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
             return True
         if not settings.max_queue_size:
             return False
         queue = tables.queues.look_up(name)
-        return queue is not None and queue_limits.is_full(queue.queued, settings.max_queue_size)
+        return queue is not None and admission_limits.is_full(queue.queued, settings.max_queue_size)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
@@ -209,7 +210,7 @@ class Admitter:
         tables = self._tables
         counters = tables.counters
         start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
-        flip = keys.MAX_ORDINAL if tables.in_force.base.lifo else 0
+        flip = arrival(0, lifo=tables.in_force.base.lifo)  # an ordinal ^ flip is its arrival, without a call for each
         cost = self._constant_cost()
         hops = "" if via is None else link_hops(via)
         records: list[tuple[bytes, bytes]] = []
@@ -262,5 +263,5 @@ def _record(queue_id: int, special: Special, ordinal: int) -> tuple[bytes, bytes
     directive, priority = 3, keys.PRIORITY_ZERO
     if special.uri is not None:
         directive, priority = int(special.uri.directive), keys.invert_priority(special.uri.priority)
-    arrival = keys.MAX_ORDINAL - ordinal if special.settings.lifo else ordinal
-    return keys.pending.pack(queue_id, directive, priority, special.cost, arrival), special.value
+    arrived = arrival(ordinal, lifo=special.settings.lifo)
+    return keys.pending.pack(queue_id, directive, priority, special.cost, arrived), special.value

@@ -14,6 +14,7 @@ from typing import Any
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.patterns import Pattern
+from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress, decode_future, expand, short_url
 from budgetfrontier.store.view import View
@@ -88,7 +89,7 @@ def _pending(
                 more, prefix = cursor.set_range(prefix + _BEHIND), b""
                 continue
         ordinal = keys.pending.unpack(key)[4]
-        arrived = min(ordinal, keys.MAX_ORDINAL - ordinal)
+        arrived = ordinal_of(ordinal)
         takes = arrived <= upto and key not in out and chosen.uri(value, name)
         yield key, queue_id if takes else None
         more = cursor.next()
@@ -190,10 +191,10 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
             return effect
         only = queue.id
     out = frozenset(view.keys_out())
-    for _, queue_id in _later(view, chosen, name_of, b"", keys.MAX_ORDINAL):
+    for _, queue_id in _later(view, chosen, name_of, b"", MAX_ORDINAL):
         effect["later"] += queue_id is not None
     effect["deleted"] = effect["later"]
-    for key, queue_id in _pending(view, chosen, name_of, b"", keys.MAX_ORDINAL, out, only):
+    for key, queue_id in _pending(view, chosen, name_of, b"", MAX_ORDINAL, out, only):
         if queue_id is not None:
             effect["deleted"] += 1
             effect["cost"] += keys.pending.unpack(key)[3]

@@ -19,6 +19,7 @@ from budgetfrontier import uris
 from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
@@ -240,13 +241,13 @@ class TableRebuild:
                 self._refuse(keys.PENDING, key, value, e)
                 continue
             self._remember(seen)
-            if min(ordinal, keys.MAX_ORDINAL - ordinal) > LAST_ORDINAL:
+            if ordinal_of(ordinal) > LAST_ORDINAL:
                 self._notes.say(f"queue {self._found.names[home]}: {uri.url} has lost its place")
                 ordinal = self._next_ordinal()
             now = keys.pending.pack(home, directive, priority, cost, ordinal)
             if self._keep(keys.PENDING, now, kept, (key, value)):
                 self._found.queued[home] += 1
-                self._found.ordinal = max(self._found.ordinal, min(ordinal, keys.MAX_ORDINAL - ordinal))
+                self._found.ordinal = max(self._found.ordinal, ordinal_of(ordinal))
                 if now != key:
                     self._moved[key] = now
 

@@ -1,4 +1,4 @@
-"""The URIs of a frontier in batches, each from another snapshot: none is held while a batch is used."""
+"""Pages of pending URIs, each from another snapshot: none is held while a page is used."""
 
 from __future__ import annotations
 
