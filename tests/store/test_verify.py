@@ -67,8 +67,14 @@ def test_a_file_that_may_not_be_read_is_no_damage(path: Path, monkeypatch: pytes
 
 
 def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent, fdopen = os.getpid(), os.fdopen
+    parent, fdopen, fork = os.getpid(), os.fdopen, os.fork
     gate, opened = os.pipe()
+    children: list[int] = []
+
+    def fork_noted() -> int:
+        pid = fork()
+        children.append(pid)
+        return pid
 
     def open_pipe(*arguments: Any) -> Any:
         os.write(opened, b"!")
@@ -79,6 +85,7 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
         os.kill(parent, signal.SIGINT)
         time.sleep(PATIENCE)
 
+    monkeypatch.setattr(os, "fork", fork_noted)
     monkeypatch.setattr(os, "fdopen", open_pipe)
     monkeypatch.setattr(verify, "check_pages", interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
@@ -89,8 +96,9 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
         signal.signal(signal.SIGINT, before)
         os.close(gate)
         os.close(opened)
+    (child,) = children  # other tests of this process may have left children of their own
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 def test_what_verify_says_of_pages(path: Path) -> None:
