@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,7 +33,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now
 
-    async def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Move on its clock."""
         self._now += seconds
 
@@ -88,9 +89,26 @@ class RawServer:
         return answers[0]
 
     async def pass_time(self, seconds: float) -> None:
-        """Let the client's clock move on, and the client do what is due then."""
-        assert self._client is not None
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._client.advance(seconds), self._client))
+        """Let the client's clock move on, and the client do what is due then.
+
+        Does not return if the client has ended meanwhile: it waits until the server stops.
+        """
+        client, here = self._client, asyncio.get_running_loop()
+        moved = here.create_future()
+
+        def move() -> None:
+            assert client is not None
+            client.advance(seconds)
+            here.call_soon_threadsafe(end)
+
+        def end() -> None:
+            if not moved.done():
+                moved.set_result(None)
+
+        with suppress(RuntimeError):  # its loop is closed
+            if client is not None:
+                client.call_soon_threadsafe(move)
+        await moved
 
     async def _fetch(self, answers: list[Response], *urls: str, **settings: Any) -> None:
         """Fetch URLs into `answers`: what it returned would be printed in full, inside of asyncio, and discarded."""
