@@ -121,3 +121,17 @@ def post(path: Path, op: str, **args: Any) -> int:
 def in_progress(frontier: Frontier) -> bool:
     """Whether a command was begun and is not done."""
     return frontier._guard.commands.job is not None
+
+
+ENDLESS_CRAWL = """
+import itertools, sys
+from budgetfrontier import Frontier
+from tests.support import crawl
+with Frontier.open(sys.argv[1]) as f:
+    print("running", flush=True)
+    for n in itertools.count():
+        f.schedule_many(f"https://{host}.test/{n}/{page}" for host in "abcdefgh" for page in range(20))
+        crawl(f, 100)
+        f.commit()
+"""
+"""A program that schedules and crawls at the frontier of its first argument until it is killed."""

@@ -33,7 +33,7 @@ from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.killing import killed_at_each_line
 from tests.data.make_frontier_v1 import look
-from tests.support import PATIENCE, crawl, make_settings, pages
+from tests.support import ENDLESS_CRAWL, PATIENCE, crawl, make_settings, pages
 
 HOSTS = "ABCDEFGH"
 
@@ -369,23 +369,11 @@ def test_a_backup_of_a_frontier_at_work_is_as_of_a_commit(tmp_path: Path) -> Non
         assert (totals.scheduled, totals.queued, totals.succeeded) == (4000, 4000, 0)
 
 
-CRAWL = """
-import itertools
-from tests.support import crawl
-with Frontier.open(sys.argv[1]) as f:
-    print("running", flush=True)
-    for n in itertools.count():
-        f.schedule_many(f"https://{host}.test/{n}/{page}" for host in "abcdefgh" for page in range(20))
-        crawl(f, 100)
-        f.commit()
-"""
-
-
 def test_backups_while_another_process_crawls(tmp_path: Path) -> None:
     path = made(tmp_path / "f")
     with Frontier.open(path) as f:
         f.resume()
-    script = "import sys; from budgetfrontier import *" + CRAWL
+    script = ENDLESS_CRAWL
     with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
         try:
             assert crawler.stdout and crawler.stdout.readline() == "running\n"

@@ -21,7 +21,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store import verify
 from tests.store.repair.damaging import PAGE
-from tests.support import PATIENCE, on_disk
+from tests.support import ENDLESS_CRAWL, PATIENCE, on_disk
 
 # -- verify in a process of its own
 
@@ -110,23 +110,12 @@ def test_what_verify_says_of_pages(path: Path) -> None:
         verify.verify(path)
 
 
-CRAWL = """
-import itertools, sys
-from budgetfrontier import Frontier
-from tests.support import crawl
-with Frontier.open(sys.argv[1]) as f:
-    print("running", flush=True)
-    for n in itertools.count():
-        f.schedule_many(f"https://{host}.test/{n}/{page}" for host in "abcdefgh" for page in range(20))
-        crawl(f, 100)
-        f.commit()
-"""
-
-
 def test_a_crawl_at_work_is_sound_whenever_it_is_looked_at(tmp_path: Path) -> None:
     on_disk(tmp_path, hold_queues=False).close()
     path = tmp_path / "frontier"
-    with subprocess.Popen([sys.executable, "-c", CRAWL, str(path)], stdout=subprocess.PIPE, text=True) as crawler:
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS_CRAWL, str(path)], stdout=subprocess.PIPE, text=True
+    ) as crawler:
         try:
             assert crawler.stdout and crawler.stdout.readline() == "running\n"
             for _ in range(5):
