@@ -134,6 +134,7 @@ def test_under_nohup_it_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> N
 
 SIGNALLED = """
 import atexit, os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 moment, name, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
 del sys.argv[1:4]
 
