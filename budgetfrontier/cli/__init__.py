@@ -72,9 +72,9 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
             return build_parser(argv[0] if argv else None).parse_args(argv)
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else USAGE
-    from budgetfrontier.store.whole_files import named
+    from budgetfrontier.store.whole_files import naming_file
 
-    with named("standard output"):
+    with naming_file("standard output"):
         sys.stdout.write(printed.getvalue())
     return code
 

@@ -87,9 +87,9 @@ def register(commands: Commands) -> None:
 
 def init(args: argparse.Namespace) -> None:
     """Write the starter file."""
-    from budgetfrontier.store.whole_files import named
+    from budgetfrontier.store.whole_files import naming_file
 
-    with named(args.file), open(args.file, "x", encoding="utf-8") as out:
+    with naming_file(args.file), open(args.file, "x", encoding="utf-8") as out:
         try:
             out.write(STARTER)
             out.flush()

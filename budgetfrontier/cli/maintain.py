@@ -63,7 +63,7 @@ def backup(args: argparse.Namespace) -> None:
         copied.name + ".partial",
     }  # .partial is left by a backup that was killed, or belongs to one that is running
     if folder.exists() and (not folder.is_dir() or not known.issuperset(item.name for item in folder.iterdir())):
-        raise FrontierError(f"{folder} holds something; name a folder that is empty, or not there yet")
+        raise FrontierError(f"{folder} is not empty; name a folder that is empty or does not exist")
     with Reader(common.frontier_path(args.job)) as reader:
         make_folder(folder)
         reader.backup(copied, max_growth=args.max_growth)

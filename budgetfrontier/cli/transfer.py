@@ -184,10 +184,10 @@ def _format_of(name: str) -> str:
 @contextlib.contextmanager
 def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
     """Open a file that appears complete or not at all; a pipe or device is written to directly."""
-    from budgetfrontier.store.whole_files import appearing_file, named
+    from budgetfrontier.store.whole_files import atomic_file, naming_file
 
     if name == "-":
-        with named("standard output"):
+        with naming_file("standard output"):
             yield sys.stdout
             sys.stdout.flush()
         return
@@ -195,7 +195,7 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
     if path.is_file() and not replace:
         raise FrontierError(f"{name} is there already; --force replaces it")
     exists_as_other = path.exists() and not path.is_file()
-    with named(path), path.open("wb") if exists_as_other else appearing_file(path) as file:
+    with naming_file(path), path.open("wb") if exists_as_other else atomic_file(path) as file:
         binary = gzip.GzipFile(name, "wb", fileobj=file) if name.endswith(".gz") else file
         out = io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n")
         yield out

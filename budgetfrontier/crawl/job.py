@@ -44,7 +44,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
-from budgetfrontier.store.backup import MEMORY
+from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
 
@@ -148,7 +148,7 @@ class Job:
         """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
         frontier = self._folder / "frontier"
         self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self]))
-        self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / MEMORY)))
+        self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
         written.callback(self._sync_outputs_only)
         self._sync = self._sync_all

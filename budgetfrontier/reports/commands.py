@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.store.backup import MEMORY
+from budgetfrontier.store.backup import CACHE
 
 
 def start_command(job: str) -> str | None:
@@ -21,7 +21,7 @@ def start_command(job: str) -> str | None:
         return shlex.join(("scrapy", "crawl", spider, "-s", f"JOBDIR={job}"))
     if (folder / "frontier" / "data.mdb").exists() or not (folder / "data.mdb").exists():
         return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
-    if (folder / MEMORY).is_dir():
+    if (folder / CACHE).is_dir():
         return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(folder.parent)))
     return None
 

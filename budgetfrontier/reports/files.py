@@ -18,7 +18,7 @@ from budgetfrontier.reports.overview import Overview
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.report import Report
-from budgetfrontier.store.whole_files import appearing_file
+from budgetfrontier.store.whole_files import atomic_file
 
 
 def write(frontier: Path, folder: Path) -> tuple[Report, Overview]:
@@ -49,7 +49,7 @@ def read(frontier: Path) -> tuple[Report, Overview]:
 @contextmanager
 def _text_file(path: Path) -> Iterator[TextIO]:
     """Open a text file that appears complete, even if the report process of a killed crawl writes the same one."""
-    with appearing_file(path, opener=opener) as file:
+    with atomic_file(path, opener=opener) as file:
         out = TextIOWrapper(file, encoding="utf-8")
         yield out
         out.detach()

@@ -1,1 +1,1 @@
-"""The LMDB environment, what its keys and records look like, and what a reader sees in it."""
+"""Storage in LMDB: the environment, the layout of keys and records, and reading."""

@@ -1,6 +1,6 @@
-"""Whole copies of a frontier's data file: beside it for a backup, or smaller and in its place.
+"""Copies of a frontier's data file: a backup in another folder, or a compact one that replaces the file.
 
-A copy holds the last commit without the free pages, however the file grows meanwhile.
+A copy contains the last commit, without free pages. The frontier may be written meanwhile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
 
 PARTIAL = ".partial"
-MEMORY = "crawl"  # the folder in a frontier's in which a crawl keeps what it remembers besides: an LMDB file too
+CACHE = "crawl"  # the subfolder of a frontier with the cache of a crawl, an LMDB environment too
 _CHUNK = 1 << 20
-_AT_ONCE = 1 << 23  # bytes between two syncs: a crawl that goes on waits for the disk no longer than for these
+_AT_ONCE = 1 << 23  # bytes between two syncs: the most that a running crawl has to wait for
 
-# Where LMDB 0.9 has them in its two meta pages, the first two of the file: their own number, and the transaction's.
+# Offsets in the meta pages of LMDB 0.9, the first two of the file: their own number, and that of the transaction.
 _NUMBER = Struct("=Q")
 _PAGE_NUMBER, _TRANSACTION = 0, 144
 
@@ -38,10 +38,10 @@ log = logging.getLogger(__name__)
 
 
 def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | None = None) -> None:
-    """Write the last commit of `env`, which is open at `path`, to `folder`/data.mdb: compact, and synced.
+    """Write the last commit of `env`, which is open at `path`, to `folder`/data.mdb, compact and synced.
 
-    A copy keeps its snapshot, and whoever writes meanwhile must leave its pages alone: stops with a FrontierError once
-    the file has grown by `max_growth` bytes (default: by its own size, or 1 GiB if that is more).
+    While it is read, its snapshot keeps all pages in use, so that the file of a running crawl grows. Raises
+    FrontierError once it has grown by `max_growth` bytes (default: by its own size, or 1 GiB if that is more).
     """
     data = path / "data.mdb"
     size = data.stat().st_size
@@ -58,8 +58,8 @@ def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | N
                     unsynced = 0
                 if data.stat().st_size > most:
                     raise FrontierError(
-                        f"{path} has grown from {size:,} to {data.stat().st_size:,} bytes while it was copied, for all "
-                        "that a copy reads is kept; copy to a faster disk, or when the crawl is quiet"
+                        f"{path} has grown from {size:,} to {data.stat().st_size:,} bytes while it was copied, because "
+                        "a copy keeps old pages in use; copy to a faster disk, or while the crawl does little"
                     )
             os.fsync(file.fileno())
         except OSError as e:
@@ -68,12 +68,12 @@ def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | N
             raise
 
 
-def copy_memory(path: Path, folder: Path) -> None:
-    """Write the last commit of a crawl's memory, if the frontier at `path` has one, to the folder of a copy.
+def copy_cache(path: Path, folder: Path) -> None:
+    """Copy the last commit of the crawl's cache, if the frontier at `path` has one, to the folder of a copy.
 
-    It is only a cache: one that cannot be read is left out. Raises StorageFull.
+    A cache that cannot be read is left out, with a warning. Raises StorageFull.
     """
-    source, made = path / MEMORY, folder / MEMORY
+    source, made = path / CACHE, folder / CACHE
     if not (source / "data.mdb").is_file():
         return
     make_folder(made, like=folder)
@@ -94,8 +94,11 @@ def copy_memory(path: Path, folder: Path) -> None:
 
 @contextmanager
 def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
-    """Open a pipe from which a copy is read. LMDB writes it in a thread, which ends when nobody reads on:
-    so Ctrl-C is handled at once, and errors of the disk keep their types."""
+    """Open a pipe from which a copy is read.
+
+    LMDB writes to it in a thread, which ends when the pipe is closed. Thus Ctrl-C is handled at once, and disk errors
+    keep their types.
+    """
     receive, send = os.pipe()
     errors: list[lmdb.Error] = []
     copying, unwanted = threading.Lock(), threading.Event()
@@ -114,8 +117,8 @@ def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
         threading.Thread(target=write, name="copy").start()
         yield receive
     finally:
-        # The environment must not be closed while it is copied: LMDB crashes or hangs. `join` cannot tell, for Ctrl-C
-        # may have come within `start`, when the thread runs, or is about to, and is not known yet.
+        # If the environment were closed while it is copied, LMDB would crash or hang. `join` is not enough: Ctrl-C may
+        # have interrupted `start` before the thread was registered, although it runs or is about to.
         unwanted.set()
         os.close(receive)
         with copying:
@@ -125,30 +128,30 @@ def _streamed(env: lmdb.Environment, path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """Make a folder beside `path`; at the end of the block it is synced and takes that name, on an error it is removed.
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Make a folder that is renamed to `path`, synced, at the end of the block; on an error it is removed.
 
-    Raises FrontierError for a `path` that holds something, FrontierLocked if another process is making the same.
+    Raises FrontierError if `path` is not empty, FrontierLocked if another process is making the same folder.
     """
     path = Path(os.path.abspath(path))
-    taken = FrontierError(f"{path} holds something; name a folder that is empty, or not there yet")
+    taken = FrontierError(f"{path} is not empty; name a folder that is empty or does not exist")
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
         raise taken
     partial = path.with_name(path.name + PARTIAL)
-    lock = _taken(partial)
+    lock = _lock_partial(partial)
     try:
-        _empty(partial)  # of what one who was killed has left
+        _empty(partial)  # left by a process that was killed
         yield partial
         sync_folder(partial)
         try:
             os.rename(partial, path)
         except OSError as e:
-            if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # somebody was faster
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # another process was faster
                 raise taken from None
             raise
         sync_folder(path.parent)
     except BaseException:
-        # The lock goes last, and all that stands there afterwards is another's: rmdir leaves it alone.
+        # The lock file is removed last. Files that appear after that belong to another process; rmdir keeps them.
         with suppress(OSError):
             _empty(partial)
             (partial / LOCK).unlink()
@@ -158,8 +161,8 @@ def appearing(path: Path) -> Iterator[Path]:
         lock.release()
 
 
-def _taken(partial: Path) -> WriterLock:
-    """Make the folder of a copy unless it is there, and lock it. Raises FrontierLocked."""
+def _lock_partial(partial: Path) -> WriterLock:
+    """Make the folder of a copy unless it exists, and lock it. Raises FrontierLocked."""
     while True:
         make_folder(partial)
         try:
@@ -167,20 +170,20 @@ def _taken(partial: Path) -> WriterLock:
         except FileNotFoundError:
             if partial.is_dir():
                 raise
-            # another attempt was aborted, and took the folder away between the two steps
+            # another attempt was aborted and removed the folder between the two steps
 
 
 def _empty(partial: Path) -> None:
-    """Remove what a copy holds, but for its lock."""
+    """Remove the contents of a copy, except its lock."""
     (partial / "data.mdb").unlink(missing_ok=True)
-    shutil.rmtree(partial / MEMORY, ignore_errors=True)
+    shutil.rmtree(partial / CACHE, ignore_errors=True)
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Let a copy without free pages take the place of the data file: its bytes before, and after.
+    """Replace the data file by a copy without free pages; return its size in bytes before and after.
 
-    Needs the writer's lock: raises FrontierLocked while an engine runs. Readers may look on, and see the old file until
-    they are opened again. Killed at any point, or out of disk, the frontier is whole: as it was, or compact.
+    Takes the writer's lock: raises FrontierLocked while an engine runs. Open readers keep seeing the old file. If the
+    process is killed or the disk is full, the frontier is intact: either unchanged or compact.
     """
     if not check_files(path):
         raise NotAFrontier(f"there is no frontier at {path}; name the folder of a job")
@@ -190,7 +193,7 @@ def compact(path: Path) -> tuple[int, int]:
         before = (path / "data.mdb").stat().st_size
         make_folder(making, like=path)
         copy(env.env, path, making)
-        number_on(making / "data.mdb", env.env.info()["last_txnid"], env.env.stat()["psize"])
+        continue_numbering(making / "data.mdb", env.env.info()["last_txnid"], env.env.stat()["psize"])
         _compare(env.env, making)
         replace_data(making, path)
         return before, (path / "data.mdb").stat().st_size
@@ -199,12 +202,12 @@ def compact(path: Path) -> tuple[int, int]:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def number_on(data: Path, transaction: int, page_size: int) -> None:
-    """Let a data file that was made anew go on counting transactions where the one before it is, and sync it.
+def continue_numbering(data: Path, transaction: int, page_size: int) -> None:
+    """Give a new data file the transaction number of the file that it will replace, and sync it.
 
-    A new file begins with 1. But readers that have the old one open have the lock table open with it, which holds the
-    number of the last transaction. As that is even or odd, a writer finds the tables by the first root of the file or
-    by the second, and a new file may lack one: so both become its newest root, under the numbers that they would have.
+    A new file starts counting at 1, but readers of the old file share the lock table, which has the number of the last
+    transaction. LMDB takes the first root of the file if that number is even, and the second if it is odd; in a new
+    file, one of them may be missing. Therefore both become copies of the newest root, with matching numbers.
     """
     with open(data, "r+b", buffering=0) as file:
         roots = [file.read(page_size), file.read(page_size)]
@@ -218,7 +221,7 @@ def number_on(data: Path, transaction: int, page_size: int) -> None:
 
 
 def _compare(env: lmdb.Environment, folder: Path) -> None:
-    """Read a copy back: raises CorruptFrontier unless every record of every table is in it."""
+    """Compare a copy with the original. Raises CorruptFrontier unless every record of every table is the same."""
     other = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
     try:
         with env.begin(buffers=True) as ours, other.begin(buffers=True) as theirs:
@@ -228,16 +231,16 @@ def _compare(env: lmdb.Environment, folder: Path) -> None:
                 if ours.stat(db)["entries"] != theirs.stat(copied)["entries"] or not all(
                     map(eq, ours.cursor(db).iternext(), theirs.cursor(copied).iternext())
                 ):
-                    raise CorruptFrontier(f"the copy of {name} is not what was copied; nothing was changed")
+                    raise CorruptFrontier(f"the copy of table {name} differs from the original; nothing was changed")
     finally:
         other.close()
 
 
 def replace_data(made: Path, path: Path) -> None:
-    """Let the data file in `made` take the place of that in `path` at once. The writer's lock must be ours."""
+    """Replace the data file in `path` by the one in `made`, atomically. The caller has to hold the writer's lock."""
     new, old = made / "data.mdb", path / "data.mdb"
     owner = old.stat()
-    os.chown(new, owner.st_uid, owner.st_gid)  # an operator may be somebody else than the crawl
+    os.chown(new, owner.st_uid, owner.st_gid)  # the operator's account may differ from the crawl's
     os.chmod(new, owner.st_mode & 0o7777)
     os.replace(new, old)
     sync_folder(path)

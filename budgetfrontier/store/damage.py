@@ -1,20 +1,20 @@
-"""The error of stored bytes, raised where they are read, and how problems are reported.
+"""The error for damaged stored bytes, and the format in which problems are reported.
 
-Only this, and LMDB's own errors, tell that the files of a frontier are damaged: a KeyError or a ValueError may be a bug
-of ours, or come from somebody's policy or hook.
+Only this error and those of LMDB mean that the files of a frontier are damaged: a KeyError or a ValueError may come
+from a bug, a policy or a hook.
 """
 
 from __future__ import annotations
 
 MAX_REPORTED = 20
-"""Problems in one message."""
+"""The most problems listed in one message."""
 
 
 class Damage(ValueError):
-    """Stored bytes cannot be read, or contradict others; `lmdb_env.translate_error` makes a CorruptFrontier of it."""
+    """Stored bytes cannot be read or are contradictory. `lmdb_env.translate_error` turns it into a CorruptFrontier."""
 
 
 def report(problems: list[str]) -> str:
-    """Return a message of the first problems, a line each, and of how many more there are."""
+    """Return a message with the first problems, one per line, and the number of further ones."""
     more = f"\n...and {len(problems) - MAX_REPORTED} more" if len(problems) > MAX_REPORTED else ""
     return "\n".join(problems[:MAX_REPORTED]) + more

@@ -1,4 +1,4 @@
-"""The writer's environment: one transaction from commit to commit, in a map that grows between them."""
+"""The writer's environment: one transaction from commit to commit, in a memory map that grows between commits."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from budgetfrontier.store.migrations import upgrade
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.view import View
 
-LOOK_AT_READERS = 256  # commits between two looks at who reads: two minutes, if nothing else makes it commit
-MOST_WRITTEN = 32 << 20  # bytes of URIs between two commits: one alone may carry a megabyte
-MOST_QUEUES = 12_000  # dirtied between two commits: each has a page of `pending` and one of `seen`, at the least
-MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI lands on any page of its host's
-OPERATION_ROOM = 1 << 15  # bytes of map that one operation may dirty, at the worst
+LOOK_AT_READERS = 256  # commits between two checks of the readers: about two minutes
+MOST_WRITTEN = 32 << 20  # bytes of URIs between two commits: a single URI may have a megabyte
+MOST_QUEUES = 12_000  # changed between two commits: each dirties at least one page of `pending` and one of `seen`
+MOST_SEEN_PAGES = 20_000  # pages of `seen` dirtied between two commits: a new URI may be on any page of its host
+OPERATION_ROOM = 1 << 15  # the most bytes of the map that one operation may dirty
 log = logging.getLogger(__name__)
 
-# LMDB forbids to open an environment twice in a process.
+# LMDB forbids opening an environment twice in one process.
 _open_here: dict[str, Environment] = {}
 
 
 class Environment:
-    """The writer's environment: one open write transaction at any time, and the tables.
+    """The writer's environment: the tables, and a write transaction that is always open.
 
-    `txn` and the handles in `db` are what the engine works on; `commit` ends the transaction and begins the next.
+    The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next.
     Without a `path`, the frontier is in memory. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
@@ -50,15 +50,15 @@ class Environment:
         self.memory = path is None
         self.path = Path(tempfile.mkdtemp(prefix="budgetfrontier-")) if path is None else path
         self._key = os.path.realpath(self.path)
-        if _open_here.setdefault(self._key, self) is not self:  # at once: threads may race for it
+        if _open_here.setdefault(self._key, self) is not self:  # atomic: threads may race
             raise FrontierLocked(f"{self.path} is open already in this process ({os.getpid()})", pid=os.getpid())
         self._lock: WriterLock | None = None
         try:
             check_files(self.path)
             make_folder(self.path)
             self._lock = WriterLock(self.path / LOCK)
-            self.fresh = not check_files(self.path)  # only now: somebody may have made it since
-            shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # of one who was killed
+            self.fresh = not check_files(self.path)  # checked again under the lock: another process may have created it
+            shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
             if self.fresh:
                 create_environment(self.path)
             self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
@@ -103,22 +103,22 @@ class Environment:
             self.env.set_mapsize(info["map_size"] * 2)
             room += info["map_size"]
         self.operations = min(room // OPERATION_ROOM, 1 << 30)
-        """How many operations the map has room for before the next commit."""
+        """The number of operations that the map has room for before the next commit."""
         if not info["last_txnid"] % LOOK_AT_READERS:
             self._look_at_readers(info["last_txnid"])
         self.txn: keys.Txn = self.env.begin(write=True)
         self.due = False
-        """Whether as much has been dirtied as memory should hold."""
+        """Whether to commit soon: as many pages are dirty as should be kept in memory."""
         self._written = self._added = 0
-        # The records of a million queues lie on pages of their own as well, those of thousands do not.
+        # With a million queues, each record also dirties a page of its own; with thousands, records share pages.
         self.most_queues = MOST_QUEUES - min(self._pages(keys.QUEUES), MOST_QUEUES // 2)
         pages = self._pages(keys.SEEN)
-        # So many new URIs hit that many pages, at random.
+        # The number of new URIs that are expected to hit that many pages, at random.
         self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
 
     def _look_at_readers(self, last: int) -> None:
-        """Drop the slots of readers that were killed; log who reads on and on: the pages that it sees stay in use."""
+        """Free the slots of readers that were killed; log readers of an old snapshot, which keeps its pages in use."""
         self.env.reader_check()
         for line in self.env.readers().splitlines():
             pid, _, snapshot = (line.split() + ["-"] * 3)[:3]
@@ -131,21 +131,21 @@ class Environment:
                 )
 
     def view(self) -> View:
-        """Return a view of what the transaction holds: all since the last commit, too."""
+        """Return a view of the transaction, including uncommitted changes."""
         return View(self.txn, self.db)
 
     def _pages(self, table: str) -> int:
         return int(self.txn.stat(self.db[table])["leaf_pages"])
 
     def wrote(self, size: int, added: int = 0) -> None:
-        """Count bytes of URIs put, and URIs that were new; sets `due` once LMDB holds too many dirty pages."""
+        """Count bytes of URIs written and new URIs; set `due` once LMDB has too many dirty pages."""
         self._written += size
         self._added += added
         if self._written >= MOST_WRITTEN or self._added >= self._most_added:
             self.due = True
 
     def commit(self) -> None:
-        """Make everything since the last commit durable, and begin the next transaction."""
+        """Make all changes since the last commit durable, and begin the next transaction."""
         try:
             self.txn.commit()
         except (lmdb.Error, OSError) as e:
@@ -153,11 +153,11 @@ class Environment:
         self._begin()
 
     def abort(self) -> None:
-        """Drop everything since the last commit."""
+        """Drop all changes since the last commit."""
         self.txn.abort()
 
     def close(self) -> None:
-        """Close the files and release the lock. What was not committed is dropped."""
+        """Close the files and release the lock. Uncommitted changes are dropped."""
         try:
             if hasattr(self, "txn"):
                 self.txn.abort()

@@ -1,7 +1,7 @@
-"""The invariants of a frontier, verified: the tables against each other and against the totals.
+"""The check of a frontier's invariants: the tables are compared with each other and with the totals.
 
-Costs a pass over everything, and memory for the pending counts of queues. Used by tests after each step, and by
-`budgetfrontier verify`.
+It reads every record, and keeps those of all queues in memory. Tests run it after each step, `budgetfrontier verify`
+for operators.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from budgetfrontier.store.records import (
 
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:
-    """Raise CorruptFrontier with every invariant that does not hold."""
+    """Raise CorruptFrontier, listing every invariant that is violated."""
     checker = _Checker(txn, db)
     try:
-        problems = checker.problems()
+        problems = checker.run()
     except (lmdb.Error, LookupError, ValueError) as e:
         problems = [
-            *checker.found,
+            *checker.problems,
             f"a record cannot be read ({type(e).__name__}: {e})",
         ]
     if problems:
@@ -43,16 +43,16 @@ def check(txn: keys.Txn, db: dict[str, Any]) -> None:
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for what is no URL as frontiers store them."""
+    """Raise ValueError unless the text is a URL in the normalized form that frontiers store."""
     if not url.startswith(("http://", "https://")) or url.find("/", 8) < 0:
-        raise ValueError(f"{url[:100]!a} is no URL")
+        raise ValueError(f"{url[:100]!a} is not a URL")
 
 
 class _Checker:
     def __init__(self, txn: keys.Txn, db: dict[str, Any]) -> None:
         self._txn = txn
         self._db = db
-        self.found: list[str] = []
+        self.problems: list[str] = []
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
         c = self._counters
@@ -62,10 +62,10 @@ class _Checker:
             QueueState.RETIRED: (1, c.retired_back),
         }
 
-    def problems(self) -> list[str]:
+    def run(self) -> list[str]:
         for name in keys.TABLES:
             if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
-                self._say(f"table {name}: the sentinel is missing")
+                self._report(f"table {name}: the sentinel is missing")
         self._read_queues()
         self._check_pending()
         self._check_indexes()
@@ -73,10 +73,10 @@ class _Checker:
         self._check_future_and_dead()
         self._check_audit()
         self._check_totals()
-        return self.found
+        return self.problems
 
-    def _say(self, problem: str) -> None:
-        self.found.append(problem)
+    def _report(self, problem: str) -> None:
+        self.problems.append(problem)
 
     def _items(self, table: str) -> Any:
         return (item for item in self._txn.cursor(self._db[table]) if item[0] != keys.SENTINEL)
@@ -84,18 +84,18 @@ class _Checker:
     def _read_queues(self) -> None:
         for key, value in self._items(keys.QUEUES):
             queue = decode_queue(value)
-            queue.last_enqueued = queue.last_leased = ""  # most of its bytes
+            queue.last_enqueued = queue.last_leased = ""  # to save memory
             self._queues[queue.id] = queue
             if keys.u32.pack(queue.id) != key:
-                self._say(f"queue {queue.queue}: its id {queue.id} is not its key")
+                self._report(f"queue {queue.queue}: its id {queue.id} is not its key")
             if self._txn.get(queue.queue.encode(), db=self._db[keys.QUEUE_IDS]) != key:
-                self._say(f"queue {queue.queue}: queue_ids does not lead to it")
+                self._report(f"queue {queue.queue}: queue_ids does not lead to it")
             if queue.expenditure < queue.penalties or min(queue.expenditure, queue.charges, queue.errors) < 0:
-                self._say(f"queue {queue.queue}: expenditure {queue.expenditure} with penalties {queue.penalties}")
+                self._report(f"queue {queue.queue}: expenditure {queue.expenditure} with penalties {queue.penalties}")
             if queue.id > self._counters.queue_id:
-                self._say(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
+                self._report(f"queue {queue.queue}: id {queue.id} is beyond the last one given out")
         if sum(1 for _ in self._items(keys.QUEUE_IDS)) != len(self._queues):
-            self._say("queue_ids and queues differ in number")
+            self._report("queue_ids and queues differ in number")
 
     def _check_pending(self) -> None:
         count: Counter[int] = Counter()
@@ -104,57 +104,57 @@ class _Checker:
             queue_id, _, _, _, ordinal = keys.pending.unpack(key)
             count[queue_id] += 1
             if ordinal_of(ordinal) > self._counters.ordinal:
-                self._say(f"pending: ordinal {ordinal} is beyond the last one given out")
+                self._report(f"pending: ordinal {ordinal} is beyond the last one given out")
             try:
                 check_url(restore_uri(key[4:], value, names.get(queue_id, "")).url)
-            except Exception as e:  # whatever damage does to a record
-                self._say(f"pending {key.hex()}: unreadable ({e})")
+            except Exception as e:  # a damaged record may cause any error
+                self._report(f"pending {key.hex()}: unreadable ({e})")
         for queue in self._queues.values():
             if queue.queued != count.pop(queue.id, 0):
-                self._say(f"queue {queue.queue}: its record says {queue.queued} queued, pending differs")
+                self._report(f"queue {queue.queue}: its record says {queue.queued} queued, pending differs")
         for queue_id in count:
-            self._say(f"pending: URIs of queue {queue_id}, which does not exist")
+            self._report(f"pending: URIs of queue {queue_id}, which does not exist")
 
     def _check_indexes(self) -> None:
         found: dict[int, list[QueueState]] = defaultdict(list)
         for key, value in self._items(keys.ACTIVE):
-            self._found_in(found, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
+            self._check_row(found, keys.u32.unpack(value)[0], QueueState.READY, keys.u64.unpack(key)[0])
         for key, _ in self._items(keys.SNOOZED):
             wake_time, queue_id = keys.timed.unpack(key)
-            self._found_in(found, queue_id, QueueState.SNOOZED, None)
+            self._check_row(found, queue_id, QueueState.SNOOZED, None)
             if queue_id in self._queues and self._queues[queue_id].wake_time != wake_time:
-                self._say(f"queue {self._queues[queue_id].queue}: snoozed under another wake time")
+                self._report(f"queue {self._queues[queue_id].queue}: snoozed under another wake time")
         for key, value in self._items(keys.INACTIVE):
             precedence, position = keys.fifo.unpack(key)
             queue_id = keys.u32.unpack(value)[0]
-            self._found_in(found, queue_id, QueueState.INACTIVE, position)
+            self._check_row(found, queue_id, QueueState.INACTIVE, position)
             if queue_id in self._queues and self._queues[queue_id].precedence != precedence:
-                self._say(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
+                self._report(f"queue {self._queues[queue_id].queue}: waits in the FIFO of precedence {precedence}")
         for key, value in self._items(keys.RETIRED):
-            self._found_in(found, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
+            self._check_row(found, keys.u32.unpack(value)[0], QueueState.RETIRED, keys.u64.unpack(key)[0])
         nowhere = (QueueState.IN_PROCESS, QueueState.EXHAUSTED)
         for queue in self._queues.values():
             expected = [] if queue.state in nowhere else [queue.state]
             if found.get(queue.id, []) != expected:
-                self._say(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
+                self._report(f"queue {queue.queue}: {queue.state}, but found in {found.get(queue.id, [])}")
             if not queue_states.is_possible(queue):
-                self._say(
+                self._report(
                     f"queue {queue.queue}: {queue.state} with {queue.queued} URI{'' if queue.queued == 1 else 's'}"
                 )
             if queue.state is QueueState.IN_PROCESS and not queue.out:
-                self._say(f"queue {queue.queue}: IN_PROCESS with no lease out")
+                self._report(f"queue {queue.queue}: IN_PROCESS with no lease out")
             first, last = self._given_out.get(queue.state, (queue.position, queue.position))
             if not first <= queue.position <= last:
-                self._say(f"queue {queue.queue}: {queue.state} in place {queue.position}, which was never given out")
+                self._report(f"queue {queue.queue}: {queue.state} at {queue.position}, a position never given out")
 
-    def _found_in(self, found: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
+    def _check_row(self, found: dict[int, list[QueueState]], queue_id: int, state: QueueState, at: int | None) -> None:
         queue = self._queues.get(queue_id)
         if queue is None:
-            self._say(f"{state}: queue {queue_id} does not exist")
+            self._report(f"{state}: queue {queue_id} does not exist")
             return
         found[queue_id].append(state)
         if at is not None and queue.position != at:
-            self._say(f"queue {queue.queue}: its record says position {queue.position}, its place is {at}")
+            self._report(f"queue {queue.queue}: its record says position {queue.position}, the index says {at}")
 
     def _check_leases(self) -> None:
         out: Counter[int] = Counter()
@@ -163,7 +163,7 @@ class _Checker:
         for key, value in self._items(keys.LEASES):
             lease = decode_lease(value)
             if self._txn.get(lease.key, db=self._db[keys.PENDING]) is None:
-                self._say(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
+                self._report(f"lease {keys.u64.unpack(key)[0]}: its URI is not pending")
             out[lease.queue] += 1
             reserved[lease.queue] += keys.pending.unpack(lease.key)[3]
             landed[lease.queue] += lease.landed
@@ -171,9 +171,9 @@ class _Checker:
             recorded = queue.out, queue.reserved, queue.landed
             found = out[queue.id], reserved[queue.id], landed[queue.id]
             if recorded != found:
-                self._say(f"queue {queue.queue}: leases, what they reserve, landed: {recorded}, the table says {found}")
+                self._report(f"queue {queue.queue}: leases, reserved, landed: {recorded}, the table says {found}")
         if sum(out.values()) != self._counters.leases:
-            self._say(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
+            self._report(f"totals: {self._counters.leases} leases, {sum(out.values())} in the table")
 
     def _check_future_and_dead(self) -> None:
         future: Counter[int] = Counter()
@@ -183,27 +183,27 @@ class _Checker:
             future[row.queue] += 1
             queue = self._queues.get(row.queue)
             if queue is None:
-                self._say(f"for later, {key.hex()}: its queue does not exist")
+                self._report(f"for later, {key.hex()}: its queue does not exist")
             check_url(restore_uri(row.rank, row.value, "" if queue is None else queue.queue).url)
-            if keys.rank.unpack(row.rank)[3]:  # it keeps its rank
+            if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank
                 pending = keys.u32.pack(row.queue) + row.rank
                 if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
-                    self._say(f"for later, {key.hex()}: another URI has its place")
+                    self._report(f"for later, {key.hex()}: another URI has its rank")
                 kept.add(pending)
         for queue in self._queues.values():
             if queue.future != future[queue.id]:
-                self._say(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
+                self._report(f"queue {queue.queue}: its record says {queue.future} for later, not {future[queue.id]}")
         for key, value in self._items(keys.DEAD):
             letter = decode_dead(value)
             check_url(restore_uri(letter.rank, letter.value, letter.name).url)
             if letter.queue not in self._queues:
-                self._say(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+                self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
 
     def _check_audit(self) -> None:
         for key, value in self._items(keys.AUDIT):
             decode_audit(value)
             if keys.u64.unpack(key)[0] > self._counters.audit:
-                self._say(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
+                self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()
@@ -221,16 +221,16 @@ class _Checker:
             "inactive": states[QueueState.INACTIVE],
             "retired": states[QueueState.RETIRED],
         }
-        if int(self._txn.get(b"schema", db=self._db[keys.META]) or 0) > 1:  # the first did not count them
+        if int(self._txn.get(b"schema", db=self._db[keys.META]) or 0) > 1:  # schema 1 did not count them
             truth["retired_by_name"] = sum(q.by_name for q in retired)
         for name, value in truth.items():
             if getattr(c, name) != value:
-                self._say(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+                self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
         empty = crawl_states.is_empty(
             queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
         )
         at_work = c.revive_upto or c.regrade_upto or meta.read_begun(self._txn, self._db[keys.META])
         if c.state is CrawlState.FINISHED and not empty:
-            self._say("the crawl is FINISHED, but not empty")
+            self._report("the crawl is FINISHED, but not empty")
         if c.state is CrawlState.RUNNING and empty and not at_work:
-            self._say("the crawl is RUNNING, but empty")
+            self._report("the crawl is RUNNING, but empty")

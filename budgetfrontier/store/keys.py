@@ -1,4 +1,4 @@
-"""Every table and how its keys are written. All numbers are big-endian, so that bytes sort as the numbers do."""
+"""The tables and the layout of their keys. Numbers are big-endian, so that bytes sort like the numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetfrontier.store.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 2  # of all that is below
+SCHEMA = 2  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -31,18 +31,18 @@ AUDIT = "audit"  # ordinal -> AuditEntry
 
 TABLES = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
 
-# A table that becomes empty and fills again within one transaction gets a new root page each time, and commits then
-# take hundreds of milliseconds: one record stays in every table. It sorts first: LMDB fills its pages when keys are
-# put at the end, and leaves them half empty when there is always one more behind.
+# Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
+# would get a new root page each time, and commits would take hundreds of milliseconds. It sorts first, because LMDB
+# fills pages completely only when keys are appended at the end.
 SENTINEL = b"\0"
-FIRST = b"\0\0"  # not above any other key
+FIRST = b"\0\0"  # not greater than any other key
 
 
 class Layout(struct.Struct):
-    """The layout of a key, or of a value of numbers alone."""
+    """The layout of a key, or of a value that consists of numbers."""
 
     def unpack(self, buffer: Any, /) -> tuple[Any, ...]:
-        """Return the numbers of stored bytes. Raises Damage for bytes of another length."""
+        """Return the numbers in stored bytes. Raises Damage if the length is wrong."""
         try:
             return super().unpack(buffer)
         except struct.error as e:
@@ -56,21 +56,21 @@ timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
 due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
 pending_start = Layout(">IBII")  # the same without the ordinal
-rank = Layout(">BIIQ")  # the same without the queue: a URI's rank in it
+rank = Layout(">BIIQ")  # the same without the queue: the rank of a URI within its queue
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
-MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring, with room for those given out in one run
+MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
 MAX_COST = (1 << 32) - 1
-EPOCH_SHIFT = 40  # of lease ids: a trillion leases in one run, sixteen million runs
-PRIORITY_ZERO = 1 << 31  # where priority 0 lies among the 32 bits of an inverted one
+EPOCH_SHIFT = 40  # bits of a lease id below the epoch: a trillion leases per run, sixteen million runs
+PRIORITY_ZERO = 1 << 31  # the inverted form of priority 0
 
 
 def invert_priority(priority: int) -> int:
-    """Return the 32 bits under which a priority is stored, clamped: higher priorities sort first."""
+    """Return the 32-bit form in which a priority is stored, clamped: higher priorities sort first."""
     return min(max(PRIORITY_ZERO - priority, 0), MAX_COST)
 
 
 def priority_of(inverted: int) -> int:
-    """Return the priority that `invert_priority` was given, clamped."""
+    """Return the priority of an inverted one."""
     return PRIORITY_ZERO - inverted

@@ -1,4 +1,4 @@
-"""The last commit of a frontier, seen from any process without a lock."""
+"""The last commit of a frontier, readable from any process without a lock."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from budgetfrontier.store.view import View
 
 
 class LastCommit:
-    """The last commit of a frontier, whoever writes it: in this process's own environment, or in that of its readers.
+    """The last commit of a frontier, read through the engine's environment if it is in this process, else a shared one.
 
-    Raises NotAFrontier, NewerSchema or CorruptFrontier, all calls included: never an error of LMDB's.
+    All methods raise NotAFrontier, NewerSchema or CorruptFrontier, and never an error of LMDB.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -37,13 +37,13 @@ class LastCommit:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Hold a view of the last commit. Errors within the block that come of damage are translated, too."""
+        """Hold a view of the last commit. Errors in the block that are caused by damage are translated too."""
         with self.translated(), self.begin() as view:
             yield view
 
     @contextmanager
     def begin(self) -> Iterator[View]:
-        """Hold a view of the last commit; the errors of whoever uses it are their own."""
+        """Hold a view of the last commit. Errors in the block are not translated."""
         source = self._source()
         with source.env.begin() if isinstance(source, Environment) else source.begin() as txn:
             yield View(txn, source.db)
@@ -55,13 +55,13 @@ class LastCommit:
             yield
         except (lmdb.Error, Damage) as e:
             self._source()
-            if "closed/deleted/dropped" in str(e):  # what LMDB says of all that was open when its map was changed
+            if "closed/deleted/dropped" in str(e):  # LMDB's message for objects that were open when its map was resized
                 raise FrontierError(f"{self.path} outgrew its map while it was read here; read it again") from e
             raise translate_error(e, self.path) from e
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be looked at any more: this was closed, or the engine of this process was."""
+        """Whether reading has ended: this object was closed, or the engine of this process was."""
         return self._shared is None and (self._engine is None or opened_here(self.path) is not self._engine)
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class LastCommit:
             shared.leave()
 
     def _source(self) -> Shared | Environment:
-        """Return the engine's environment in this process, or what its readers share. Raises FrontierClosed."""
+        """Return the engine's environment in this process, or the one shared by readers. Raises FrontierClosed."""
         if self._shared is not None:
             return self._shared
         if self._engine is None or self.is_closed:

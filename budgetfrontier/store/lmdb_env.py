@@ -1,4 +1,4 @@
-"""LMDB environments: how one is created, opened and checked, and what its errors mean."""
+"""LMDB environments: creation, opening, checks, and translation of LMDB's errors."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from budgetfrontier.store.modes import file_mode, make_folder
 from budgetfrontier.store.recognition import was_frontier
 
 GIB = 1 << 30
-READERS = 256  # that may look at once
-MIN_ROOM = 16 * GIB  # of free map after each commit: more than is dirtied until the next; it costs address space only
+READERS = 256  # the most concurrent readers
+MIN_ROOM = 16 * GIB  # free bytes of the map after each commit: more than is dirtied until the next; address space only
 SMALLEST_MAP = GIB
-_LOW_DISK = 1 << 20  # bytes free below which an input/output error means that the disk is full
+_LOW_DISK = 1 << 20  # free bytes below which an I/O error means that the disk is full
 
 REMEDY = "restore a backup, or save what can be read with `budgetfrontier verify --repair`"
-# The last two: a table that is none, or pages that are lost; and what LMDB says once it has met a damaged page.
+# IncompatibleError: a record that should be a table, or lost pages. BadTxnError: any call after a damaged page was met.
 _DAMAGE = (
     *(lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError),
     *(lmdb.IncompatibleError, lmdb.BadTxnError),
 )
 
-UNFINISHED = "creating"  # where a new data file is made whole before it takes its place
-_SMALLEST = 8192  # bytes of an environment: its two first pages
-_MAKINGS = (LOCK, "lock.mdb", UNFINISHED)
+UNFINISHED = "creating"  # the subfolder in which a new data file is completed before it is moved
+_SMALLEST = 8192  # bytes of the smallest environment: its first two pages
+_OWN_FILES = (LOCK, "lock.mdb", UNFINISHED)
 
 
 def check_files(path: Path) -> bool:
-    """Return whether `path` holds an environment; if not, it is free for a new one.
+    """Return whether `path` contains an environment; if not, one may be created there.
 
-    Raises NotAFrontier or CorruptFrontier: LMDB would overwrite an empty file, and crash on one cut short.
+    Raises NotAFrontier or CorruptFrontier: LMDB would overwrite an empty file, and crash on a truncated one.
     """
     data = path / "data.mdb"
     if not data.exists():
         if path.exists() and not path.is_dir():
             raise NotAFrontier(f"{path} is a file; a frontier is a folder")
-        strangers = [p.name for p in path.iterdir() if p.name not in _MAKINGS] if path.exists() else []
-        if not strangers:
+        foreign = [p.name for p in path.iterdir() if p.name not in _OWN_FILES] if path.exists() else []
+        if not foreign:
             return False
-        if not data.exists():  # else somebody has made it since
-            raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {strangers[0]}); name another folder")
+        if not data.exists():  # otherwise another process has created it since
+            raise NotAFrontier(f"{path} is not empty and not a frontier (it holds {foreign[0]}); name another folder")
     if data.stat().st_size < _SMALLEST:
-        raise CorruptFrontier(f"{data} is cut short ({data.stat().st_size} bytes); restore a backup")
+        raise CorruptFrontier(f"{data} is truncated ({data.stat().st_size} bytes); restore a backup")
     return True
 
 
 def is_unfinished(data: Path) -> bool:
-    """Tell whether a data file was cut short as it was made, by a full disk or a kill: it never held anything."""
+    """Tell whether the creation of a data file was interrupted (a full disk, a kill): it never contained records."""
     return data.is_file() and data.stat().st_size < _SMALLEST
 
 
 def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size: int = 0) -> lmdb.Environment:
-    """Open the LMDB environment at `path`, its errors translated.
+    """Open the LMDB environment at `path`; its errors are translated.
 
-    Takes half the map, and half again, where address space is limited.
+    Where address space is limited, the size of the map is halved until it fits.
     """
     map_size = map_size or 2 * MIN_ROOM
     try:
@@ -83,11 +83,11 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
         if isinstance(e, lmdb.MemoryError) and map_size > SMALLEST_MAP:  # address space is limited (ulimit -v)
             return open_lmdb(path, readonly=readonly, sync=sync, map_size=map_size // 2)
         if _is_unmappable(e, path / "data.mdb"):
-            raise CorruptFrontier(f"{path} is damaged: its roots make no sense ({e}); {REMEDY}") from e
+            raise CorruptFrontier(f"{path} is damaged: its roots are not valid ({e}); {REMEDY}") from e
         raised = translate_error(e, path)
         if readonly and isinstance(raised, PermissionError) and not os.access(path / "lock.mdb", os.W_OK):
-            told = "LMDB notes here who reads: whoever looks on must be able to write to it"
-            raised = PermissionError(errno.EACCES, told, str(path / "lock.mdb"))
+            message = "LMDB records its readers in this file, so that readers need write permission"
+            raised = PermissionError(errno.EACCES, message, str(path / "lock.mdb"))
         raise raised from e
     try:
         _check_size(env, path)
@@ -110,12 +110,12 @@ def _check_size(env: lmdb.Environment, path: Path) -> None:
     if not info["last_txnid"] or (info["last_pgno"] + 1) * env.stat()["psize"] <= size:
         return
     try:
-        with env.begin():  # what this snapshot needs is not written over
+        with env.begin():  # pages of this snapshot are not overwritten
             whole = lacks_free_pages_only(data)
     except (lmdb.Error, OSError) as e:
         raise translate_error(e, path) from e
     if not whole:
-        raise CorruptFrontier(f"{data} is cut short: {size} bytes for {info['last_pgno'] + 1} pages; {REMEDY}")
+        raise CorruptFrontier(f"{data} is truncated: {size} bytes for {info['last_pgno'] + 1} pages; {REMEDY}")
 
 
 def _reserve_lock_table(path: Path) -> None:
@@ -123,12 +123,12 @@ def _reserve_lock_table(path: Path) -> None:
     if not hasattr(os, "posix_fallocate"):  # macOS
         return
     if path.exists() and path.stat().st_blocks * 512 >= READERS * 64:
-        return  # opening it would do harm: closing it lets go of the locks that this process may have on it
+        return  # closing it would release the POSIX locks that this process may have on it
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
     except OSError as e:
         if e.errno in (errno.EROFS, errno.EACCES, errno.ENOENT):
-            return  # LMDB does without where it may only read, or says what is wrong
+            return  # LMDB works without it on read-only disks, or reports the error
         raise
     try:
         os.posix_fallocate(fd, 0, READERS * 64 + 128)
@@ -140,7 +140,7 @@ def _reserve_lock_table(path: Path) -> None:
 
 
 def create_environment(path: Path) -> None:
-    """Create an environment with empty tables, whole or not at all: killed in between, it leaves no data file."""
+    """Create an environment with empty tables, atomically: a kill in between leaves no data file."""
     making = path / UNFINISHED
     make_folder(making, like=path)
     env = open_lmdb(making)
@@ -164,14 +164,14 @@ def sync_folder(path: Path) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Tell whether an error comes from stored bytes or from LMDB, and not from a bug or from a user's code."""
+    """Tell whether an error comes from stored bytes or from LMDB, rather than from a bug or user code."""
     return isinstance(error, Damage | lmdb.Error)
 
 
 def translate_error(error: BaseException, path: Path) -> Exception:
     """Translate an LMDB or OS error, or Damage, into a FrontierError, or into a PermissionError."""
     if isinstance(error, _DAMAGE):
-        return CorruptFrontier(f"{path} is damaged or no LMDB file ({error}); {REMEDY}")
+        return CorruptFrontier(f"{path} is damaged or not an LMDB file ({error}); {REMEDY}")
     if isinstance(error, Damage):
         return CorruptFrontier(f"{path} is damaged ({error}); {REMEDY}")
     if "already open in this process" in str(error):
@@ -181,12 +181,12 @@ def translate_error(error: BaseException, path: Path) -> Exception:
             pid=os.getpid(),
         )
     if isinstance(error, lmdb.ReadersFullError):
-        return FrontierError(f"{path}: {READERS} readers look at it already; end one of them, and try again")
+        return FrontierError(f"{path}: {READERS} readers have it open already; end one of them, and try again")
     code = getattr(error, "errno", None) or getattr(error, "code", None)
     if code in (errno.EACCES, errno.EROFS, errno.EPERM) or isinstance(error, lmdb.ReadonlyError):
         return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
     if isinstance(error, lmdb.MapFullError):
-        return StorageFull(f"{path}: the memory map is full; open the frontier again, it is as of the last commit")
+        return StorageFull(f"{path}: the memory map is full; open the frontier again: it is as of the last commit")
     if code in (errno.ENOSPC, errno.EDQUOT) or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
         return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
     return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
@@ -201,15 +201,16 @@ def _disk_is_full(path: Path) -> bool:
 
 
 def check_lock_table(env: lmdb.Environment, path: Path) -> None:
-    """Raise FrontierLocked if the lock table is in use for another file than this one.
+    """Raise FrontierLocked if processes use the lock table with a data file that has since been replaced.
 
-    It holds the number of the last transaction, and LMDB would look for the data in the wrong one of its two roots.
+    The table has the number of the last transaction, by which LMDB chooses one of two roots: it would choose the wrong
+    one.
     """
     with env.begin() as txn:
         if txn.id() == env.info()["last_txnid"]:
             return
     raise FrontierLocked(
-        f"{path / 'data.mdb'} was replaced while somebody had the old one open: end those processes first "
+        f"{path / 'data.mdb'} was replaced while other processes had the old file open: end those processes first "
         f"(`fuser {path / 'lock.mdb'}` names them)"
     )
 
@@ -236,7 +237,7 @@ def check_schema(env: lmdb.Environment, path: Path) -> int:
 
 
 def open_tables(env: lmdb.Environment, path: Path, *, create: bool = False) -> keys.Tables:
-    """Return the handles of the tables by name. Raises CorruptFrontier if one is lost and is not to be created."""
+    """Return the handles of the tables by name. Raises CorruptFrontier if one is lost, unless `create`."""
     try:
         return {name: env.open_db(name.encode(), create=create) for name in keys.TABLES}
     except lmdb.NotFoundError:

@@ -1,7 +1,7 @@
-"""The pages of a data file and the trees that they make, read without LMDB, which trusts what it reads.
+"""The pages and trees of a data file, read without LMDB, which crashes on damaged files.
 
-The format is that of LMDB 0.9: pages with their own number, the first two with the roots of the last two transactions.
-They are read from the file, never through a map, where a page behind the end of the file would end the process.
+The format is that of LMDB 0.9: each page contains its own number, the first two contain the roots of the last two
+transactions. Pages are read from the file, not through a map, where access behind the end of the file ends the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from budgetfrontier.errors import CorruptFrontier
 LEAF, TABLE = 2, 2  # flags: of a page with records; of a record whose value is the root of a table
 NOWHERE = (1 << 64) - 1  # the root of an empty tree
 TREE = Struct("=IHHQQQQQ")  # padding, flags, depth, branch pages, leaf pages, overflow pages, entries, root
-FREE = "free pages"  # the name of that tree among the tables
+FREE = "free pages"  # the name used here for the tree of free pages
 
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _BRANCH, _OVERFLOW, _META = 1, 4, 8  # flags of pages
@@ -38,7 +38,7 @@ Record = tuple[bytes, bytes]
 
 
 class Lost(NamedTuple):
-    """A page that cannot be used, or (`page` 0) the root of a table, or one record of a page."""
+    """A loss: a page that cannot be used, one of its records, or (`page` 0) the root of a table."""
 
     table: str
     page: int
@@ -48,7 +48,7 @@ class Lost(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The keys that a page would have held that cannot be used."""
+    """The range of keys of a page that cannot be used."""
 
     table: str
     low: bytes
@@ -61,7 +61,7 @@ class Root(NamedTuple):
     transaction: int
     page_size: int
     last: int
-    """The last page that is in use or free."""
+    """The number of the last page, in use or free."""
     free: int
     """The root of the tree of free pages."""
     main: int
@@ -69,11 +69,11 @@ class Root(NamedTuple):
     depth: int
     """Levels of that tree."""
     entries: int
-    """How many tables it should hold."""
+    """The number of tables that the tree should contain."""
 
 
 class File:
-    """A data file, open for reading; close it."""
+    """A data file, open for reading until it is closed."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -88,7 +88,7 @@ class File:
         return os.fstat(self._file).st_size
 
     def read(self, root: Root, number: int, count: int = 1) -> bytes:
-        """Return pages as they are; fewer if the file ends before, none if the disk cannot read them."""
+        """Return the bytes of pages; fewer if the file ends before, none if the disk cannot read them."""
         try:
             return os.pread(self._file, count * root.page_size, number * root.page_size)
         except OSError:  # the disk cannot read it
@@ -109,38 +109,38 @@ class File:
                 _, _, depth, _, _, _, entries, tables = TREE.unpack(main)
                 found.append(Root(transaction, size, last, TREE.unpack(free)[7], tables, depth, entries))
         if not found:
-            raise CorruptFrontier(f"{self._data}: neither of its two roots can be read; restore a backup")
+            raise CorruptFrontier(f"{self._data}: none of its two roots can be read; restore a backup")
         return sorted(found, reverse=True)
 
 
 class Trees:
-    """The trees below one root: what can be read of them, and in `lost` and `gaps` what cannot."""
+    """The trees below one root. `lost` and `gaps` collect the parts that cannot be read."""
 
     def __init__(self, file: File, root: Root) -> None:
         self.root = root
         self._file = file
         self.seen = bytearray(min(root.last, file.size() // root.page_size) + 1)
-        """A mark for each page of the file that was met."""
+        """For each page of the file, whether it has been read as part of a tree."""
         self.lost: dict[Lost, None] = {}
         self.gaps: list[Gap] = []
 
     def lose(self, lost: Lost) -> None:
-        """Note what cannot be read; once, as a table may be read twice."""
+        """Record a loss, once, even if the table is read twice."""
         self.lost[lost] = None
 
     # -- pages
 
     def read(self, number: int) -> bytes:
-        """Return a page as it is."""
+        """Return the bytes of a page."""
         return self._file.read(self.root, number)
 
     def page(self, number: int, table: str, low: bytes, high: bytes | None) -> bytes | None:
-        """Return a page of a tree, if it can hold keys of this range; any other is noted as lost, and None."""
+        """Return a page of a tree that has keys in this range; None if it is not sound, which is recorded as a loss."""
         page, why = b"", ""
         if not 2 <= number < len(self.seen):
-            why = "out of the file"
+            why = "beyond the end of the file"
         elif self.seen[number]:
-            why = "belongs to another place"
+            why = "belongs to another tree, or twice to this one"
         else:
             page = self.read(number)
             why = self.unsound(page, number, low, high)
@@ -152,20 +152,20 @@ class Trees:
         return page
 
     def unsound(self, page: bytes, number: int, low: bytes = b"", high: bytes | None = None) -> str:
-        """Return what is wrong with a page that should hold keys of this range; empty if nothing is."""
+        """Return what is wrong with a page that should have keys in this range; "" if nothing is."""
         if len(page) < self.root.page_size:
             return "unreadable"
         own, _, flags, lower, upper = _HEAD.unpack_from(page)
         if own != number or flags not in (_BRANCH, LEAF):
-            return "no page of a tree"
+            return "not a page of a tree"
         if not _HEAD.size <= lower <= upper <= self.root.page_size or lower % 2:
-            return "its head is damaged"
+            return "its header is damaged"
         if flags == LEAF and not any(low <= key and (high is None or key < high) for key in self.keys(page)):
-            return "holds other keys than it should"
+            return "has no key in the expected range"
         return ""
 
     def nodes(self, page: bytes) -> Iterator[tuple[int, int, int, bytes | None]]:
-        """Yield offset, size (or page below), flags and key of each record of a page; key None: it is damaged."""
+        """Yield offset, size (or page below), flags and key of each record of a page; a damaged one has key None."""
         lower = _HEAD.unpack_from(page)[3]
         for slot in range(_HEAD.size, lower, 2):
             at = int.from_bytes(page[slot : slot + 2], sys.byteorder)
@@ -177,13 +177,13 @@ class Trees:
             yield at, low | high << 16, flags, page[start : start + size] if start + size <= len(page) else None
 
     def keys(self, page: bytes) -> Iterator[bytes]:
-        """Yield the keys of a page that can be read."""
+        """Yield the readable keys of a page."""
         return (key for _, _, _, key in self.nodes(page) if key is not None)
 
     # -- trees
 
     def walk(self, table: str, root: int) -> Iterator[int]:
-        """Yield the numbers of the leaves that can be reached, in the order of their keys."""
+        """Yield the numbers of the reachable leaves, in the order of their keys."""
         todo: list[tuple[int, bytes, bytes | None, int]] = [] if root == NOWHERE else [(root, b"", None, 1)]
         while todo:
             number, low, high, depth = todo.pop()
@@ -207,17 +207,17 @@ class Trees:
                 self.lose(Lost(table, number, f"its entry at {at} is damaged", page))
                 self.gaps.append(Gap(table, low, high))
             else:
-                starts.append(key if below else low)  # the first one has no key of its own
+                starts.append(key if below else low)  # the first entry has no key
                 below.append(size | flags << 32)
-        if table == FREE:  # numbers as the machine has them, which do not sort as bytes
+        if table == FREE:  # keys are numbers in native byte order, which do not sort as bytes
             return [(child, low, high) for child in below]
         ends = [*starts[1:], high]
         if all(start < end for start, end in pairwise(starts)) and (high is None or not starts or starts[-1] < high):
             return list(zip(below, starts, ends, strict=True))
-        return [(child, low, high) for child in below]  # some key is damaged: nobody knows which
+        return [(child, low, high) for child in below]  # some key is damaged, and it is unknown which
 
     def records(self, table: str, number: int, page: bytes) -> Iterator[Record]:
-        """Yield the records of a leaf; those that are damaged are noted as lost."""
+        """Yield the records of a leaf; damaged ones are recorded as losses."""
         for at, size, flags, key in self.nodes(page):
             if key is None:
                 self.lose(Lost(table, number, f"its record at {at} is damaged", page))
@@ -247,7 +247,7 @@ class Trees:
         return pages[_HEAD.size : _HEAD.size + size]
 
     def tables(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the tables that can be found: name, number of records that it should hold, root."""
+        """Yield the tables that can be found: name, number of records according to the root, root page."""
         for number in self.walk("main", self.root.main):
             page = self.read(number)
             for at, size, flags, key in self.nodes(page):
@@ -257,7 +257,7 @@ class Trees:
                     yield key.decode("utf-8", "replace"), entries, root
 
     def free_lists(self) -> Iterator[array[int]]:
-        """Yield the numbers of the free pages, list by list; lists that cannot be read are noted as lost."""
+        """Yield the numbers of the free pages, list by list; lists that cannot be read are recorded as losses."""
         for leaf in self.walk(FREE, self.root.free):
             for key, value in self.records(FREE, leaf, self.read(leaf)):
                 numbers = array("Q", value[_NUMBER.size : len(value) // 8 * 8])
@@ -265,20 +265,20 @@ class Trees:
                 if count > len(numbers):
                     self.lose(Lost(FREE, leaf, "a list of free pages is damaged", value, key))
                     continue
-                yield numbers[:count]  # LMDB reserves room for a list before it knows how long that will be
+                yield numbers[:count]  # LMDB may reserve more room than a list takes
 
 
 def is_leaf(page: bytes) -> bool:
-    """Tell whether a sound page holds records, and not the numbers of pages below it."""
+    """Tell whether a sound page is a leaf, which has records, rather than a branch."""
     return bool(_HEAD.unpack_from(page)[2] == LEAF)
 
 
 def lacks_free_pages_only(data: Path) -> bool:
-    """Tell whether all pages that should lie behind the end of a data file are free, as of its last commit.
+    """Tell whether all pages beyond the end of a data file are free, as of its last commit.
 
-    LMDB does not write a page that is freed in the very transaction that took it: such a page may lie behind the end of
-    the file until it is used. Unless nobody writes, a snapshot must be held: then no page of it, nor of any later one,
-    is used again. O(list of free pages).
+    LMDB does not write a page that was allocated and freed in the same transaction, so that free pages may be beyond
+    the end of the file. If the file may be written meanwhile, the caller has to hold a snapshot, so that no page in use
+    is overwritten. O(list of free pages).
     """
     with closing(File(data)) as file:
         root = _newest_root(file)
@@ -297,7 +297,7 @@ def lacks_free_pages_only(data: Path) -> bool:
 
 
 def has_damaged_roots(data: Path) -> bool:
-    """Tell whether a file that cannot be opened or mapped has a root that no sound file has."""
+    """Tell whether a file that cannot be opened or mapped has roots that no sound file has."""
     with closing(File(data)) as file:
         try:
             roots = file.roots()
@@ -308,12 +308,12 @@ def has_damaged_roots(data: Path) -> bool:
 
 
 def _is_absurd(root: Root, size: int) -> bool:
-    """Tell whether a root states so many pages behind the end of the file that a list of them would not fit into it."""
+    """Tell whether a root claims so many pages beyond the end of the file that a list of them would not fit into it."""
     return root.last + 1 - size // root.page_size > size // _NUMBER.size
 
 
 def _newest_root(file: File) -> Root:
-    """Return the root of the last commit, read while another commit may be under way."""
+    """Return the root of the last commit, even while another commit is being written."""
     root = file.roots()[0]
     while root != (again := file.roots()[0]):  # one of the two was being written
         root = again

@@ -26,11 +26,11 @@ from budgetfrontier.store.records import (
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress")
 )
-"""The records of the table."""
+"""The keys of the table."""
 
 
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
-    """Return the totals as they are stored, or those of a new frontier."""
+    """Return the stored totals, or those of a new frontier."""
     value = txn.get(b"counters", db=db)
     try:
         counters = Counters() if value is None else decode_counters(value)
@@ -51,7 +51,7 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
 
 
-# Readers ask at each call, and reading them takes longer than most of what is asked.
+# Readers need the settings in each call, and decoding them takes longer than most calls.
 
 
 @lru_cache(maxsize=4)
@@ -66,13 +66,13 @@ def _adjustments(value: bytes) -> tuple[Override, ...]:
 
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
-    """Store settings and adjustments with the current transaction."""
+    """Store settings and adjustments in the current transaction."""
     txn.put(b"settings", msgspec.json.encode(settings.to_dict()), db=db)
     txn.put(b"adjustments", msgspec.json.encode(adjustments), db=db)
 
 
 def read_suffixes(txn: keys.Txn, db: Any) -> str | None:
-    """Return the public suffix list that was stored when it was first needed, so that an upgrade moves no queue."""
+    """Return the public suffix list, stored when first needed so that upgrades move no queue; None if there is none."""
     value = txn.get(b"suffixes", db=db)
     try:
         return None if value is None else zlib.decompress(value).decode()
@@ -86,7 +86,7 @@ def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
 
 
 def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
-    """Return the command in progress, and how far it has come; None if there is none."""
+    """Return the command in progress, and its progress; None if there is none."""
     begun, progress = txn.get(b"command", db=db), txn.get(b"progress", db=db)
     if begun is None or progress is None:
         return None
@@ -97,16 +97,16 @@ def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
 
 
 def write_begun(txn: keys.Txn, db: Any, begun: Begun) -> None:
-    """Store a command that takes more than one step."""
+    """Store the command in progress, which takes more than one step."""
     txn.put(b"command", encode(begun), db=db)
 
 
 def write_progress(txn: keys.Txn, db: Any, progress: Progress) -> None:
-    """Store how far the command in progress has come."""
+    """Store the progress of the command in progress."""
     txn.put(b"progress", encode(progress), db=db)
 
 
 def end_begun(txn: keys.Txn, db: Any) -> None:
-    """Remove the command in progress, which has ended."""
+    """Remove the command in progress when it has ended."""
     txn.delete(b"command", db=db)
     txn.delete(b"progress", db=db)

@@ -1,7 +1,7 @@
-"""The steps from each schema to the next. The first writer that opens an older frontier takes them, all or none.
+"""Migrations from each schema to the next, run by the first writer that opens an older frontier.
 
-A step works within the writer's transaction, which is committed with the opening itself: killed before, the file is as
-it was. Readers take no steps: what they read must make sense to them in every schema.
+All run in the writer's transaction, which is committed at the end of the opening: after a kill before that, the file is
+unchanged. Readers run none: they have to understand every schema.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Step = Callable[[keys.Txn, keys.Tables], None]
 
 
 def upgrade(txn: keys.Txn, db: keys.Tables, stored: int) -> None:
-    """Bring the tables from schema `stored` to that of this version."""
+    """Migrate the tables from schema `stored` to that of this version."""
     for schema in range(stored, keys.SCHEMA):
         STEPS[schema](txn, db)
     txn.put(b"schema", str(keys.SCHEMA).encode(), db=db[keys.META])
 
 
 def _count_retired_by_name(txn: keys.Txn, db: keys.Tables) -> None:
-    """Count the queues that were retired by name. Records of URIs may have shorter forms now, beside the old one."""
+    """Count the queues that were retired by name. Schema 2 also adds a short form of URIs; the old one stays valid."""
     counters = meta.read_counters(txn, db[keys.META])
     found = (txn.get(queue_id, db=db[keys.QUEUES]) for _, queue_id in txn.cursor(db[keys.RETIRED]) if queue_id)
     queues = (decode_queue(value) for value in found if value is not None)
@@ -32,4 +32,4 @@ def _count_retired_by_name(txn: keys.Txn, db: keys.Tables) -> None:
 
 
 STEPS: dict[int, Step] = {1: _count_retired_by_name}
-"""By the schema that each step starts from."""
+"""The migrations, by the schema that each starts from."""

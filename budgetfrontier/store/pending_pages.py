@@ -1,4 +1,4 @@
-"""Pages of pending URIs, each from another snapshot: none is held while a page is used."""
+"""Pages of pending and future URIs, each read from its own snapshot, so that none is held while a page is used."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.view import PendingUri, View, pending_uri
 
-_ORDINAL = keys.pending_start.size  # where it begins in a key
+_ORDINAL = keys.pending_start.size  # its offset in a key
 
 
 def pending(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """Return the first `limit` URIs of a queue from the key `start` on (empty: all), and the key where the rest begins.
+    """Return the first `limit` URIs of a queue from the key `start` on (empty: all), and the key of the next.
 
-    Their places, and whether they are out, are left out.
+    `place` and `leased` are not set.
     """
     found = list(islice(view.pending_items(keys.u32.pack(queue.id), start), limit + 1))
     rest = found.pop()[0] if len(found) > limit else None
     return [pending_uri(queue, key[4:], value) for key, value in found], rest
 
 
-def arrived(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
-    """Return what `pending` does, but URIs that are equal but for their arrival in the order of that.
+def by_arrival(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[list[PendingUri], bytes | None]:
+    """Return the same as `pending`, except that URIs of equal rank are in the order of arrival.
 
-    With `order: lifo` the last to arrive has the lowest key of its equals, and its ordinal the first bit: those are
-    read backwards.
+    With `order: lifo`, the latest of several equals has the lowest key, and its ordinal has the first bit set: these
+    are read backwards.
     """
     cursor, prefix = view.txn.cursor(view.db[keys.PENDING]), keys.u32.pack(queue.id)
     found: list[PendingUri] = []
@@ -41,7 +41,7 @@ def arrived(view: View, queue: QueueRecord, start: bytes, limit: int) -> tuple[l
             return found, None
         key, value = cursor.item()
         if backwards and not (key[:_ORDINAL] == at[:_ORDINAL] and _is_lifo(key)):
-            at = _step(at[:_ORDINAL], 1)  # to the next that are equal
+            at = _step(at[:_ORDINAL], 1)  # to the next group of equals
             continue
         if key[:4] != prefix:
             return found, None
@@ -59,7 +59,7 @@ def _is_lifo(key: bytes) -> bool:
 
 
 def _step(key: bytes, step: int) -> bytes:
-    """Return the key after (1) or before (-1) a key."""
+    """Return the key that follows (1) or precedes (-1) a key."""
     return (int.from_bytes(key, "big") + step).to_bytes(len(key), "big")
 
 

@@ -1,4 +1,4 @@
-"""A frontier read-only, from any process: as of its last commit, without a lock."""
+"""Read-only access to a frontier from any process, as of its last commit, without a lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summa
 from budgetfrontier.settings import Settings, policies, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, pending_pages
-from budgetfrontier.store.backup import appearing, copy, copy_memory
+from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
@@ -31,12 +31,12 @@ _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
 
 class Reader:
-    """A frontier read-only: as of its last commit, without a lock, whoever writes it. A context manager.
+    """A frontier opened read-only: as of its last commit, without a lock, even while it is written. A context manager.
 
-    Raises NotAFrontier, NewerSchema or CorruptFrontier, all calls included: never an error of LMDB's.
+    All methods raise NotAFrontier, NewerSchema or CorruptFrontier, and never an error of LMDB.
 
-    Each call sees one snapshot, and holds it no longer. While one is held, the writer's file grows by whatever it
-    changes: run through `queues()` and `scan()` without waiting for anybody, and compute or print afterwards.
+    Each call reads one snapshot, and releases it when it returns. While a snapshot is held, the writer's file grows
+    with each change: iterate over `queues()` and `scan()` without delay, and compute or print afterwards.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -59,7 +59,7 @@ class Reader:
         self.close()
 
     def view(self) -> AbstractContextManager[View]:
-        """Hold one snapshot until the end of the `with` block, and look at it through a `View`."""
+        """Hold one snapshot until the end of the `with` block, as a `View`."""
         return self._last_commit.view()
 
     @property
@@ -75,7 +75,7 @@ class Reader:
             return view.settings()[1]
 
     def lock_pid(self) -> int | None:
-        """Return the pid of the process that runs this frontier's engine; None: none does; 0: it has no pid here."""
+        """Return the pid of the process that runs the engine; None if there is none, 0 if it has no pid here."""
         return lock_holder(self.path)
 
     def summary(self) -> Summary:
@@ -84,26 +84,26 @@ class Reader:
             return view.summary()
 
     def report(self) -> Report:
-        """Return the report of the whole frontier. O(queues); memory: about 600 bytes for each queue."""
+        """Return the report of the whole frontier. O(queues); memory: about 600 bytes per queue."""
         with self.view() as view:
             return report(view, generated=time.time())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
-        """Hold one snapshot until the end of the `with` block: the report without its rows, and these one by one."""
+        """Hold one snapshot until the end of the `with` block: the report without rows, and an iterator of the rows."""
 
         def rows() -> Iterator[QueueRecord]:
             with self._last_commit.translated():
                 yield from view.queues()
 
-        with ExitStack() as stack:  # errors within the caller's block are not ours
+        with ExitStack() as stack:  # errors in the caller's block are not translated
             with self._last_commit.translated():
                 view = stack.enter_context(self._last_commit.begin())
                 head = report_head(view, generated=time.time())
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue, oldest first. Holds one snapshot until it is done."""
+        """Yield every queue, oldest first. Holds one snapshot until the iterator is exhausted or closed."""
         with self.view() as view:
             yield from view.queues()
 
@@ -114,9 +114,9 @@ class Reader:
         reverse: bool = False,
         where: Callable[[QueueRecord], bool] | None = None,
     ) -> Iterator[QueueRecord]:
-        """Yield the queues of which `where` is true, sorted as by `sorted`.
+        """Yield the queues for which `where` is true, sorted like by `sorted`.
 
-        Memory: the keys, and about 50 bytes each.
+        Memory: the sort keys, and about 50 bytes per queue.
         """
         with self.view() as view:
             ids, sort_keys = array("I"), []
@@ -133,36 +133,36 @@ class Reader:
             return None if queue is None else BudgetsInForce(view).show(queue)
 
     def names(self, prefix: str, limit: int) -> list[str]:
-        """Return the first keys of queues that begin with `prefix`, sorted by their bytes. O(answer)."""
+        """Return the first `limit` queue keys that begin with `prefix`, sorted by their bytes. O(result)."""
         with self.view() as view:
             return list(islice(view.names(prefix), limit))
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
-        """Count the queues that have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
+        """Count the queues whose turn is before that of a READY or INACTIVE one: of its precedence, and of better ones.
 
-        O(answer), less than 0.1 us each.
+        O(result), less than 0.1 us each.
         """
         with self.view() as view:
             return view.turns_before(queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
-        """Return the first URIs of a queue, in the order in which they would go out."""
+        """Return the first URIs of a queue, in the order in which they would be leased."""
         with self.view() as view:
             queue = view.find_queue(key)
             if queue is None:
                 return []
-            out = frozenset(view.keys_out()) if queue.out else ()
+            out = frozenset(view.leased_keys()) if queue.out else ()
             return list(view.pending(queue, limit, out))
 
     def each_pending(self, key: str, *, arrived: bool = False) -> Iterator[PendingUri]:
-        """Yield every URI of a queue, in the order in which they would go out; neither their places nor which are out.
+        """Yield every URI of a queue, in the order in which they would be leased; `place` and `leased` are not set.
 
-        `arrived`: those that are equal but for their arrival in the order of that, with `order: lifo`, too.
+        `arrived`: URIs of equal rank are in the order of arrival, with `order: lifo` too.
 
-        Every thousand are of another snapshot, and none is held while they are used: take all the time you like. What
-        comes and goes meanwhile may or may not be among them; all that stays is, once.
+        A new snapshot is read for every thousand URIs, and none is held in between, so that the caller may take its
+        time. URIs that are added or removed meanwhile may be missing; all others are yielded once.
         """
-        take = pending_pages.arrived if arrived else pending_pages.pending
+        take = pending_pages.by_arrival if arrived else pending_pages.pending
         rest: bytes | None = b""
         while rest is not None:
             with self.view() as view:
@@ -171,7 +171,7 @@ class Reader:
             yield from part
 
     def each_future(self) -> Iterator[PendingUri]:
-        """Yield every URI that is scheduled for later, soonest first. Snapshots are as with `each_pending`."""
+        """Yield every URI that is scheduled for later, soonest first; with snapshots as in `each_pending`."""
         rest: bytes | None = b""
         while rest is not None:
             with self.view() as view:
@@ -179,13 +179,13 @@ class Reader:
             yield from part
 
     def cost_of(self, key: str, count: int) -> int:
-        """Return what the first `count` URIs of a queue cost together. O(count)."""
+        """Return the total cost of the first `count` URIs of a queue. O(count)."""
         with self.view() as view:
             queue = view.find_queue(key)
             return 0 if queue is None else sum(view.costs(queue, count))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
-        """Return what is scheduled for later, soonest first."""
+        """Return the URIs scheduled for later, soonest first."""
         with self.view() as view:
             return list(islice(view.future(), limit))
 
@@ -200,28 +200,28 @@ class Reader:
             return view.dead_letters(limit)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
-        """Return the commands that were applied, newest last. O(answer)."""
+        """Return the commands that were applied, newest last. O(result)."""
         with self.view() as view:
             return view.audit(limit)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
-        """Copy the frontier as of its last commit into the folder `path`, which may not be there yet, or is empty.
+        """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.
 
-        `path` appears when the copy is whole and synced; it is a frontier like any other. The file that is copied grows
-        as long as a copy is made of it, if somebody writes: FrontierError once by `max_growth` bytes (default: by its
-        own size, or 1 GiB if that is more). StorageFull if `path` has no room. O(file).
+        `path` appears when the copy is complete and synced; it is a frontier like any other. While it is copied, the
+        original grows with each change: FrontierError is raised once it has grown by `max_growth` bytes (default: by
+        its own size, or 1 GiB if that is more), StorageFull if the disk of `path` is full. O(file).
         """
-        with appearing(Path(path)) as folder, self.view():
+        with atomic_folder(Path(path)) as folder, self.view():
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
-            copy_memory(self.path, folder)
+            copy_cache(self.path, folder)
 
     def check(self) -> None:
-        """Verify every invariant; raises CorruptFrontier. O(everything)."""
+        """Check every invariant. Raises CorruptFrontier. O(all records)."""
         with self.view() as view:
             check(view.txn, view.db)
 
     def answer(self, number: int) -> AuditEntry | None:
-        """Return the audit entry of a command by its number in the mailbox, None while it is not applied."""
+        """Return the audit entry of a command by its number in the mailbox; None until it has been applied."""
         with self.view() as view:
             counters = view.counters()
             if counters.command < number and number not in counters.ahead:
@@ -232,23 +232,23 @@ class Reader:
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
 
     def in_progress(self) -> tuple[Begun, Progress] | None:
-        """Return the command in progress, and how far it had come at the last commit; None if there is none."""
+        """Return the command in progress, and its progress as of the last commit; None if there is none."""
         with self.view() as view:
             return meta.read_begun(view.txn, view.db[keys.META])
 
     def last_retirement(self, key: str) -> AuditEntry | None:
-        """Return the audit entry of the last command that retired a queue by name. O(entries since)."""
+        """Return the audit entry of the last command that retired a queue by name. O(later entries)."""
         with self.view() as view:
             retirements = (entry for entry in view.newest_commands() if entry.command == "retire" and not entry.error)
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
     def find(self, url: str) -> dict[str, Any]:
-        """Return what is known of a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
+        """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
         The entry is `pending` (a PendingUri) or `dead` (a DeadLetter).
 
-        O(URIs of its queue): 0.3 us each to find this very URL, or 3 us to find one with the same canonical form, or
-        none; then O(URIs scheduled for later) and O(dead letters). Raises PolicyError.
+        O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
+        O(URIs scheduled for later) and O(dead letters). Raises PolicyError.
         """
         try:
             href = uris.parse(url)

@@ -1,4 +1,4 @@
-"""What a frontier's records look like, by which its tables are known in a damaged file."""
+"""Recognition of a frontier's tables in a damaged file, by the form of their records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FINGERPRINT = 16  # bytes of a key of `seen`
 
 
 def was_frontier(data: Path) -> bool:
-    """Tell whether a data file in which LMDB finds no frontier's tables held a frontier: then it is damaged.
+    """Tell whether a data file in which LMDB finds no tables of a frontier contained one, and so is damaged.
 
-    Reads a few pages, unless the tables are not what their root says: then all, until one is known. A file of another
-    program is none, however it is.
+    Reads a few pages; if the tables do not match their root, all pages until one is recognized. A file of another
+    program is not taken for a frontier.
     """
     with closing(File(data)) as file:
         try:
             roots = file.roots()
-        except CorruptFrontier:  # LMDB could open it: it is in a later format
+        except CorruptFrontier:  # LMDB could open it, so that it is in a newer format
             return False
         if any(_names_tables(Trees(file, root)) for root in roots):
             return True
@@ -32,14 +32,14 @@ def was_frontier(data: Path) -> bool:
 
 
 def _names_tables(trees: Trees) -> bool:
-    """Tell whether the tree of tables, a leaf in every frontier, names most of a frontier's."""
+    """Tell whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
     page = trees.page(trees.root.main, "main", b"", None)
     names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
     return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
 
 
 def _is_consistent(trees: Trees) -> bool:
-    """Tell whether the tree of tables begins with a page such as its root describes."""
+    """Tell whether the first page of the tree of tables is as its root describes."""
     if trees.root.main == NOWHERE:
         return not trees.root.entries
     page = trees.page(trees.root.main, "main", b"", None)
@@ -49,7 +49,7 @@ def _is_consistent(trees: Trees) -> bool:
 
 
 def _is_known(trees: Trees, number: int) -> bool:
-    """Tell whether a page holds records of a frontier's `meta`, or of queues."""
+    """Tell whether a page has records of a frontier's table `meta`, or of queues."""
     page = trees.read(number)
     if trees.unsound(page, number) or not is_leaf(page):
         return False
@@ -79,4 +79,4 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.DEAD: lambda key, value: len(key) == keys.u64.size and _decodes(decode_dead, value),
     keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
 }
-"""What the records of a table look like. The tables that are left out are made from others, and need not be found."""
+"""Tests for the records of each table. Tables that are rebuilt from others are left out."""

@@ -1,4 +1,4 @@
-"""The records of the tables, and their encoding: msgpack arrays, so that fields appended later decode with defaults."""
+"""The records of the tables and their encoding: msgpack arrays, in which missing last fields get their defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from budgetfrontier.store.damage import Damage
 
 
 class Counters(msgspec.Struct, array_like=True, gc=False):
-    """The totals of a frontier and the numbers it gives out next; one record, written with every commit."""
+    """The totals of a frontier and the last numbers it gave out: one record, written with every commit."""
 
     state: CrawlState = CrawlState.NEW
     pause_reason: str | None = None
@@ -42,7 +42,7 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     expenditure: Number = 0
     future: Number = 0
     future_retired: Number = 0
-    """Those of `future` that wait for a RETIRED queue."""
+    """The part of `future` in RETIRED queues."""
     queues: Number = 0
     ready: Number = 0
     in_process: Number = 0
@@ -55,35 +55,35 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     ordinal: KeyPosition = 0
     queue_id: Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)] = 0
     ring_front: RingPosition = 1 << 31
-    """The lowest position given out in the ring; queues that come back first go before it."""
+    """The lowest position given out in the ring; queues that return to the front are put before it."""
     ring_back: RingPosition = 1 << 31
     fifo_back: KeyPosition = 0
     retired_back: KeyPosition = 0
     audit: KeyPosition = 0
     command: KeyPosition = 0
-    """The last command of the mailbox that was applied."""
+    """The number of the last command of the mailbox that was applied."""
     settings_revision: Number = 1
     retired_by_name: Number = 0
-    """Those of `retired` that no change of settings revives."""
+    """The part of `retired` that no change of settings revives."""
     revived_upto: KeyPosition = 0
-    """How far the last change of settings has come with the RETIRED, by position, and how far it has to; 0: done."""
+    """The position up to which a change of settings has revived RETIRED queues; `revive_upto` is the end (0: done)."""
     revive_upto: KeyPosition = 0
     regrade_precedence: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] = 0
-    """The same for the INACTIVE, if precedences may have changed."""
+    """With the next two fields, the same for INACTIVE queues, if precedences may have changed."""
     regrade_position: KeyPosition = 0
     regrade_upto: Number = 0
     trying: int = 0
-    """The command that was begun when `starts` was counted, by its number; 0: one of the API's."""
+    """The number of the command that `starts` is about; 0 if it came through the API."""
     starts: int = 0
-    """How many processes in a row have begun or gone on with it, and not come to the next commit yet."""
+    """The number of successive processes that have worked on it without reaching the next commit."""
     ahead: list[int] = []
-    """Numbers above `command` that were applied all the same: they have overtaken one that takes long."""
+    """Numbers of commands after `command` that were applied before a long one was finished."""
     time: float = 0.0
-    """The time of the last commit; a clock that is behind it at the next opening was set back."""
+    """The time of the last commit; if the clock is behind it at the next opening, it was set back."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
-    """A lease that was out at a commit."""
+    """A lease that was not finished at a commit."""
 
     queue: QueueId
     key: bytes
@@ -92,7 +92,7 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class FutureRow(msgspec.Struct, array_like=True, gc=False):
-    """A URI that waits for its time. `rank` is kept by a retry, and empty for one that never was in its queue."""
+    """A URI scheduled for later. A retry has the `rank` that it had in its queue; for other URIs, its ordinal is 0."""
 
     queue: QueueId
     rank: bytes
@@ -100,7 +100,7 @@ class FutureRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class DeadRow(msgspec.Struct, array_like=True, gc=False):
-    """A dead letter: the pending record as it was, and why."""
+    """A dead letter: the pending record, and the reason."""
 
     queue: QueueId
     name: str
@@ -111,7 +111,7 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class Begun(msgspec.Struct, array_like=True, gc=False):
-    """A command that takes more than one step, from the first to the last."""
+    """A command in progress, which takes more than one step."""
 
     number: int
     op: str
@@ -119,21 +119,21 @@ class Begun(msgspec.Struct, array_like=True, gc=False):
     who: str
     reason: str
     upto: int
-    """The last ordinal that was given out before it: what is newer is none of its business."""
+    """The last ordinal that was given out before it: it does not apply to newer URIs."""
 
 
 class Progress(msgspec.Struct, array_like=True, gc=False):
-    """How far such a command has come: plain data of its own, and what it has done until now."""
+    """The progress of such a command: its position, as plain data, and its effect so far."""
 
     at: list[Any]
     effect: dict[str, Any]
 
 
 class AuditEntry(msgspec.Struct, array_like=True, gc=False):
-    """One command that was applied: who asked for what, when, why, and what came of it.
+    """A command that was applied: who gave it, when, why, and its effect.
 
-    `id` counts the entries, `number` is the command's in the mailbox, 0 when it came through the API. `effect` holds
-    before and after; `error` is the message of a command that was refused.
+    `id` counts the entries, `number` is that of the command in the mailbox, 0 if it came through the API. `effect` has
+    the values before and after; `error` is the message if the command was refused.
     """
 
     id: int
@@ -153,7 +153,7 @@ _T = TypeVar("_T")
 
 
 def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
-    """Return a decoder of one kind of records, which raises Damage for what it cannot decode."""
+    """Return a decoder for one type of records, which raises Damage if it cannot decode a value."""
     decode = msgspec.msgpack.Decoder(kind).decode
 
     def decoded(value: bytes) -> _T:
@@ -177,18 +177,18 @@ decode_progress = _decoder(Progress)
 _decode_fields = _decoder(CrawlUri)
 
 
-def save_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
-    """Decode the record of a queue, for repair; return also its fields that cannot be read, which get their defaults.
+def salvage_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
+    """Decode the record of a queue for a repair; return also the names of unreadable fields, which get their defaults.
 
-    Raises Damage where neither its key nor its id can be read.
+    Raises Damage if its key or its id cannot be read.
     """
     try:
         return decode_queue(value), []
     except Damage:
-        pass  # field by field costs more: only where it has to be
+        pass  # decoding field by field is slower
     given, lost = _decode_anything(value), []
     if not isinstance(given, list) or len(given) < 2:
-        raise Damage("no record of a queue")
+        raise Damage("not a record of a queue")
     found: dict[str, Any] = {}
     for field, part in zip(msgspec.structs.fields(QueueRecord), given, strict=False):
         try:
@@ -200,16 +200,16 @@ def save_queue(value: bytes) -> tuple[QueueRecord, list[str]]:
     return QueueRecord(**found), lost
 
 
-# -- URLs, without what their queue knows already
+# -- URLs relative to their queue
 
-LONGEST_SHOWN = 1024  # characters of a URL in a queue's record: tens of thousands of those are in memory
+LONGEST_SHOWN = 1024  # characters of a URL in a queue's record: tens of thousands of records are in memory
 
 _HTTP, _HTTPS, _WHOLE = "\1", "\2", "\0"
 _SCHEMES = {_HTTP: "http://", _HTTPS: "https://"}
 
 
 def shorten(url: str, queue: str) -> str:
-    """Return a URL as the records of a queue hold it: its origin is one character if the queue's key is its host."""
+    """Return the stored form of a URL in a queue: if its host is the queue's key, one character replaces the origin."""
     if url.startswith("https://"):
         mark, start = _HTTPS, 8
     elif url.startswith("http://"):
@@ -221,7 +221,7 @@ def shorten(url: str, queue: str) -> str:
 
 
 def expand(url: str, queue: str) -> str:
-    """Return the URL that `shorten` was given."""
+    """Return the URL of which `shorten` returned this form."""
     if not url or url[0] > _HTTPS:
         return url
     return url[1:] if url[0] == _WHOLE else _SCHEMES[url[0]] + queue + url[1:]
@@ -229,20 +229,20 @@ def expand(url: str, queue: str) -> str:
 
 # -- the values of `pending`
 #
-# A URL of which nothing else is to be said is a byte for its scheme, and what follows the host. All others are attempts
-# and deliveries (two bytes each), and a CrawlUri without the defaults at its end.
+# The plain form, for a URL without further fields, is a byte for its scheme and the URL after the host. The other form
+# is attempts and deliveries (two bytes each) and a CrawlUri without the defaults at its end.
 
 PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
 _PLAIN_MARK = {b"\xfe": _HTTP, b"\xff": _HTTPS}
-MAX_ATTEMPTS = 0xFDFF  # as far as the first byte says that it is not one of these
+MAX_ATTEMPTS = 0xFDFF  # so that the first byte differs from these
 
-# The fields of a CrawlUri that live in the key of its pending record come last, so that a record leaves them out.
+# Fields of a CrawlUri that are in the key of its pending record come last, so that the record leaves them out.
 _STORED = ("url", "via", "hops", "source", "method", "headers", "body", "meta", "payload", "force", "queue")
 _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
 
 
 def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
-    """Return what the plain values of a scheme and host begin with (None: they are not plain), and their short URLs."""
+    """Return the first byte of plain values of a scheme and host (None: not plain), and the start of short URLs."""
     for mark, scheme in PLAIN.items():
         if prefix == scheme + queue:
             return mark, _PLAIN_MARK[mark]
@@ -253,7 +253,7 @@ _fields = attrgetter(*_STORED[1:])
 
 
 def encode_url(url: str, queue: str) -> bytes:
-    """Return the value of a URL that comes without further fields."""
+    """Return the value of a URL without further fields."""
     short = shorten(url, queue)
     if short[0] == _HTTPS:
         return b"\xff" + short[1:].encode()
@@ -263,7 +263,7 @@ def encode_url(url: str, queue: str) -> bytes:
 
 
 MAX_HOPS = 1024
-"""Characters of `hops`: of an endless chain of pages only the last are kept."""
+"""The most characters of `hops` that are kept, the last ones, for endless chains of pages."""
 
 
 def link_hops(via: CrawlUri) -> str:
@@ -272,7 +272,7 @@ def link_hops(via: CrawlUri) -> str:
 
 
 def encode_found(short: str, via: str, hops: str) -> bytes:
-    """Return the value of a URL that was found on a page; both are short."""
+    """Return the value of a URL found on the page `via`; both URLs are in their short form."""
     return keys.FRESH + encode((short, via, hops))
 
 
@@ -289,10 +289,10 @@ def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:
 
 
 def decode_uri(value: bytes, queue: str) -> CrawlUri:
-    """Return the CrawlUri of a value, without what is in the key. Raises Damage."""
+    """Return the CrawlUri of a value, without the fields that are in the key. Raises Damage."""
     scheme = PLAIN.get(value[:1])
     if scheme is not None:
-        return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # it is ASCII, and this never fails
+        return CrawlUri(scheme + queue + value[1:].decode("latin-1"))  # the text is ASCII; Latin-1 never fails
     uri = _decode_fields(value[4:])
     if uri.url[:1] <= _HTTPS:
         uri.url = expand(uri.url, queue)
@@ -302,13 +302,13 @@ def decode_uri(value: bytes, queue: str) -> CrawlUri:
 
 
 def short_url(value: bytes) -> str:
-    """Return the URL of a value, still short."""
+    """Return the URL of a value in its short form."""
     mark = _PLAIN_MARK.get(value[:1])
     return mark + value[1:].decode("latin-1") if mark is not None else _decode_fields(value[4:]).url
 
 
 def tries(value: bytes) -> tuple[int, int]:
-    """Return how often a URI was attempted before, and delivered."""
+    """Return the number of previous attempts and deliveries of a URI."""
     try:
         return (0, 0) if value[:1] in PLAIN else keys.delivery.unpack_from(value)
     except struct.error as e:
@@ -316,7 +316,7 @@ def tries(value: bytes) -> tuple[int, int]:
 
 
 def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
-    """Return a value with other attempts and deliveries."""
+    """Return a value with these numbers of attempts and deliveries."""
     rest = encode((short_url(value),)) if value[:1] in PLAIN else value[4:]
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
@@ -326,26 +326,26 @@ def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:
     uri = decode_uri(value, queue)
     directive, inverted, uri.cost, _ = keys.rank.unpack(rank)
     if directive > Directive.NORMAL:
-        raise Damage(f"{directive} is no directive")
+        raise Damage(f"{directive} is not a directive")
     uri.directive = Directive(directive)
     uri.priority = keys.priority_of(inverted)
     return uri
 
 
 def whole_queue(value: bytes) -> QueueRecord:
-    """Decode a queue's record, with its URLs in full, as all but the engine see it."""
+    """Decode a queue's record, with full URLs, as everything except the engine needs it."""
     return expanded(decode_queue(value))
 
 
 def expanded(queue: QueueRecord) -> QueueRecord:
-    """Put the URLs of a record in full, and return it."""
+    """Expand the URLs of a record to their full form, and return it."""
     queue.last_enqueued = expand(queue.last_enqueued, queue.queue)
     queue.last_leased = expand(queue.last_leased, queue.queue)
     return queue
 
 
 def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lease:
-    """Return a lease of an earlier run, from its row, its queue's key and the record of its URI."""
+    """Return a lease of an earlier run, from its row, the key of its queue and the value of its URI."""
     attempts, deliveries = tries(value)
     uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0

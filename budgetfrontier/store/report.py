@@ -1,4 +1,4 @@
-"""The report: a frontier at one moment, as plain data."""
+"""The report on a frontier at one point in time, as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from budgetfrontier.store.view import View
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """A frontier at one moment: its totals and a row for each queue. `generated` is in epoch seconds."""
+    """A frontier at one point in time: its totals and a row per queue. `generated` is in epoch seconds."""
 
     format: int = 1
     crawl: str
@@ -53,7 +53,7 @@ def row(queue: QueueRecord) -> dict[str, Any]:
 
 
 def status_line(totals: Summary) -> str:
-    """Return Heritrix's one-line summary, which operators parse: the crawl's state, and the queues by theirs."""
+    """Return Heritrix's one-line summary, which scripts parse: the state of the crawl, and the queues by state."""
     q = totals.queues
     active = q["READY"] + q["IN_PROCESS"] + q["SNOOZED"]
     return (
@@ -64,14 +64,14 @@ def status_line(totals: Summary) -> str:
 
 
 def report(view: View, *, generated: float) -> Report:
-    """Return the whole frontier as a view sees it. O(queues)."""
+    """Return the report on the whole frontier. O(queues)."""
     whole = report_head(view, generated=generated)
     whole.queues.extend(view.queues())
     return whole
 
 
 def report_head(view: View, *, generated: float) -> Report:
-    """Return the report without its rows. O(1)."""
+    """Return the report without rows. O(1)."""
     settings, _ = meta.read_settings(view.txn, view.db[keys.META])
     totals = view.summary()
     return Report(

@@ -1,4 +1,4 @@
-"""The environment that all readers of a frontier in a process share: LMDB forbids to open it twice."""
+"""The environment that all readers of a frontier in a process share, because LMDB forbids opening it twice."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
 from budgetfrontier.store.lmdb_env import check_schema, open_lmdb, open_tables, translate_error
 
-LARGEST_MAP = 1 << 40  # address space only: making a map larger would end all that is read through it
+LARGEST_MAP = 1 << 40  # address space only; enlarging a map later would end the snapshots read through it
 
 _all: dict[str, Shared] = {}
 _sharing = threading.Lock()
 
 
 class Shared:
-    """A frontier's environment, read-only, and its tables; `join` one and `leave` it."""
+    """A frontier's environment opened read-only, with its tables; readers `join` it and `leave` it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._readers = 0
         self._looking = 0
-        """Snapshots in use, those of iterators included."""
+        """The number of snapshots in use, including those of iterators."""
         self._open()
 
     def _open(self) -> None:
@@ -48,7 +48,7 @@ class Shared:
 
     @staticmethod
     def join(path: Path) -> Shared:
-        """Return the environment at `path`, opened if need be, for one more reader."""
+        """Return the environment at `path` for one more reader; open it if necessary."""
         key = os.path.realpath(path)
         with _sharing:
             shared = _all.get(key) or Shared(path)
@@ -57,7 +57,7 @@ class Shared:
             return shared
 
     def leave(self) -> None:
-        """Give the environment back; the last reader closes it."""
+        """Remove one reader; the last one closes the environment."""
         with _sharing:
             self._readers -= 1
             if not self._readers:
@@ -66,7 +66,7 @@ class Shared:
 
     @contextmanager
     def begin(self) -> Iterator[keys.Txn]:
-        """Hold a snapshot of the last commit. A file that replaced another is opened once no snapshot is held."""
+        """Hold a snapshot of the last commit. If the file was replaced, open the new one once no snapshot is held."""
         with _sharing:
             if not self._looking and self._identity() != self._file:
                 self.env.close()

@@ -1,6 +1,6 @@
-"""The check of all that lies in a frontier's folder, in a process of its own: what makes LMDB crash is damage, too.
+"""The check of all files of a frontier, in a separate process, because damage may make LMDB crash.
 
-First the pages, without LMDB, then the records. Both see one commit, whoever writes meanwhile.
+It checks the pages first, without LMDB, then the records. The frontier may be written meanwhile.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from budgetfrontier.store.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
-_HARMLESS = "neither reachable nor in the freeDB"  # a page that nobody uses: `compact` leaves it out
+_HARMLESS = "neither reachable nor in the freeDB"  # an unused page, which `compact` leaves out
 
 
 class _Message(msgspec.Struct):
-    """A message of the child: what it begins to read, or the error that it ends with."""
+    """A message of the child process: the step that begins, or the error at the end."""
 
     step: str
     error: str = ""
@@ -38,9 +38,9 @@ class _Message(msgspec.Struct):
 
 
 def verify(path: Path) -> None:
-    """Raise CorruptFrontier with what is damaged, another FrontierError or OSError if that cannot be known.
+    """Raise CorruptFrontier with the damage found, another FrontierError or OSError if the check is impossible.
 
-    Writes nothing. O(everything), and memory for the records of all queues.
+    Writes nothing. O(all records); the records of all queues are kept in memory.
     """
     read, write = os.pipe()
     pid = os.fork()
@@ -69,7 +69,7 @@ def verify(path: Path) -> None:
 
 
 def _examine(path: Path, send: Callable[[_Message], object]) -> NoReturn:
-    """Check everything, send what is found, and end this process."""
+    """Check everything, send the result, and end this process."""
     step = ""
 
     def begin(what: str) -> None:
@@ -87,10 +87,10 @@ def _examine(path: Path, send: Callable[[_Message], object]) -> NoReturn:
         else:
             send(_Message(step, message=e.strerror or str(e), errno=e.errno or errno.EIO))
     except (lmdb.Error, struct.error, AssertionError, ArithmeticError, LookupError, TypeError, ValueError) as e:
-        # Whatever a damaged record does to who reads it.
+        # Errors that reading a damaged record may cause.
         send(_Message(step, CorruptFrontier.__name__, f"{path}: {step} cannot be read ({type(e).__name__}: {e})"))
     except KeyboardInterrupt:
-        os._exit(1)  # the parent has heard it too
+        os._exit(1)  # the parent has received the signal too
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
@@ -113,7 +113,7 @@ def _check(path: Path, begin: Callable[[str], None]) -> None:
 def check_pages(path: Path) -> None:
     """Raise CorruptFrontier unless the pages of the environment at `path` are sound, by py-lmdb's own audit.
 
-    It needs a file at rest. So a snapshot is held: then no page of it, nor of any later one, is used again.
+    The audit reads the file without LMDB; a snapshot is held meanwhile so that no page in use is overwritten.
     """
     env = open_lmdb(path, readonly=True)
     try:

@@ -1,4 +1,4 @@
-"""What one transaction sees of a frontier: the read model that reports, the command line and dry runs are made from."""
+"""The read model of a frontier, as one transaction sees it, for reports, the command line and dry runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from budgetfrontier.store.records import (
 
 
 class PendingUri(msgspec.Struct, kw_only=True):
-    """A URI in its queue. `when` is set for one that is scheduled for later; `place` counts from 0."""
+    """A URI in its queue. `place` is its position, from 0; `when` is set if it is scheduled for later."""
 
     queue: str
     uri: CrawlUri
@@ -61,8 +61,8 @@ def pending_uri(queue: QueueRecord, rank: bytes, value: bytes, **extra: Any) -> 
 class View:
     """A frontier as one transaction sees it.
 
-    `txn` is the engine's own, with what it has not committed yet, or a reader's; `db` has the handles of the tables by
-    name. A view is of no use after its transaction.
+    `txn` is the engine's own, including uncommitted changes, or a reader's; `db` has the table handles by name. A view
+    must not be used after its transaction has ended.
     """
 
     def __init__(self, txn: keys.Txn, db: keys.Tables) -> None:
@@ -79,7 +79,7 @@ class View:
     # -- the whole
 
     def summary(self, counters: Counters | None = None) -> Summary:
-        """Return the totals: those stored, unless the engine gives its own. O(1)."""
+        """Return the totals: the stored ones, or `counters` of the engine. O(1)."""
         c = counters or self.counters()
         states = {
             QueueState.READY: c.ready,
@@ -109,7 +109,7 @@ class View:
         )
 
     def counters(self) -> Counters:
-        """Return the totals as they are stored."""
+        """Return the stored totals."""
         return meta.read_counters(self.txn, self.db[keys.META])
 
     def settings(self) -> tuple[Settings, list[Override]]:
@@ -118,7 +118,7 @@ class View:
         return settings or Settings(), adjustments
 
     def in_force(self, more: Iterable[Override] = ()) -> Effective:
-        """Return the settings in force for each URI, with `more` adjustments on top."""
+        """Return the settings in force, with `more` adjustments on top."""
         settings, adjustments = self.settings()
         return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
 
@@ -134,7 +134,7 @@ class View:
     # -- queues
 
     def stored_queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue as it is stored, in the order in which they were first seen.
+        """Yield every queue as stored, in order of creation.
 
         O(queues), about 1 us each.
         """
@@ -142,43 +142,44 @@ class View:
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
 
     def queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue, in the order in which they were first seen, with the budgets now in force.
+        """Yield every queue, in order of creation, with the budgets now in force.
 
         O(queues), about 1 us each, or 3 us after a change of settings.
         """
         return map(BudgetsInForce(self).show, self.stored_queues())
 
     def queues_by_id(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
-        """Yield these queues, in this order, with the budgets now in force."""
+        """Yield the queues with these ids, in the same order, with the budgets now in force."""
         return map(BudgetsInForce(self).show, map(self.queue_by_id, ids))
 
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
-        """Yield the URIs of a queue in the order in which they would go out; `out` are the keys of those that are."""
+        """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""
         for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit)):
             yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
     def pending_items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the pending records of a queue, by the four bytes of its id, from the key `start` on."""
+        """Yield the pending records of the queue whose id is `prefix` (four bytes), from the key `start` on."""
         return takewhile(lambda item: item[0][:4] == prefix, self.items(keys.PENDING, start or prefix))
 
     def find_pending(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
-        """Return the first URI of a queue that is this very URL, else the first that has the same canonical form.
+        """Return the first URI of a queue with this URL, otherwise the first one with the same canonical form.
 
-        Comparing bytes first finds in 0.3 s among a million what a canonical form for each takes seconds to find.
+        The bytes are compared first: that takes 0.3 s for a million URIs, computing their canonical forms takes
+        seconds.
         """
         plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
         part = encode(short)
         for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
             if value == plain or (part in value and short_url(value) == short):
-                return pending_uri(queue, key[4:], value, place=place, leased=key in self.keys_out())
+                return pending_uri(queue, key[4:], value, place=place, leased=key in self.leased_keys())
         wanted, name = canonical(href), queue.queue
         for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
             if canonical(expand(short_url(value), name)) == wanted:
-                return pending_uri(queue, key[4:], value, place=place, leased=key in self.keys_out())
+                return pending_uri(queue, key[4:], value, place=place, leased=key in self.leased_keys())
         return None
 
     def find_future(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
-        """Return the first URI of a queue that is scheduled for later and has the canonical form of this URL."""
+        """Return the first URI of a queue that is scheduled for later and has the same canonical form as this URL."""
         wanted = canonical(href)
         for key, value in self.items(keys.FUTURE) if queue.future else ():
             row = decode_future(value)
@@ -195,7 +196,7 @@ class View:
         return None
 
     def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
-        """Yield what each of the first `count` URIs of a queue costs, read from their keys."""
+        """Yield the costs of the first `count` URIs of a queue, read from their keys."""
         cursor, prefix = self.txn.cursor(self.db[keys.PENDING]), keys.u32.pack(queue.id)
         if cursor.set_range(prefix):
             for key in islice(cursor.iternext(values=False), count):
@@ -204,9 +205,9 @@ class View:
                 yield keys.pending.unpack(key)[3]
 
     def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
-        """Count the queues that have their turn before a READY or INACTIVE one: of its precedence, and of a better one.
+        """Count the queues whose turn is before that of a READY or INACTIVE one: of its precedence, and of better ones.
 
-        O(answer), less than 0.1 us each.
+        O(result), less than 0.1 us each.
         """
         if queue.state is QueueState.READY:
             table, own, group = keys.ACTIVE, keys.u64.pack(queue.position), 0
@@ -224,7 +225,7 @@ class View:
         return before, better
 
     def waiting(self) -> Iterator[CrawlUri]:
-        """Yield every URI that is pending or scheduled for later, without what its key says: priority, cost, directive.
+        """Yield every URI that is pending or scheduled for later, without priority, cost and directive.
 
         O(URIs), about 2 us each.
         """
@@ -239,7 +240,7 @@ class View:
             yield decode_uri(row.value, self.queue_by_id(row.queue).queue)
 
     def future(self) -> Iterator[PendingUri]:
-        """Yield what is scheduled for later, soonest first."""
+        """Yield the URIs scheduled for later, soonest first."""
         for key, value in self.items(keys.FUTURE):
             yield self.future_uri(key, value)
 
@@ -249,12 +250,12 @@ class View:
         queue = self.queue_by_id(row.queue)
         return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
 
-    def keys_out(self) -> Iterator[bytes]:
-        """Yield the keys of the pending URIs that are out."""
+    def leased_keys(self) -> Iterator[bytes]:
+        """Yield the keys of the pending URIs that are leased."""
         return (decode_lease(value).key for _, value in self.items(keys.LEASES))
 
     def leases(self) -> Iterator[Lease]:
-        """Yield the leases that are out."""
+        """Yield the leases that are not finished."""
         for key, value in self.items(keys.LEASES):
             row = decode_lease(value)
             queue = self.queue_by_id(row.queue)
@@ -264,13 +265,13 @@ class View:
             yield restore_lease(keys.u64.unpack(key)[0], row, queue.queue, record)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the keys of queues that begin with `prefix`, sorted by their bytes."""
+        """Yield the queue keys that begin with `prefix`, sorted by their bytes."""
         start = prefix.encode("utf-8", "replace")
         found = (key for key, _ in self.items(keys.QUEUE_IDS, start))
         return (key.decode() for key in takewhile(lambda key: key.startswith(start), found) if key != keys.SENTINEL)
 
     def find_queue(self, key: str) -> QueueRecord | None:
-        """Return a queue as it is stored, by its key; None if there is none."""
+        """Return a queue as stored, by its key; None if there is none."""
         found = self._queue_id(key)
         return None if found is None else self._record(found)
 
@@ -279,13 +280,13 @@ class View:
         return None if name is None else self.txn.get(name, db=self.db[keys.QUEUE_IDS])
 
     def first_url(self, key: str) -> str | None:
-        """Return the first pending URL of a queue, None if there is no such queue or it is empty."""
+        """Return the first pending URL of a queue; None if there is no such queue, or it is empty."""
         found = self._queue_id(key)
         first = None if found is None else next(self.pending_items(found), None)
         return None if first is None else expand(short_url(first[1]), key)
 
     def queue_by_id(self, queue_id: int) -> QueueRecord:
-        """Return a queue as it is stored. Raises Damage if it has no record."""
+        """Return a queue as stored. Raises Damage if it has no record."""
         return self._record(keys.u32.pack(queue_id))
 
     def _record(self, key: bytes) -> QueueRecord:
@@ -303,7 +304,7 @@ class View:
                 yield decode_audit(value)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
-        """Return the last `limit` commands that were applied, newest last. O(answer)."""
+        """Return the last `limit` commands that were applied, newest last. O(result)."""
         return list(islice(self.newest_commands(), limit))[::-1]
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
@@ -317,7 +318,7 @@ class View:
 
 
 class HeadUrls:
-    """The head of one queue after the other: its first URI that is not out, or its first when all are."""
+    """The head URLs of queues: of each, the first URI that is not leased, or the first of all if all are."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -325,10 +326,10 @@ class HeadUrls:
 
     @cached_property
     def _out(self) -> frozenset[bytes]:
-        return frozenset(self._view.keys_out())
+        return frozenset(self._view.leased_keys())
 
     def url(self, queue: QueueRecord) -> str | None:
-        """Return the URL of a queue's head, None if the queue is empty."""
+        """Return the URL of a queue's head; None if the queue is empty."""
         prefix, cursor = keys.u32.pack(queue.id), self._cursor
         if not queue.queued or not cursor.set_range(prefix):
             return None
@@ -336,13 +337,13 @@ class HeadUrls:
         value = first
         while queue.out and key in self._out:
             key, value = cursor.item() if cursor.next() else (b"", b"")
-        if key[:4] != prefix:  # all of them are out
+        if key[:4] != prefix:  # all are leased
             value = first
         return expand(short_url(value), queue.queue)
 
 
 class BudgetsInForce:
-    """The budgets that the engine will take at a queue's next turn, where its record does not have them yet."""
+    """The budgets that queues will have at their next turn, if their records do not have them yet."""
 
     def __init__(self, view: View) -> None:
         settings, adjustments = view.settings()
@@ -355,7 +356,7 @@ class BudgetsInForce:
         self._heads = HeadUrls(view)
 
     def show(self, queue: QueueRecord) -> QueueRecord:
-        """Put the budgets in force into a record, and return it."""
+        """Set the budgets of a record to those in force, and return it."""
         if queue.revision != self._revision and (queue.queued or self._trivial):
             url = "http://none.invalid/" if self._by_key else self._heads.url(queue)
             if url is not None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whoever else writes the same, and however a process ends."""
+"""Files that appear complete or not at all, even if several processes write the same one, or are killed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextmanager
-def appearing_file(path: Path, *, opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
-    """A new file beside `path`, which takes that name when all is written, or is removed.
+def atomic_file(path: Path, *, opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
+    """Open a new file that is renamed to `path` at the end of the block, or removed on an error.
 
-    Removes what processes that were killed have left of theirs. Errors of the disk name `path`.
+    Files that killed processes have left are removed. Disk errors name `path`.
     """
     _remove_leftovers(path)
     partial, file = _new(path, opener)
     try:
-        with named(path), file:
+        with naming_file(path), file:
             yield file
             file.flush()
-            os.replace(partial, path)  # before it is closed: until then its lock tells that it is being written
+            os.replace(partial, path)  # before it is closed: its lock marks it as being written
     except BaseException:
         with suppress(FileNotFoundError):
             partial.unlink()
@@ -34,8 +34,8 @@ def appearing_file(path: Path, *, opener: Callable[[str, int], int] | None = Non
 
 
 @contextmanager
-def named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of a disk that is full, or fails, name the file: those of a write do not by themselves."""
+def naming_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Add the name of the file to disk errors in this context: those of writes do not have one."""
     try:
         yield
     except OSError as e:
@@ -45,21 +45,21 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _new(path: Path, opener: Callable[[str, int], int] | None) -> tuple[Path, BinaryIO]:
-    """Make a file with a name of its own, locked as long as it is open."""
+    """Create a file with a unique name, locked while it is open."""
     while True:
         partial = path.with_name(f"{path.name}.{os.urandom(4).hex()}.partial")
         try:
             file = open(partial, "xb", opener=opener)  # noqa: SIM115 - the caller closes it
         except OSError as e:
-            e.filename = os.fspath(path)  # a name that is known
+            e.filename = os.fspath(path)  # the name that the user knows
             raise
         if _lock(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return partial, file
-        file.close()  # somebody found it before it was locked, and has removed it, or is about to
+        file.close()  # another process found it before it was locked, and removes it
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove files that were to become `path` and that nobody has open."""
+    """Remove unfinished files of `path` that no process has open."""
     form = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}\.partial")
     for name in filter(form.fullmatch, os.listdir(path.parent)):
         with suppress(OSError):
@@ -72,7 +72,7 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _lock(fd: int) -> bool | None:
-    """Lock an open file; False if somebody else has, None on a disk without locks."""
+    """Lock an open file. Return False if another process has locked it, None on a file system without locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e:

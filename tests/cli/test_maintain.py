@@ -94,7 +94,7 @@ def test_a_folder_that_holds_something_is_refused(stopped: Path, tmp_path: Path,
     (folder / held).mkdir()
     (folder / held / "mine").touch()
     answer = cli("backup", stopped, folder)
-    assert answer.code == 1 and "holds something" in answer.err
+    assert answer.code == 1 and "is not empty" in answer.err
     assert [item.name for item in folder.iterdir()] == [held]
     (tmp_path / "file").touch()
     assert cli("backup", stopped, tmp_path / "file").code == 1

@@ -19,7 +19,7 @@ from budgetfrontier import CrawlUri, Frontier, Reader
 from budgetfrontier.crawl import cache
 from budgetfrontier.crawl.cache import KEPT, CrawlCache, Original, StoredRobots
 from budgetfrontier.errors import FrontierLocked, StorageFull
-from budgetfrontier.store.backup import MEMORY, compact
+from budgetfrontier.store.backup import CACHE, compact
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
 from tests.support import PATIENCE
@@ -258,7 +258,7 @@ def job(tmp_path: Path) -> Iterator[tuple[Path, CrawlCache]]:
     """A job with a cache, and that cache, open."""
     with (
         Frontier.open(tmp_path / "job" / "frontier"),
-        closing(CrawlCache(tmp_path / "job" / "frontier" / MEMORY)) as made,
+        closing(CrawlCache(tmp_path / "job" / "frontier" / CACHE)) as made,
     ):
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
@@ -267,13 +267,13 @@ def job(tmp_path: Path) -> Iterator[tuple[Path, CrawlCache]]:
 
 
 def test_a_backup_of_a_running_crawl_holds_its_memory(job: tuple[Path, CrawlCache], tmp_path: Path) -> None:
-    partial = tmp_path / "backup" / "frontier.partial" / MEMORY
+    partial = tmp_path / "backup" / "frontier.partial" / CACHE
     partial.mkdir(parents=True)
     (partial / "data.mdb").write_text("half of one that was killed")
     command = [sys.executable, "-m", "budgetfrontier", "backup", str(job[0]), str(tmp_path / "backup")]
     done = subprocess.run(command, timeout=PATIENCE, check=True, capture_output=True, text=True)
     assert done.stderr == ""
-    with closing(CrawlCache(tmp_path / "backup" / "frontier" / MEMORY)) as copied:
+    with closing(CrawlCache(tmp_path / "backup" / "frontier" / CACHE)) as copied:
         assert copied.robots(SITE) == RULES
         assert copied.robots("http://uncommitted.test") is None
 
@@ -282,7 +282,7 @@ def test_a_backup_does_without_a_damaged_memory(
     job: tuple[Path, CrawlCache], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     job[1].close()
-    os.truncate(job[0] / "frontier" / MEMORY / "data.mdb", 12288)
+    os.truncate(job[0] / "frontier" / CACHE / "data.mdb", 12288)
     with Reader(job[0] / "frontier") as reader:
         reader.backup(tmp_path / "copy")
     assert "crawl is not in the copy" in caplog.text
@@ -294,10 +294,10 @@ def test_the_memory_stays_while_the_frontier_is_cared_for(tmp_path: Path, care: 
     path = tmp_path / "frontier"
     with Frontier.open(path) as frontier:
         frontier.schedule("http://a.test/")
-    with closing(CrawlCache(path / MEMORY)) as made:
+    with closing(CrawlCache(path / CACHE)) as made:
         made.put_robots(SITE, RULES, now=0.0)
         made.commit()
     care(path)
-    with Frontier.open(path) as frontier, closing(CrawlCache(path / MEMORY)) as made:
+    with Frontier.open(path) as frontier, closing(CrawlCache(path / CACHE)) as made:
         frontier.check()
         assert made.robots(SITE) == RULES

@@ -28,7 +28,7 @@ from budgetfrontier.crawl.robots import (
     tags,
 )
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
-from budgetfrontier.store.backup import MEMORY
+from budgetfrontier.store.backup import CACHE
 from tests.crawl.hostile import HostileWeb, page, says
 from tests.crawl.process import started
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
@@ -613,7 +613,7 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
         settings = site.settings("http://a.test/")
         with (
             Frontier.open(tmp_path / "frontier", settings) as frontier,
-            closing(CrawlCache(tmp_path / "frontier" / MEMORY)) as cache,
+            closing(CrawlCache(tmp_path / "frontier" / CACHE)) as cache,
         ):
             frontier.schedule("http://a.test/")
             made = Robots(settings.fetch.user_agent, cache=cache)

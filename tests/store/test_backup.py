@@ -401,7 +401,7 @@ def test_a_folder_that_holds_something_is_refused_and_left_alone(tmp_path: Path)
     (tmp_path / "empty").mkdir()
     with Reader(path) as reader:
         for taken in held, file, link, path:
-            with pytest.raises(FrontierError, match="holds something"):
+            with pytest.raises(FrontierError, match="is not empty"):
                 reader.backup(taken)
         reader.backup(tmp_path / "empty")
     assert names(tmp_path) == ["empty", "f", "file", "held", "link"]
@@ -420,7 +420,7 @@ def test_a_backup_to_a_place_that_is_taken_meanwhile(tmp_path: Path, monkeypatch
             (copy / "mine").write_text("")
 
         monkeypatch.setattr(backup, "sync_folder", somebody_comes)
-        with pytest.raises(FrontierError, match="holds something"):
+        with pytest.raises(FrontierError, match="is not empty"):
             reader.backup(copy)
     assert names(copy) == ["mine"]
     assert names(tmp_path) == ["copy", "f"]
@@ -428,7 +428,7 @@ def test_a_backup_to_a_place_that_is_taken_meanwhile(tmp_path: Path, monkeypatch
 
 def test_two_backups_to_the_same_place(tmp_path: Path) -> None:
     path, copy = made(tmp_path / "f"), tmp_path / "copy"
-    with backup.appearing(copy):
+    with backup.atomic_folder(copy):
         said = in_python(
             "try: Reader(sys.argv[1]).backup(sys.argv[2])\n"
             "except FrontierLocked as e: print('held by', e.pid)",
@@ -440,7 +440,7 @@ def test_two_backups_to_the_same_place(tmp_path: Path) -> None:
 def test_a_backup_that_is_aborted_takes_nothing_from_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process makes a backup to the same place between any two steps of the one that cleans up after itself."""
     path, copy = made(tmp_path / "f"), tmp_path / "copy"
-    memory = path / backup.MEMORY
+    memory = path / backup.CACHE
     memory.mkdir()
     open_lmdb(memory, map_size=1 << 20).close()
 
@@ -460,9 +460,9 @@ def test_a_backup_that_is_aborted_takes_nothing_from_the_next(tmp_path: Path, mo
 
             return wrapped
 
-        with pytest.raises(KeyboardInterrupt), backup.appearing(copy) as partial:
-            (partial / backup.MEMORY).mkdir()
-            for folder in partial, partial / backup.MEMORY:
+        with pytest.raises(KeyboardInterrupt), backup.atomic_folder(copy) as partial:
+            (partial / backup.CACHE).mkdir()
+            for folder in partial, partial / backup.CACHE:
                 (folder / "data.mdb").write_bytes(b"half")
             for name in "unlink", "rmdir":
                 monkeypatch.setattr(os, name, between(getattr(os, name)))

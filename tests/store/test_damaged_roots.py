@@ -176,5 +176,5 @@ def test_verify_names_a_file_that_is_empty(path: Path, capsys: pytest.CaptureFix
     (path / "data.mdb").write_bytes(b"")
     for options in [], ["--repair"]:
         assert main(["verify", str(path.parent), *options]) == 6
-        assert "data.mdb is cut short (0 bytes)" in capsys.readouterr().err
+        assert "data.mdb is truncated (0 bytes)" in capsys.readouterr().err
     assert (path / "data.mdb").stat().st_size == 0

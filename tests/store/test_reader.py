@@ -257,6 +257,6 @@ def test_who_may_not_note_that_he_reads_is_told_which_file_to_open(
 
     monkeypatch.setattr(lmdb, "open", refused)
     monkeypatch.setattr(os, "access", lambda *args: False)  # the superuser may, whatever the mode
-    with pytest.raises(PermissionError, match="LMDB notes here who reads") as caught:
+    with pytest.raises(PermissionError, match="LMDB records its readers") as caught:
         Reader(mixed)
     assert caught.value.filename == str(mixed / "lock.mdb")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier.store import whole_files
-from budgetfrontier.store.whole_files import appearing_file, named
+from budgetfrontier.store.whole_files import atomic_file, naming_file
 
 
 def leftover(path: Path) -> Path:
@@ -21,7 +21,7 @@ def leftover(path: Path) -> Path:
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "new"
-    with appearing_file(path) as file:
+    with atomic_file(path) as file:
         file.write(b"whole")
         assert not path.exists()
     assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["new"]
@@ -30,7 +30,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
 def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "old"
     path.write_bytes(b"old")
-    with pytest.raises(KeyboardInterrupt), appearing_file(path) as file:
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as file:
         file.write(b"new")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["old"]
@@ -38,9 +38,9 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_several_at_once_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "new"
-    with appearing_file(path) as first:
+    with atomic_file(path) as first:
         first.write(b"fir")
-        with appearing_file(path) as second:
+        with atomic_file(path) as second:
             second.write(b"second")
         assert path.read_bytes() == b"second"
         first.write(b"st")
@@ -52,7 +52,7 @@ def test_what_was_left_by_a_kill_is_removed_and_nothing_else(tmp_path: Path) -> 
     leftover(path)
     for other in others:
         other.touch()
-    with appearing_file(path):
+    with atomic_file(path):
         pass
     assert sorted(tmp_path.iterdir()) == sorted([path, *others])
 
@@ -68,22 +68,22 @@ def test_a_file_that_is_taken_for_a_leftover_is_begun_anew(tmp_path: Path, monke
         return locked(fd)
 
     monkeypatch.setattr(whole_files, "_lock", late)
-    with appearing_file(path) as file:
+    with atomic_file(path) as file:
         file.write(b"whole")
     assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["new"]
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "new"
-    with pytest.raises(OSError) as caught, appearing_file(path):
+    with pytest.raises(OSError) as caught, atomic_file(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.filename == str(path) and os.listdir(tmp_path) == []
-    with pytest.raises(OSError) as caught, named(path):
+    with pytest.raises(OSError) as caught, naming_file(path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "elsewhere")
     assert caught.value.filename == "elsewhere"
 
 
 def test_where_nothing_can_be_made_the_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught, appearing_file(tmp_path / "no" / "new"):
+    with pytest.raises(FileNotFoundError) as caught, atomic_file(tmp_path / "no" / "new"):
         pass
     assert "no" in str(caught.value)

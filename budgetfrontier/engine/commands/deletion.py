@@ -190,7 +190,7 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
         if queue is None:
             return effect
         only = queue.id
-    out = frozenset(view.keys_out())
+    out = frozenset(view.leased_keys())
     for _, queue_id in _later(view, chosen, name_of, b"", MAX_ORDINAL):
         effect["later"] += queue_id is not None
     effect["deleted"] = effect["later"]

@@ -1,1 +1,1 @@
-"""The repair of a damaged frontier: what can be read of its pages is written to a new file, which replaces it."""
+"""The repair of a damaged frontier: its readable records are written to a new file, which replaces the old one."""

@@ -1,4 +1,4 @@
-"""The tables that a repair writes."""
+"""The new tables that a repair writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BATCH = 50_000  # records between two commits
 
 
 class NewTables:
-    """The tables of a new environment, filled record by record and committed now and then."""
+    """The tables of a new environment, filled record by record, with a commit after each batch."""
 
     def __init__(self, env: lmdb.Environment) -> None:
         self._env = env
@@ -21,7 +21,7 @@ class NewTables:
             self.put(name, keys.SENTINEL, b"")
 
     def put(self, table: str, key: bytes, value: bytes, *, overwrite: bool = False) -> bool:
-        """Store a record; False if there is one of that key already, which stays unless `overwrite`."""
+        """Store a record. Return False if the key exists already: unless `overwrite`, the old record stays."""
         if self._uncommitted == _BATCH:
             self._txn.commit()
             self._txn = self._env.begin(write=True)
@@ -38,5 +38,5 @@ class NewTables:
         return int(self._txn.stat(self._db[table])["entries"]) - 1
 
     def finish(self) -> None:
-        """Commit what is left."""
+        """Commit the remaining records."""
         self._txn.commit()

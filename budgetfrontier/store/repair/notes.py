@@ -1,4 +1,4 @@
-"""Notes of a repair: what was changed, and the records that were set aside."""
+"""Notes of a repair: its changes, and the records that were set aside."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from budgetfrontier.store.modes import opener
 
 
 class Notes:
-    """The notes of one repair, written to its files; bytes are hexadecimal there."""
+    """The notes of one repair, written to its files, with bytes in hexadecimal."""
 
-    def __init__(self, changes: IO[str], aside: IO[str]) -> None:
+    def __init__(self, changes: IO[str], set_aside_file: IO[str]) -> None:
         self._changes = changes
-        self._aside = aside
+        self._set_aside_file = set_aside_file
         self.first_changes: list[str] = []
-        """The first changes."""
+        """The first MAX_REPORTED changes."""
         self.changes = self.records_set_aside = 0
 
-    def say(self, what: str) -> None:
+    def note_change(self, what: str) -> None:
         """Note a change."""
         self.changes += 1
         if len(self.first_changes) < MAX_REPORTED:
@@ -32,36 +32,36 @@ class Notes:
         self._changes.write(what + "\n")
 
     def set_aside(self, table: str, key: bytes, value: bytes, why: str) -> None:
-        """Note a record that is left out, and write it down whole."""
-        self.say(f"{table}: set aside, {why}")
+        """Note a record that is left out, and write it to the file in full."""
+        self.note_change(f"{table}: set aside, {why}")
         self._write({"table": table, "key": key.hex(), "value": value.hex(), "why": why})
 
-    def page(self, lost: Lost) -> None:
-        """Note a page, or a part of one, that could not be used."""
-        self.say(f"{lost.table}: page {lost.page}: {lost.why}" if lost.page else f"{lost.table}: {lost.why}")
+    def note_loss(self, lost: Lost) -> None:
+        """Note a page, or a part of one, that could not be read."""
+        self.note_change(f"{lost.table}: page {lost.page}: {lost.why}" if lost.page else f"{lost.table}: {lost.why}")
         if lost.data:
             self._write({"table": lost.table, "page": lost.page, "data": lost.data.hex(), "why": lost.why})
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._aside.write(json.dumps(line) + "\n")
+        self._set_aside_file.write(json.dumps(line) + "\n")
         self.records_set_aside += 1
 
 
 @contextmanager
 def notes_in(folder: Path) -> Iterator[Notes]:
-    """Open notes in the files `changes.txt` and `set-aside.jsonl` of a folder; they are synced at the end.
+    """Open notes in the files `changes.txt` and `set-aside.jsonl` of a folder; sync them at the end.
 
-    The second one is removed if nothing was set aside.
+    The second is removed if no record was set aside.
     """
-    changes, aside = folder / "changes.txt", folder / "set-aside.jsonl"
+    changes, left_out = folder / "changes.txt", folder / "set-aside.jsonl"
     with (
         open(changes, "x", encoding="utf-8", errors="backslashreplace", opener=opener) as changed,
-        open(aside, "x", opener=opener) as left_out,
+        open(left_out, "x", opener=opener) as set_aside_file,
     ):
-        notes = Notes(changed, left_out)
+        notes = Notes(changed, set_aside_file)
         yield notes
-        for file in changed, left_out:
+        for file in changed, set_aside_file:
             file.flush()
             os.fsync(file.fileno())
     if not notes.records_set_aside:
-        aside.unlink()
+        left_out.unlink()

@@ -1,6 +1,6 @@
-"""One repair: what can be read of a frontier's file goes into a new one, which takes its place once it is checked.
+"""The steps of a repair: readable records are written to a new file, which replaces the old one after a check.
 
-The damaged file is only read, and without LMDB. It is kept, with a list of what was done and the records set aside.
+The damaged file is only read, without LMDB. It is kept, with a list of changes and the records set aside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import lmdb.verify
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier
 from budgetfrontier.store import keys
-from budgetfrontier.store.backup import PARTIAL, copy, number_on, replace_data
+from budgetfrontier.store.backup import PARTIAL, continue_numbering, copy, replace_data
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.lmdb_env import (
     GIB,
@@ -42,7 +42,7 @@ _FOLDER = "-repair-"
 
 
 class Repaired(NamedTuple):
-    """What a repair did: the first lines of it, how many there are, the records set aside, and where to find it all."""
+    """The result of a repair: its first changes, the numbers of changes and of records set aside, and the folder."""
 
     first_changes: list[str]
     changes: int
@@ -51,12 +51,12 @@ class Repaired(NamedTuple):
 
 
 def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
-    """Rebuild the frontier at `path` from what can be read of it; a check of the result is clean.
+    """Rebuild the frontier at `path` from its readable records, and check the result.
 
-    Beside `path` comes a folder with the damaged file (unless not `keep_damaged`), what was changed, and what was set
-    aside. Killed at any point, the frontier is as it was, or repaired. Raises FrontierLocked, StorageFull, NewerSchema,
-    NotAFrontier, or CorruptFrontier if there is too little left, and then has changed nothing. O(everything) in pure
-    Python, about 8 us for each URI; memory: some 450 bytes for each queue.
+    Creates a folder beside `path` with the changes, the records set aside, and, with `keep_damaged`, the damaged file.
+    If the process is killed, the frontier is either unchanged or repaired. Raises FrontierLocked, StorageFull,
+    NewerSchema, NotAFrontier, or CorruptFrontier if too little can be read; nothing is changed then. O(all records) in
+    pure Python, about 8 us per URI; memory: some 450 bytes per queue.
     """
     path = path.resolve()
     data, mailbox = path / "data.mdb", path / "mailbox"
@@ -71,8 +71,8 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
             with notes_in(partial) as notes:
                 lost_mailbox = _is_damaged(mailbox)
                 if lost_mailbox:
-                    notes.say(
-                        "the mailbox is damaged, and was set aside whole: commands that wait in it are not applied"
+                    notes.note_change(
+                        "the mailbox is damaged, and was set aside: commands that wait in it are not applied"
                     )
                 _rebuild(path, notes)
             _link(data, partial / "data.mdb")
@@ -95,7 +95,7 @@ def repair(path: Path, *, keep_damaged: bool = True) -> Repaired:
 
 
 def _finish_earlier(path: Path) -> None:
-    """Finish repairs that were killed: undo one that had not replaced the damaged file yet, complete one that had."""
+    """Finish repairs that were killed: undo those before the damaged file was replaced, complete those after it."""
     shutil.rmtree(path / UNFINISHED, ignore_errors=True)
     for partial in path.parent.glob(f"{glob.escape(path.name)}{_FOLDER}*{PARTIAL}"):
         damaged = partial / "data.mdb"
@@ -106,7 +106,7 @@ def _finish_earlier(path: Path) -> None:
 
 
 def _rebuild(path: Path, notes: Notes) -> None:
-    """Make the new file in the folder UNFINISHED, whole, checked and synced."""
+    """Make the complete new file in the folder UNFINISHED, check it, and sync it."""
     data, making = path / "data.mdb", path / UNFINISHED
     built = making / "built"
     make_folder(making, like=path)
@@ -114,35 +114,35 @@ def _rebuild(path: Path, notes: Notes) -> None:
     with closing(Salvage(data)) as source:
         if not source.is_frontier():
             if source.lost:
-                raise CorruptFrontier(f"{path}: too little of it can be read; restore a backup")
-            raise NotAFrontier(f"{path} holds nothing that a frontier wrote; name another folder")
+                raise CorruptFrontier(f"{path}: too little can be read; restore a backup")
+            raise NotAFrontier(f"{path} has no record of a frontier; name another folder")
         env = open_lmdb(built, sync=False, map_size=max(4 * data.stat().st_size, GIB))
         try:
             TableRebuild(source, NewTables(env), notes).run(now=time.time())
             with env.begin() as txn:
                 check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES})
-            copy(env, built, making)  # without free pages, whose list has numbers of transactions of its own
-            number_on(making / "data.mdb", source.transaction, env.stat()["psize"])
+            copy(env, built, making)  # without free pages, whose list has transaction numbers of the new file
+            continue_numbering(making / "data.mdb", source.transaction, env.stat()["psize"])
         except CorruptFrontier as e:
-            raise FrontierError(f"{path} is as it was, for what was made of it is not sound:\n{e}") from e
+            raise FrontierError(f"{path} is unchanged, because the repaired file failed its check:\n{e}") from e
         except lmdb.Error as e:
             raise translate_error(e, path) from e
         finally:
             env.close()
         for lost in source.lost:
-            notes.page(lost)
+            notes.note_loss(lost)
         for table, count in source.missing().items():
-            notes.say(f"{table}: {count:,} record{' is' if count == 1 else 's are'} lost")
+            notes.note_change(f"{table}: {count:,} record{' is' if count == 1 else 's are'} lost")
 
 
 def _link(data: Path, kept: Path) -> None:
-    """Let `kept` be the file that `data` is, so that it is still there when another one takes that name."""
+    """Link or copy the file `data` to `kept`, so that it remains when another file takes its name."""
     try:
         os.link(data, kept)
     except OSError as e:
         if e.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
             raise
-        shutil.copyfile(data, kept)  # the disk knows no such links
+        shutil.copyfile(data, kept)  # the file system has no hard links
         with open(kept, "rb") as file:
             os.fsync(file.fileno())
 

@@ -1,7 +1,7 @@
-"""The rebuild of a frontier's tables from those that the others follow from: `pending`, `queues`, `seen`, `future`.
+"""The rebuild of a frontier's tables from the primary ones: `pending`, `queues`, `seen`, `future`.
 
-Indexes and totals are counted again. The state and place that the record of a queue gives are kept as far as they agree
-with the rest; every change is noted. A record that cannot be read is set aside, never dropped.
+Indexes and totals are derived from these. State and position in the record of a queue are kept as far as they are
+consistent; every change is noted. A record that cannot be read is set aside, never dropped.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ from budgetfrontier.store.records import (
 from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
-from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Found, QueueRebuild, readable
+from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findings, QueueRebuild, decode_readable
 
-_NO_NAME = "\0"  # no queue has this key: what is relative to its queue shows it
+_NO_NAME = "\0"  # stands for an unknown queue key: a URL that contains it is relative to its queue
 
 
 class TableRebuild:
-    """One rebuild, from `source` into tables that are empty. Memory: some 450 bytes for each queue."""
+    """The rebuild of all tables, from `source` into empty ones. Memory: some 450 bytes per queue."""
 
     def __init__(self, source: Salvage, tables: NewTables, notes: Notes) -> None:
         self._source = source
         self._tables = tables
         self._notes = notes
-        self._found = Found()
+        self._findings = Findings()
         self._suffixes: str | None = None
         self._canonical: Callable[[str], str] | None = None
         self._ids: dict[str, int] = {}
         self._alias: dict[int, int] = {}
-        """Ids of queues that another id has the same key as."""
-        self._begun: dict[bytes, bytes] = {}
-        """The records of the command in progress: one without the other is of no use."""
+        """Ids of queues with the same key as another one, and the id of that."""
+        self._command: dict[bytes, bytes] = {}
+        """The two records of the command in progress; one without the other is useless."""
         self._last_queue = 0
         self._moved: dict[bytes, bytes] = {}
-        """Keys of pending records that are not what they were."""
+        """New keys of pending records whose keys have changed, by the old ones."""
 
     def run(self, *, now: float) -> None:
         """Rebuild all tables, and commit."""
@@ -76,77 +76,77 @@ class TableRebuild:
         self._copy_future()
         self._copy_dead()
         self._copy_audit()
-        QueueRebuild(self._source, self._tables, self._found, self._notes, now=now).run()
+        QueueRebuild(self._source, self._tables, self._findings, self._notes, now=now).run()
         self._tables.finish()
 
-    def _keep(self, table: str, key: bytes, value: bytes, original: tuple[bytes, bytes]) -> bool:
-        """Store a record, or set it aside if its place is taken."""
+    def _store(self, table: str, key: bytes, value: bytes, original: tuple[bytes, bytes]) -> bool:
+        """Store a record and return True, or set it aside if there is one with the same key already."""
         if self._tables.put(table, key, value):
             return True
-        self._notes.set_aside(table, *original, "there is another one of the same key")
+        self._notes.set_aside(table, *original, "there is another one with the same key")
         return False
 
-    def _refuse(self, table: str, key: bytes, value: bytes, error: object) -> None:
+    def _set_aside(self, table: str, key: bytes, value: bytes, error: object) -> None:
         self._notes.set_aside(table, key, value, str(error) or type(error).__name__)
 
-    # -- what is taken over as it is
+    # -- records that are copied unchanged
 
     def _copy_meta(self) -> None:
-        # The settings first: what else there is follows from them.
+        # The settings first: the other records are checked against them.
         for key, value in sorted(self._source.records(keys.META), key=lambda record: record[0] != b"settings"):
             try:
                 if key == b"schema":
                     if value.isdigit() and int(value) > keys.SCHEMA:
                         raise NewerSchema
                 elif key == b"counters":
-                    self._found.stored = decode_counters(value)
+                    self._findings.stored = decode_counters(value)
                 else:
                     self._check_meta(key, value)
                     if key in (b"command", b"progress"):
-                        self._begun[key] = value
+                        self._command[key] = value
                     else:
                         self._tables.put(keys.META, key, value)
             except (ValueError, SettingsError, zlib.error) as e:
-                self._refuse(keys.META, key, value, e)
+                self._set_aside(keys.META, key, value, e)
                 if key not in (b"counters", b"command", b"progress"):
-                    self._notes.say(f"{key!r} in meta: lost; open the frontier with the settings of its crawl")
+                    self._notes.note_change(f"meta: {key!r} is lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
-        for key, value in self._begun.items() if len(self._begun) == 2 else ():
+        for key, value in self._command.items() if len(self._command) == 2 else ():
             self._tables.put(keys.META, key, value)
-        if len(self._begun) == 1:
-            self._notes.say("the command in progress: lost; what it had done stays, give it again")
+        if len(self._command) == 1:
+            self._notes.note_change("the command in progress is lost; what it has done so far remains: give it again")
 
     def _check_meta(self, key: bytes, value: bytes) -> None:
         if key == b"settings":
-            self._found.settings = Settings.from_dict(msgspec.json.decode(value))
+            self._findings.settings = Settings.from_dict(msgspec.json.decode(value))
         elif key == b"adjustments":
             for override in msgspec.json.decode(value, type=list[Override]):
                 validate_override(override.match, override.set)
         elif key == b"suffixes":
             self._suffixes = zlib.decompress(value).decode()
         elif key == b"canonicalizer":
-            asked_for = policies.canonicalizer_id(self._found.settings.frontier)
-            if value != asked_for.encode():  # no such frontier can be opened
+            asked_for = policies.canonicalizer_id(self._findings.settings.frontier)
+            if value != asked_for.encode():  # such a frontier could not be opened
                 raise ValueError(f"the settings ask for {asked_for}")
         elif key == b"command":
             decode_begun(value)
         elif key == b"progress":
             decode_progress(value)
         elif key not in meta.NAMES:
-            raise ValueError("nothing that a frontier knows of itself")
+            raise ValueError("not a key of this table")
 
     def _copy_seen(self) -> None:
         for key, value in self._source.records(keys.SEEN):
             if len(key) == FINGERPRINT and not value:
                 self._tables.put(keys.SEEN, key, b"")
             else:
-                self._refuse(keys.SEEN, key, value, "no fingerprint")
+                self._set_aside(keys.SEEN, key, value, "not a fingerprint")
         if self._source.lacks(keys.SEEN):
-            self._canonical = policies.canonicalization(self._found.settings.frontier)
-            self._notes.say("seen: a part is lost; URIs that are pending, for later or dead were noted again")
+            self._canonical = policies.canonicalization(self._findings.settings.frontier)
+            self._notes.note_change("seen: a part is lost; URIs that are pending, for later or dead were added again")
 
     def _fingerprint(self, uri: CrawlUri) -> bytes | None:
-        """Return the key of a URI in `seen`; None if that table is whole, or the URI has none."""
+        """Return the key of a URI in `seen`; None if that table is complete, or the URI is not recorded in it."""
         if self._canonical is None or uri.force:
             return None
         return uris.fingerprint(self._canonical(uri.url), uri.method, uri.body)
@@ -160,74 +160,74 @@ class TableRebuild:
             try:
                 number, entry = keys.u64.unpack(key)[0], decode_audit(value)
                 if max(number, entry.number) > LAST_ORDINAL:
-                    raise ValueError("a number that was never given out")
+                    raise ValueError("its number was never given out")
             except (ValueError, struct.error) as e:
-                self._refuse(keys.AUDIT, key, value, e)
+                self._set_aside(keys.AUDIT, key, value, e)
                 continue
-            self._keep(keys.AUDIT, key, value, (key, value))
-            self._found.last_audit = max(self._found.last_audit, number)
-            if self._found.stored is None or entry.number not in self._found.stored.ahead:
-                self._found.last_command = max(self._found.last_command, entry.number)
+            self._store(keys.AUDIT, key, value, (key, value))
+            self._findings.last_audit = max(self._findings.last_audit, number)
+            if self._findings.stored is None or entry.number not in self._findings.stored.ahead:
+                self._findings.last_command = max(self._findings.last_command, entry.number)
 
     # -- queues by name
 
     def _find_names(self) -> None:
-        """Learn which id is which queue: from the records, then from the index for those whose record is lost."""
+        """Find the key of each queue id: from the records, or from the index for queues whose records are lost."""
         listed: dict[int, str] = {}
         for key, value in self._source.records(keys.QUEUE_IDS):
             if len(value) == keys.u32.size and (name := queue_keys.queue_key_of(key)) is not None:
                 listed[keys.u32.unpack(value)[0]] = name
         for key, value in self._source.records(keys.QUEUES):
-            queue = readable(key, value)
+            queue = decode_readable(key, value)
             if queue is None:
-                self._notes.set_aside(keys.QUEUES, key, value, "no record of a queue")
+                self._notes.set_aside(keys.QUEUES, key, value, "not a record of a queue")
                 continue
             number, other = keys.u32.unpack(key)[0], self._ids.get(queue.queue)
             if other is None:
-                self._found.names[number] = queue.queue
+                self._findings.names[number] = queue.queue
                 self._ids[queue.queue] = number
             elif other != number:
-                self._notes.set_aside(keys.QUEUES, key, value, f"the record of queue {other} has the same key")
+                self._notes.set_aside(keys.QUEUES, key, value, f"queue {other} has the same key")
                 self._alias[number] = other
         for number, name in listed.items():
-            if name not in self._ids and number not in self._found.names:
-                self._notes.say(f"queue {name}: its record is lost, and made anew")
-                self._make(number, name)
-            elif self._ids.get(name, number) != number and number not in self._found.names:
+            if name not in self._ids and number not in self._findings.names:
+                self._notes.note_change(f"queue {name}: its record is lost, and was created again")
+                self._create_queue(number, name)
+            elif self._ids.get(name, number) != number and number not in self._findings.names:
                 self._alias[number] = self._ids[name]
-        self._last_queue = max(self._found.names, default=0)
+        self._last_queue = max(self._findings.names, default=0)
 
-    def _make(self, number: int, name: str) -> None:
-        self._found.names[number] = name
+    def _create_queue(self, number: int, name: str) -> None:
+        self._findings.names[number] = name
         self._ids[name] = number
-        self._found.made.add(number)
+        self._findings.made.add(number)
 
-    def _home(self, uri: CrawlUri) -> int:
-        """Return the id of the queue for a URI whose own is lost, made anew if need be. Raises ValueError for none."""
-        name = uri.queue or policies.assignment(self._found.settings.frontier, self._suffixes)(uri)
+    def _queue_for(self, uri: CrawlUri) -> int:
+        """Return the id of the queue for a URI whose own is lost; create it if necessary. Raises ValueError."""
+        name = uri.queue or policies.assignment(self._findings.settings.frontier, self._suffixes)(uri)
         if queue_keys.queue_key_bytes(name) is None:
-            raise ValueError(f"its queue is not known, and {name!a} cannot be one")
+            raise ValueError(f"its queue is unknown, and {name!a} is not a valid key")
         if name not in self._ids:
             self._last_queue += 1
-            self._notes.say(f"queue {name}: made anew for URIs whose queue is not known")
-            self._make(self._last_queue, name)
+            self._notes.note_change(f"queue {name}: created for URIs whose queue is unknown")
+            self._create_queue(self._last_queue, name)
         return self._ids[name]
 
     def _restored(self, queue: int, rank: bytes, value: bytes) -> tuple[int, bytes, CrawlUri]:
-        """Return the queue of a URI, its value there, and the URI. Raises whatever a damaged record may cause."""
+        """Return the queue of a URI, its value there, and the URI. A damaged record may raise any error."""
         queue = self._alias.get(queue, queue)
-        name = self._found.names.get(queue)
+        name = self._findings.names.get(queue)
         uri = restore_uri(rank, value, _NO_NAME if name is None else name)
         if name is not None:
             check_url(uri.url)
             return queue, value, uri
         if _NO_NAME in uri.url:
-            raise ValueError("its queue is not known, and without it half of the URL")
+            raise ValueError("its queue is unknown, and so is the host of its URL")
         if uri.via and _NO_NAME in uri.via:
             uri.via = None
         check_url(uri.url)
-        queue = self._home(uri)
-        return queue, with_tries(encode_uri(uri, uri.url, self._found.names[queue]), *tries(value)), uri
+        queue = self._queue_for(uri)
+        return queue, with_tries(encode_uri(uri, uri.url, self._findings.names[queue]), *tries(value)), uri
 
     # -- URIs
 
@@ -235,47 +235,48 @@ class TableRebuild:
         for key, value in self._source.records(keys.PENDING):
             try:
                 queue, directive, priority, cost, ordinal = keys.pending.unpack(key)
-                home, kept, uri = self._restored(queue, key[4:], value)
+                queue_id, kept, uri = self._restored(queue, key[4:], value)
                 seen = self._fingerprint(uri)
-            except Exception as e:  # whatever damage does to a record
-                self._refuse(keys.PENDING, key, value, e)
+            except Exception as e:  # a damaged record may cause any error
+                self._set_aside(keys.PENDING, key, value, e)
                 continue
             self._remember(seen)
             if ordinal_of(ordinal) > LAST_ORDINAL:
-                self._notes.say(f"queue {self._found.names[home]}: {uri.url} has lost its place")
+                self._notes.note_change(f"queue {self._findings.names[queue_id]}: the position of {uri.url} is lost")
                 ordinal = self._next_ordinal()
-            now = keys.pending.pack(home, directive, priority, cost, ordinal)
-            if self._keep(keys.PENDING, now, kept, (key, value)):
-                self._found.queued[home] += 1
-                self._found.ordinal = max(self._found.ordinal, ordinal_of(ordinal))
+            now = keys.pending.pack(queue_id, directive, priority, cost, ordinal)
+            if self._store(keys.PENDING, now, kept, (key, value)):
+                self._findings.queued[queue_id] += 1
+                self._findings.ordinal = max(self._findings.ordinal, ordinal_of(ordinal))
                 if now != key:
                     self._moved[key] = now
 
     def _next_ordinal(self) -> int:
-        self._found.ordinal = max(self._found.ordinal, self._found.stored.ordinal if self._found.stored else 0) + 1
-        return self._found.ordinal
+        stored = self._findings.stored
+        self._findings.ordinal = max(self._findings.ordinal, stored.ordinal if stored else 0) + 1
+        return self._findings.ordinal
 
     def _copy_leases(self) -> None:
         leased = set()
-        last = self._found.stored.epoch if self._found.stored else LAST_EPOCH
+        last = self._findings.stored.epoch if self._findings.stored else LAST_EPOCH
         for key, value in self._source.records(keys.LEASES):
             try:
                 number, row = keys.u64.unpack(key)[0], decode_lease(value)
                 row.key = self._moved.get(row.key, row.key)
                 row.queue, _, _, cost, _ = keys.pending.unpack(row.key)
                 if self._tables.get(keys.PENDING, row.key) is None or row.key in leased:
-                    raise ValueError("its URI is not pending, or out already")
+                    raise ValueError("its URI is not pending, or has another lease")
                 if not isfinite(row.expires) or number >> keys.EPOCH_SHIFT > last:
-                    raise ValueError("a number that was never given out, or no end")
+                    raise ValueError("its number was never given out, or its end is not valid")
             except (ValueError, struct.error) as e:
-                self._refuse(keys.LEASES, key, value, e)
+                self._set_aside(keys.LEASES, key, value, e)
                 continue
-            if self._keep(keys.LEASES, key, encode(row), (key, value)):
+            if self._store(keys.LEASES, key, encode(row), (key, value)):
                 leased.add(row.key)
-                self._found.out[row.queue] += 1
-                self._found.reserved[row.queue] += cost
-                self._found.landed[row.queue] += row.landed
-                self._found.last_lease = max(self._found.last_lease, number)
+                self._findings.out[row.queue] += 1
+                self._findings.reserved[row.queue] += cost
+                self._findings.landed[row.queue] += row.landed
+                self._findings.last_lease = max(self._findings.last_lease, number)
 
     def _copy_future(self) -> None:
         kept = set()
@@ -286,21 +287,21 @@ class TableRebuild:
                 row.queue, row.value, uri = self._restored(row.queue, row.rank, row.value)
                 pending = keys.u32.pack(row.queue) + row.rank
                 if not 0 <= when < inf or ordinal > LAST_ORDINAL:
-                    raise ValueError("no time")
-                if keys.rank.unpack(row.rank)[3]:  # it keeps its rank, else it gets one when it is due
+                    raise ValueError("its time or number is not valid")
+                if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank; other URIs get one when due
                     if pending in kept or self._tables.get(keys.PENDING, pending) is not None:
-                        raise ValueError("another URI has its place")
+                        raise ValueError("another URI has its rank")
                     kept.add(pending)
                 seen = self._fingerprint(uri)
             except lmdb.Error:
                 raise
-            except Exception as e:  # whatever damage does to a record
-                self._refuse(keys.FUTURE, key, value, e)
+            except Exception as e:  # a damaged record may cause any error
+                self._set_aside(keys.FUTURE, key, value, e)
                 continue
             self._remember(seen)
-            if self._keep(keys.FUTURE, key, encode(row), (key, value)):
-                self._found.future[row.queue] += 1
-                self._found.ordinal = max(self._found.ordinal, ordinal)
+            if self._store(keys.FUTURE, key, encode(row), (key, value)):
+                self._findings.future[row.queue] += 1
+                self._findings.ordinal = max(self._findings.ordinal, ordinal)
 
     def _copy_dead(self) -> None:
         for key, value in self._source.records(keys.DEAD):
@@ -309,13 +310,13 @@ class TableRebuild:
                 uri = restore_uri(row.rank, row.value, row.name)
                 check_url(uri.url)
                 if ordinal > LAST_ORDINAL or not isfinite(row.time):
-                    raise ValueError("no dead letter")
-                if self._found.names.get(row.queue) != row.name:
-                    row.queue = self._home(replace(uri, queue=row.name))
+                    raise ValueError("its time or number is not valid")
+                if self._findings.names.get(row.queue) != row.name:
+                    row.queue = self._queue_for(replace(uri, queue=row.name))
                 seen = self._fingerprint(uri)
-            except Exception as e:  # whatever damage does to a record
-                self._refuse(keys.DEAD, key, value, e)
+            except Exception as e:  # a damaged record may cause any error
+                self._set_aside(keys.DEAD, key, value, e)
                 continue
             self._remember(seen)
-            if self._keep(keys.DEAD, key, encode(row), (key, value)):
-                self._found.ordinal = max(self._found.ordinal, ordinal)
+            if self._store(keys.DEAD, key, encode(row), (key, value)):
+                self._findings.ordinal = max(self._findings.ordinal, ordinal)

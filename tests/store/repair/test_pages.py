@@ -144,7 +144,7 @@ def test_the_root_before_serves_when_neither_tables_nor_free_pages_can_be_found(
         data[root * PAGE : (root + 1) * PAGE] = bytes(PAGE)
     with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
         assert salvage.transaction == newest - 1
-        assert salvage.lost[-1].why.startswith("the tables as of the last commit")
+        assert salvage.lost[-1].why.startswith("the tables of the last commit")
         assert len(list(salvage.records(keys.SEEN))) > 1000
 
 

@@ -50,7 +50,7 @@ def test_a_field_that_cannot_be_read_takes_no_other_with_it(path: Path) -> None:
     with damaging(path) as damage:
         damage.change_queue("waiting.test", precedence=-1, position=-7, expenditure=41, balance=17, by_name=True)
     done = assert_repaired(path)
-    assert "queue waiting.test: precedence, position cannot be read, and begin anew" in done.first_changes
+    assert "queue waiting.test: precedence, position cannot be read, set to default" in done.first_changes
     with Reader(path) as reader:
         queue = reader.queue("waiting.test")
         assert queue is not None and (queue.expenditure, queue.balance, queue.precedence) == (41, 17, 3)
@@ -117,7 +117,7 @@ def test_without_records_and_names_urls_in_full_find_their_queues(tmp_path: Path
         (queue,) = reader.queues()
         assert (queue.queue, queue.queued) == ("a key of its own", 1)
     left_out = aside(done)
-    assert len(left_out) == 6 and all("its queue is not known" in item["why"] for item in left_out)
+    assert len(left_out) == 6 and all("its queue is unknown" in item["why"] for item in left_out)
 
 
 def test_two_records_of_one_queue_become_one(path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_url_that_is_none_is_set_aside(path: Path) -> None:
         key, value = next((key, value) for key, value in damage.items(keys.PENDING) if b"https://" in value)
         damage.put(keys.PENDING, key, value.replace(b"https:/", b"https:?"))
     (left_out,) = aside(assert_repaired(path))
-    assert left_out["key"] == key.hex() and "is no URL" in left_out["why"]
+    assert left_out["key"] == key.hex() and "is not a URL" in left_out["why"]
 
 
 @pytest.mark.parametrize("key", [b"", b"\0\0\0\1", b"x" * 21, bytes(20), bytes(40)])
@@ -190,7 +190,7 @@ def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
     with damaging(path) as damage:
         damage.put(keys.META, name.encode(), b"\xc1")
     done = repair(path)
-    assert f"b'{name}' in meta: lost; open the frontier with the settings of its crawl" in done.first_changes
+    assert f"meta: b'{name}' is lost; open the frontier with the settings of its crawl" in done.first_changes
     assert [item["key"] for item in aside(done)] == [name.encode().hex()]
     with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(FOUND["now"])) as frontier:
         frontier.check()
