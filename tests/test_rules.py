@@ -1,4 +1,4 @@
-"""The rules by themselves: turns and budgets of queues, waits, what becomes of a URI, crawl states, queue keys."""
+"""The rules by themselves: turns and budgets of queues, waits, what becomes of a URI, crawl states."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import msgspec
 import pytest
 
 from budgetfrontier import CrawlState, Outcome, QueueState
-from budgetfrontier.model import CrawlUri, Directive, QueueId, QueueRecord
+from budgetfrontier.model import QueueId, QueueRecord
 from budgetfrontier.rules import (
-    admission_limits,
     budgets,
     charges,
     crawl_states,
-    queue_keys,
     queue_states,
     uri_order,
     uri_outcomes,
@@ -189,35 +187,6 @@ def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None
         crawl_states.after_resume(CrawlState.TERMINATED, 5),
     ):
         assert after is CrawlState.TERMINATED
-
-
-def test_limits_of_zero_are_none_and_prerequisites_and_revisits_may_overfill() -> None:
-    assert (
-        admission_limits.is_full(5, 5) and not admission_limits.is_full(4, 5) and not admission_limits.is_full(10**9, 0)
-    )
-    robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
-    assert admission_limits.may_overfill(robots, None)
-    assert not admission_limits.may_overfill(msgspec.structs.replace(robots, force=False), None)
-    assert not admission_limits.may_overfill(None, None)
-    page, other = (CrawlUri(url, force=True) for url in ("https://a.test/", "https://b.test/"))
-    assert admission_limits.may_overfill(page, page)
-    assert not admission_limits.may_overfill(page, other) and not admission_limits.may_overfill(page, None)
-
-
-@pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 256, "é" * 128])
-def test_text_that_is_no_queue_key(key: str) -> None:
-    assert queue_keys.queue_key_bytes(key) is None
-
-
-@pytest.mark.parametrize("key", ["a.test", "x" * 255, "é" * 127, "a.test:8080"])
-def test_a_queue_key_is_stored_and_read_back(key: str) -> None:
-    stored = queue_keys.queue_key_bytes(key)
-    assert stored is not None and queue_keys.queue_key_of(stored) == key
-
-
-@pytest.mark.parametrize("stored", [b"", b"a\0b", b"\xff", b"x" * 256])
-def test_bytes_that_are_no_queue_key(stored: bytes) -> None:
-    assert queue_keys.queue_key_of(stored) is None
 
 
 def test_lifo_reverses_arrivals_and_the_ordinal_is_found_again() -> None:

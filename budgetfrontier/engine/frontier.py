@@ -355,7 +355,7 @@ class Frontier:
         Its `url` is a normalized href. Raises ValueError for a URI that has no key, and PolicyError.
         """
         self._guard.enter()
-        return uri.queue or self._admitter.queue_key(uri)
+        return self._admitter.queue_key(uri)
 
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None

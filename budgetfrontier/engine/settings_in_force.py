@@ -11,10 +11,9 @@ import msgspec
 
 from budgetfrontier import plugins
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.rules import queue_states, wake_times
+from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
 from budgetfrontier.settings import Settings, policy_results
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
-from budgetfrontier.store import keys
 
 
 class SettingsInForce:
@@ -37,7 +36,7 @@ class SettingsInForce:
         self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
         """Two URIs of one queue may ask for different precedences."""
         self.fixed_precedence = self.trivial and not self.asks_precedence
-        self.limits_queues = bool(frontier.max_queued or frontier.max_queue_size or not self.trivial)
+        self.limits_queues = admission_limits.any_limit(frontier) or not self.trivial
         """Some queue, or all, may be full."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
@@ -63,7 +62,7 @@ class SettingsInForce:
             cost = policy_results.whole(constant)
             if constant is not None and (cost is None or cost < 0):
                 raise policy_results.wrong("cost", spec, "any URL", constant)
-            found = self._costs[name] = policy, None if cost is None else min(cost, keys.MAX_COST)
+            found = self._costs[name] = policy, None if cost is None else charges.bounded_cost(cost)
         return found
 
     @cached_property
@@ -72,7 +71,12 @@ class SettingsInForce:
         return self._cost_policy(self.base)[1]
 
     def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
-        """Return what a URL costs by the policy; `uri`: the whole URI if there is more to it. Raises PolicyError."""
+        """Return the cost of a URI: the one given with it, otherwise the policy's. Raises PolicyError.
+
+        `uri` is the whole URI if there is more to it than its URL.
+        """
+        if uri is not None and (given := charges.given_cost(uri)) is not None:
+            return given
         policy, constant = self._cost_policy(settings)
         if constant is not None:
             return constant
@@ -83,7 +87,7 @@ class SettingsInForce:
         cost = policy_results.whole(found)
         if cost is None or cost < 0:
             raise policy_results.wrong("cost", settings.cost_policy, url, found)
-        return min(cost, keys.MAX_COST)
+        return charges.bounded_cost(cost)
 
     def precedence(self, uri: CrawlUri, settings: QueueSettings) -> int:
         """Return the precedence that a queue takes from a URI, 0 to 65535. Raises PolicyError."""

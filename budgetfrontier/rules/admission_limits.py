@@ -1,7 +1,8 @@
-"""The limits on how many URIs may be queued, and which URIs they do not hold up."""
+"""The limits on how many URIs may be queued: which URIs are refused as FULL, and which are let in all the same."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import Directive
@@ -9,17 +10,30 @@ from budgetfrontier.rules.uri_outcomes import comes_again
 
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
+    from budgetfrontier.settings.overrides import QueueSettings
+    from budgetfrontier.settings.schema import FrontierSettings
 
 
-def is_full(count: int, limit: int) -> bool:
-    """Whether a queue, or the frontier, takes no further URI. A limit of 0 is none."""
-    return 0 < limit <= count
+def any_limit(frontier: FrontierSettings) -> bool:
+    """Whether the frontier or its queues are limited, overrides aside."""
+    return bool(frontier.max_queued or frontier.max_queue_size)
+
+
+def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int, queue_size: Callable[[], int]) -> bool:
+    """Whether the frontier, or the queue of a URI with these settings, takes no further URI. A limit of 0 is none.
+
+    `queued` is the total of the frontier. `queue_size` returns how many URIs the queue holds, and is called only if
+    that matters.
+    """
+    if 0 < frontier.max_queued <= queued:
+        return True
+    return settings.max_queue_size > 0 and queue_size() >= settings.max_queue_size
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
-    """Whether a URI is admitted over all limits.
+    """Whether a URI is admitted over all limits. `uri` is None for one that is nothing but a URL.
 
-    A prerequisite is, such as robots.txt, for what fills the queue waits for it; so is a revisit, for it takes the
-    place of the URI that is finished.
+    A prerequisite is, such as robots.txt, for what fills the queue waits for it: a forced URI with directive HIGHEST.
+    So is a revisit that is given to the finish of `via`, for it takes that URI's place.
     """
     return uri is not None and ((uri.force and uri.directive is Directive.HIGHEST) or comes_again(uri, via))

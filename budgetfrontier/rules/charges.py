@@ -1,15 +1,28 @@
-"""The charges of an attempt: what each outcome costs a queue."""
+"""The cost of a URI, and the charges of an attempt: what each outcome costs a queue."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import Outcome, QueueRecord
+from budgetfrontier.model import CrawlUri, Outcome, QueueRecord
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
 
+MAX_COST = (1 << 32) - 1
+"""The largest cost that is stored."""
+
 _CHARGED = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD))
+
+
+def given_cost(uri: CrawlUri) -> int | None:
+    """Return the cost that was given with a URI, which overrides the policy's; None if there is none."""
+    return None if uri.cost is None else bounded_cost(uri.cost)
+
+
+def bounded_cost(cost: int) -> int:
+    """Return the cost that is fixed when a URI is scheduled: at least 0, at most MAX_COST."""
+    return min(max(cost, 0), MAX_COST)
 
 
 def is_charged(outcome: Outcome) -> bool:

@@ -1,9 +1,25 @@
-"""The keys of queues: which text may be one, and how one is stored."""
+"""The keys of queues: which queue a URI is placed on, which text may be a key, and how one is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import CrawlUri
+
 MAX_QUEUE_KEY = 255
 """Bytes of a queue key in UTF-8; LMDB takes 511."""
+
+
+def is_forced(uri: CrawlUri) -> bool:
+    """Whether a URI carries the key of its queue: that wins over the one that the policy would assign."""
+    return uri.queue is not None
+
+
+def queue_key_for(uri: CrawlUri, assign: Callable[[CrawlUri], str]) -> str:
+    """Return the key of the queue that a URI is placed on; the policy is asked by `assign` if no key is forced."""
+    return assign(uri) if uri.queue is None else uri.queue
 
 
 def queue_key_bytes(key: str) -> bytes | None:

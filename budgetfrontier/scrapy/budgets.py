@@ -5,7 +5,6 @@ from __future__ import annotations
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.scrapy.conversion import BUDGET, Refused
-from budgetfrontier.settings.policies import assignment
 
 
 class QueueBudgets:
@@ -13,14 +12,16 @@ class QueueBudgets:
 
     def __init__(self, frontier: Frontier, *, who: str) -> None:
         self._frontier, self._who = frontier, who
-        self._assign = assignment(frontier.settings.frontier, None)
         self._set: dict[str, int] = {}
 
     def set(self, uri: CrawlUri, budget: object) -> None:
-        """Set the total budget of the queue of a URI. Raises Refused unless it is an integer >= -1."""
+        """Set the total budget of the queue of a URI with a normalized URL.
+
+        Raises Refused unless the budget is an integer >= -1, and ValueError and PolicyError if the URI has no queue.
+        """
         if type(budget) is not int or budget < -1:
             raise Refused(f"{BUDGET} is a whole number, not {budget!r}")
-        queue = uri.queue or self._assign(uri)
+        queue = self._frontier.queue_key(uri)
         if self._set.get(queue) == budget:
             return
         record = self._frontier.queue(queue)

@@ -61,14 +61,14 @@ delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
-MAX_COST = (1 << 32) - 1
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: a trillion leases per run, sixteen million runs
 PRIORITY_ZERO = 1 << 31  # the inverted form of priority 0
+_LOWEST_PRIORITY = (1 << 32) - 1
 
 
 def invert_priority(priority: int) -> int:
     """Return the 32-bit form in which a priority is stored, clamped: higher priorities sort first."""
-    return min(max(PRIORITY_ZERO - priority, 0), MAX_COST)
+    return min(max(PRIORITY_ZERO - priority, 0), _LOWEST_PRIORITY)
 
 
 def priority_of(inverted: int) -> int:

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Settings, plugins, uris
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine.admission import candidates, dedup
+from budgetfrontier.engine.admission import candidates
+from budgetfrontier.engine.admission import seen as seen_table
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
 from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules.charges import MAX_COST
 from budgetfrontier.settings import policies
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.store import keys
@@ -141,7 +143,7 @@ def check_url(url: str) -> None:
         assert key and key.isascii() and "\0" not in key
     for cost in COSTS:
         price = cost(uri)
-        assert type(price) is int and 0 <= price <= keys.MAX_COST
+        assert type(price) is int and 0 <= price <= MAX_COST
     for match in MATCHES:
         match.matches(href, authority)
 
@@ -274,7 +276,7 @@ def _small() -> Iterator[None]:
     """Caches that overflow soon, a short suffix list, no disk."""
     with (
         mock.patch.object(candidates, "AUTHORITIES", 3),
-        mock.patch.object(dedup, "RECENT", 3),
+        mock.patch.object(seen_table, "RECENT", 3),
         mock.patch.object(assignment, "bundled_suffix_list", lambda: "test\nco.uk\nuk\n"),
         mock.patch.object(tempfile, "tempdir", SHARED_MEMORY),
     ):

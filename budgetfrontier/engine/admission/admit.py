@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier.engine.admission.candidates import Batch, Candidates, Plain, Special
-from budgetfrontier.engine.admission.dedup import SeenTable
+from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
@@ -137,14 +137,12 @@ class Admitter:
 
     def _take(self, batch: list[Any], found: Batch, tally: Tally, now: float, via: CrawlUri | None) -> None:
         candidates, forced, _ = found
-        limited = candidates and self._tables.in_force.limits_queues
-        if limited and self._is_full(next(iter(candidates.values())), via):  # with limits, candidates come one by one
-            known = not forced and self._seen.is_seen(next(iter(candidates)))
-            tally.duplicate += known
-            self._tables.counters.duplicates += known
-            tally.full += not known
-            return
-        self._admit(found, batch, tally, now, via)
+        if candidates and self._tables.in_force.limits_queues:
+            key, candidate = next(iter(candidates.items()))  # with limits, candidates come one by one
+            if self._is_full(candidate, via) and (forced or not self._seen.is_seen(key)):
+                tally.full += 1
+                return
+        self._admit(found, batch, tally, now, via)  # what is a duplicate is one, full or not
 
     def _admit(self, found: Batch, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit what is new of a batch, and count it; the candidates are those then."""
@@ -166,17 +164,17 @@ class Admitter:
     def _is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
         tables = self._tables
         if type(candidate) is Special:
-            if admission_limits.may_overfill(candidate.uri, via):
-                return False
-            name, settings = candidate.queue, candidate.settings
+            name, settings, uri = candidate.queue, candidate.settings, candidate.uri
         else:
-            name, settings = candidate[0].queue, tables.in_force.base  # type: ignore[union-attr]
-        if admission_limits.is_full(tables.counters.queued, tables.in_force.frontier.max_queued):
-            return True
-        if not settings.max_queue_size:
-            return False
-        queue = tables.queues.look_up(name)
-        return queue is not None and admission_limits.is_full(queue.queued, settings.max_queue_size)
+            name, settings, uri = candidate[0].queue, tables.in_force.base, None  # type: ignore[union-attr]
+
+        def queue_size() -> int:
+            queue = tables.queues.look_up(name)
+            return 0 if queue is None else queue.queued
+
+        queued, frontier = tables.counters.queued, tables.in_force.frontier
+        full = admission_limits.is_full(frontier, settings, queued=queued, queue_size=queue_size)
+        return full and not admission_limits.may_overfill(uri, via)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""

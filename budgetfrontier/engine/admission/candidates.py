@@ -18,10 +18,10 @@ from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
-from budgetfrontier.rules import queue_keys, uri_outcomes
+from budgetfrontier.rules import duplicates, queue_keys, uri_outcomes
+from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.settings import policies, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store import keys
 from budgetfrontier.store.records import (
     decode_uri,
     encode_found,
@@ -129,7 +129,7 @@ class Candidates:
                     if fingerprint not in candidates:
                         candidates[fingerprint] = authority, rest
                     continue
-            elif (url := plain_url(given)) is not None and url in recent:
+            elif (url := identifying_url(given)) is not None and url in recent:
                 continue
             try:
                 key, special = self.prepare(given, via)
@@ -179,12 +179,12 @@ class Candidates:
         if uri is not None:
             if via is not None and not uri_outcomes.comes_again(uri, via):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
-            if uri.queue is None and queue is not None:
-                value = _encoded(uri, url, queue)
-            else:
+            if queue is None or queue_keys.is_forced(uri):
                 _encoded(uri, url, "")  # before a policy sees it
-                queue = self.queue_key(renamed(uri, url)) if uri.queue is None else _check_key(uri.queue)
+                queue = self.queue_key(renamed(uri, url))
                 value = encode_uri(uri, url, queue)
+            else:
+                value = _encoded(uri, url, queue)
         elif via is not None:
             uri = CrawlUri(url, via=via.url, hops=link_hops(via))
             queue = queue or self.queue_key(uri)
@@ -194,21 +194,16 @@ class Candidates:
             value = encode_url(url, queue)
         in_force, precedence = self._in_force, None
         settings = in_force.for_uri(url, queue)
-        if uri is not None and uri.cost is not None:
-            cost = min(max(uri.cost, 0), keys.MAX_COST)
-        else:
-            cost = in_force.cost(url, uri, settings)
+        cost = in_force.cost(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
         return fingerprint, Special(queue, value, url, uri, cost, settings, precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""
-        if uri is not None and (uri.force or uri.body or uri.method != "GET"):
+        if uri is not None and identifying_url(uri) is None:
             url = uris.parse(given)
-            if uri.force:
-                return url, None, None
-            return url, uris.fingerprint(self._form(url), uri.method, uri.body), None
+            return url, duplicates.fingerprint(uri, url, self._form), None
         return self._parse(given)
 
     def _parse(self, given: str) -> tuple[str, bytes, str | None]:
@@ -232,9 +227,7 @@ class Candidates:
             digest = uris.authority_hash(canonical)
         except Exception as e:
             raise self._no_form(url, e) from e
-        if queue_keys.queue_key_bytes(key) is None:
-            raise InvalidUrl("queue", _NO_KEY)
-        known = Authority(canonical, digest, key, *plain_start(prefix, key))
+        known = Authority(canonical, digest, _check_key(key), *plain_start(prefix, key))
         if len(prefix) < 512:
             self._known.put(prefix, known)
         return known
@@ -256,24 +249,21 @@ class Candidates:
         return policy_results.raised("canonicalization", self._in_force.frontier.canonicalization_policy, url, error)
 
     def queue_key(self, uri: CrawlUri) -> str:
-        """Return the key of the queue that the policy assigns to a URI with a normalized URL.
+        """Return the key of the queue that a URI with a normalized URL is placed on.
 
-        Raises InvalidUrl for text that is no key: that is the URL's fault.
+        Raises InvalidUrl for text that is no key: that is the URI's fault.
         """
-        return _check_key(self._assigned_key(uri))
+        return _check_key(queue_keys.queue_key_for(uri, self._assigned_key))
 
     def _assigned_key(self, uri: CrawlUri) -> str:
         return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
-
-
-_NO_KEY = f"a queue key is text of 1 to {queue_keys.MAX_QUEUE_KEY} bytes"
 
 
 def _check_key(key: object) -> str:
     """Return the key of a queue, from a caller or a policy. Raises InvalidUrl."""
     if isinstance(key, str) and queue_keys.queue_key_bytes(key) is not None:
         return key
-    raise InvalidUrl("queue", _NO_KEY)
+    raise InvalidUrl("queue", f"a queue key is text of 1 to {queue_keys.MAX_QUEUE_KEY} bytes")
 
 
 _BYTES = (bytes, bytearray, memoryview)
@@ -312,15 +302,3 @@ def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
     if len(value) > MAX_RECORD:
         raise InvalidUrl("too-large", f"{len(value)} bytes with all it carries; at most {MAX_RECORD}")
     return value
-
-
-def plain_url(given: object) -> str | None:
-    """Return the URL if it alone identifies the request (GET, no body, not forced); otherwise None."""
-    if type(given) is CrawlUri:
-        try:
-            if given.force or given.body or given.method != "GET":
-                return None
-        except Exception:  # an array has no truth: `prepare` says that it is no body
-            return None
-        given = given.url
-    return given if type(given) is str else None

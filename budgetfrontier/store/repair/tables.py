@@ -15,10 +15,9 @@ import lmdb
 import msgspec
 from msgspec.structs import replace
 
-from budgetfrontier import uris
 from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules import duplicates, queue_keys
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import Settings, policies
 from budgetfrontier.settings.overrides import Override, validate_override
@@ -147,9 +146,7 @@ class TableRebuild:
 
     def _fingerprint(self, uri: CrawlUri) -> bytes | None:
         """Return the key of a URI in `seen`; None if that table is complete, or the URI is not recorded in it."""
-        if self._canonical is None or uri.force:
-            return None
-        return uris.fingerprint(self._canonical(uri.url), uri.method, uri.body)
+        return None if self._canonical is None else duplicates.fingerprint(uri, uri.url, self._canonical)
 
     def _remember(self, fingerprint: bytes | None) -> None:
         if fingerprint is not None:
@@ -204,7 +201,8 @@ class TableRebuild:
 
     def _queue_for(self, uri: CrawlUri) -> int:
         """Return the id of the queue for a URI whose own is lost; create it if necessary. Raises ValueError."""
-        name = uri.queue or policies.assignment(self._findings.settings.frontier, self._suffixes)(uri)
+        assign = policies.assignment(self._findings.settings.frontier, self._suffixes)
+        name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is unknown, and {name!a} is not a valid key")
         if name not in self._ids:
@@ -312,7 +310,7 @@ class TableRebuild:
                 if ordinal > LAST_ORDINAL or not isfinite(row.time):
                     raise ValueError("its time or number is not valid")
                 if self._findings.names.get(row.queue) != row.name:
-                    row.queue = self._queue_for(replace(uri, queue=row.name))
+                    row.queue = self._queue_for(replace(uri, queue=row.name or None))
                 seen = self._fingerprint(uri)
             except Exception as e:  # a damaged record may cause any error
                 self._set_aside(keys.DEAD, key, value, e)

@@ -1,14 +1,16 @@
-"""Each URI once: the table of what was seen, and in front of it, in memory, the URLs that were met a moment ago.
+"""The table of the fingerprints seen, and in front of it, in memory, the URLs that were met a moment ago.
 
-Every page of a site links to the same few: those are known without looking. A Bloom filter would not help, because a
-URI that is new has to be stored all the same, and that looks it up.
+Which URIs have the same fingerprint, and which have none, is up to `rules.duplicates`. Every page of a site links to
+the same few: those are known without looking. A Bloom filter would not help, because a URI that is new has to be stored
+all the same, and that looks it up.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from budgetfrontier.engine.admission.candidates import Batch, plain_url
+from budgetfrontier.engine.admission.candidates import Batch
+from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 
@@ -43,7 +45,7 @@ class SeenTable:
         """Keep the URLs of a batch in memory as known, whatever became of them, but for those that are INVALID."""
         if len(self.recent) > RECENT:
             self.recent.clear()
-        urls = [given if type(given) is str else plain_url(given) for given in batch]
+        urls = [given if type(given) is str else identifying_url(given) for given in batch]
         self.recent.update([url for url in urls if url is not None and len(url) <= LONGEST_RECENT])
         if invalid:
-            self.recent.difference_update(url for url in map(plain_url, invalid) if url is not None)
+            self.recent.difference_update(url for url in map(identifying_url, invalid) if url is not None)

@@ -1,0 +1,32 @@
+"""Duplicates: which URIs are the same. Each is admitted once per fingerprint of its canonical form, unless `force`.
+
+The fingerprints of what was admitted are in the table `seen`, which `engine.admission.seen` keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from budgetfrontier import uris
+from budgetfrontier.model import CrawlUri
+
+
+def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes | None:
+    """Return what a URI with the normalized URL `url` is known by: a URI with a known fingerprint is a DUPLICATE.
+
+    None with `force`: the check is skipped, and nothing is recorded. Method and body count if they are not GET and
+    empty.
+    """
+    return None if uri.force else uris.fingerprint(canonical(url), uri.method, uri.body)
+
+
+def identifying_url(given: object) -> str | None:
+    """Return the URL if it alone tells a URI from all others (GET, no body, not forced); otherwise None."""
+    if type(given) is CrawlUri:
+        try:
+            if given.force or given.body or given.method != "GET":
+                return None
+        except Exception:  # an array has no truth: admission says that it is no body
+            return None
+        given = given.url
+    return given if type(given) is str else None

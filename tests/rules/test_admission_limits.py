@@ -1,0 +1,65 @@
+"""The limits on how many URIs may be queued: when one is reached, and which URIs none of them holds up."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from budgetfrontier import CrawlUri, Directive
+from budgetfrontier.rules import admission_limits
+from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.settings.schema import FrontierSettings
+
+
+def full(*, queued: int = 0, size: int = 0, max_queued: int = 0, max_queue_size: int = 0) -> bool:
+    frontier = FrontierSettings(max_queued=max_queued)
+    settings = replace(Effective(frontier, []).base, max_queue_size=max_queue_size)  # as an override may set it
+    return admission_limits.is_full(frontier, settings, queued=queued, queue_size=lambda: size)
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    assert not full(queued=10**9, size=10**9)
+    assert not admission_limits.any_limit(FrontierSettings())
+
+
+@pytest.mark.parametrize("limits", [{"max_queued": 5}, {"max_queue_size": 5}])
+def test_the_frontier_and_its_queues_have_limits(limits: dict[str, int]) -> None:
+    assert admission_limits.any_limit(replace(FrontierSettings(), **limits))
+    assert not full(queued=4, size=4, **limits)
+    assert full(queued=5, size=5, **limits)
+    assert full(queued=6, size=6, **limits)
+
+
+def test_either_limit_suffices() -> None:
+    limits = {"max_queued": 10, "max_queue_size": 5}
+    assert full(queued=10, size=0, **limits)
+    assert full(queued=5, size=5, **limits)
+    assert not full(queued=9, size=4, **limits)
+
+
+def test_a_queue_without_a_limit_is_not_counted() -> None:
+    frontier = FrontierSettings(max_queued=5)
+
+    def counted() -> int:
+        raise AssertionError("the queue was looked up")
+
+    settings = Effective(frontier, []).base
+    for queued in (4, 5):
+        found = admission_limits.is_full(frontier, settings, queued=queued, queue_size=counted)
+        assert found is (queued == 5)
+
+
+def test_prerequisites_may_overfill() -> None:
+    robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
+    assert admission_limits.may_overfill(robots, None)
+    assert not admission_limits.may_overfill(replace(robots, force=False), None)
+    assert not admission_limits.may_overfill(replace(robots, directive=Directive.HIGH), None)
+    assert not admission_limits.may_overfill(None, None)
+
+
+def test_a_revisit_may_overfill_with_the_finish_of_its_own_uri() -> None:
+    page, other = (CrawlUri(url, force=True) for url in ("https://a.test/", "https://b.test/"))
+    assert admission_limits.may_overfill(page, page)
+    assert not admission_limits.may_overfill(replace(page, force=False), page)
+    assert not admission_limits.may_overfill(page, other)
+    assert not admission_limits.may_overfill(page, None)
