@@ -1,4 +1,4 @@
-"""Settings: typed and documented (schema), checked (validation), from YAML (loader), per host (overrides)."""
+"""Settings: their schema, validation, loading from YAML, and overrides per host."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from budgetfrontier.settings.settings import Settings
 
 
 def advice(settings: Settings) -> Iterator[str]:
-    """Yield warnings about valid but unwise settings, each a line: so far, a user agent without a contact address."""
+    """Yield warnings about valid but unwise settings, one line each: so far, a user agent without a contact address."""
     agent = settings.fetch.user_agent
     if "+http" not in agent and "@" not in agent:
         name = f" is the default, {agent}, and" if agent == FetchSettings().user_agent else f", {agent},"

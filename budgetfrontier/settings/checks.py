@@ -14,8 +14,8 @@ from budgetfrontier.settings.values import brief, show
 
 
 def seed_objection(url: str) -> str | None:
-    """Return why a seed cannot be crawled, and what is probably meant; None if nothing speaks against it."""
-    from budgetfrontier import uris  # it loads the URL parser, which only files with seeds need
+    """Return why a seed cannot be crawled, with a suggestion; None if it can."""
+    from budgetfrontier import uris  # loads the URL parser, which only files with seeds need
 
     try:
         uris.parse(url)
@@ -23,7 +23,7 @@ def seed_objection(url: str) -> str | None:
         reason = str(error).rstrip(":")
     else:
         return None
-    if not re.match(r"[A-Za-z][\w+.-]*:(?![0-9])", url):  # what is before the colon of "localhost:80" is a host
+    if not re.match(r"[A-Za-z][\w+.-]*:(?![0-9])", url):  # "localhost:80" begins with a host, not a scheme
         with contextlib.suppress(InvalidUrl):
             uris.parse(f"https://{url}")
             return f'{show(url)} has no scheme; did you mean "https://{brief(url)}"?'
@@ -31,14 +31,14 @@ def seed_objection(url: str) -> str | None:
 
 
 def policy_name(spec: Any) -> str | None:
-    """Return the name in a policy's spec: "name", {"name": options} or {"policy": name, **options}; None if none."""
+    """Return the name in a policy's spec: "name", {"name": options} or {"policy": name, **options}; None if invalid."""
     if isinstance(spec, Mapping):
         spec = spec["policy"] if "policy" in spec else next(iter(spec)) if len(spec) == 1 else None
     return spec if isinstance(spec, str) and spec else None
 
 
 def is_address(value: Any) -> bool:
-    """Tell whether this is "ip:port", with brackets around an IPv6 address."""
+    """Tell whether a value is "ip:port", with brackets around an IPv6 address."""
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[0-9.]+):([1-9][0-9]{0,4})", value) if isinstance(value, str) else None
     if not match or int(match[2]) > 65535:
         return False
@@ -50,8 +50,8 @@ def is_address(value: Any) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether a path names a file that is there."""
+    """Tell whether a path names an existing file."""
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a name that is too long; a NUL
+    except (OSError, ValueError):  # the name is too long, or contains a NUL
         return False

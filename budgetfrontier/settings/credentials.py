@@ -1,6 +1,6 @@
-"""What `fetch.requests` and `fetch.proxy` hold: values of environment variables, and what a header can contain.
+"""Checks of `fetch.requests` and `fetch.proxy`: environment variables are set, and values can be sent in a header.
 
-`${NAME}` stands for the value of an environment variable. No message tells a value.
+`${NAME}` is replaced by the value of an environment variable, which no message contains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 
 
 def substituted(text: str, environment: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables, which are all set."""
+    """Return a text with its variables, which all have to be set, replaced by their values."""
     return VARIABLE.sub(lambda match: environment[match[1]], text)
 
 
@@ -30,7 +30,7 @@ def missing(text: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def request_problems(one: RequestSettings, path: ValuePath, environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with an entry of `fetch.requests`, which is at this path."""
+    """Yield the problems of an entry of `fetch.requests`; `path` is that of the entry."""
     fields = [((*path, "headers", name), name, text) for name, text in one.headers.items()]
     fields += [((*path, "cookies", name), name, text) for name, text in one.cookies.items()]
     for here, name, text in fields:
@@ -41,9 +41,9 @@ def request_problems(one: RequestSettings, path: ValuePath, environment: Mapping
             continue
         value = substituted(text, environment)
         if UNSENDABLE.search(value):
-            yield Problem(here, "the value holds a line break or another control character")
+            yield Problem(here, "the value contains a line break or another control character")
         if here[-2] == "cookies" and ";" in value:
-            yield Problem(here, "a cookie's value cannot hold a semicolon")
+            yield Problem(here, "a cookie's value cannot contain a semicolon")
     if one.auth:
         here = (*path, "auth")
         absent = list(_absent(here, one.auth, environment))
@@ -53,7 +53,7 @@ def request_problems(one: RequestSettings, path: ValuePath, environment: Mapping
 
 
 def proxy_problems(proxy: str | None, path: ValuePath, environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong with `fetch.proxy`, which is at this path."""
+    """Yield the problems of `fetch.proxy`; `path` is that of the setting."""
     if not proxy:
         return
     if absent := list(_absent(path, proxy, environment)):
@@ -66,7 +66,7 @@ def _is_proxy(url: str) -> bool:
     """Tell whether a text is the URL of an HTTP proxy."""
     try:
         parts = urlsplit(url)
-        return parts.scheme == "http" and bool(parts.hostname) and parts.port != 0  # `port` raises for what is none
+        return parts.scheme == "http" and bool(parts.hostname) and parts.port != 0  # `port` raises for an invalid port
     except ValueError:
         return False
 

@@ -1,4 +1,4 @@
-"""The differences between two sets of settings, as the operator and the audit see them."""
+"""The differences between two sets of settings, in the form shown to the operator and stored in the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetfrontier.settings.field import Field, fields
 from budgetfrontier.settings.settings import Settings
 
 MOST = 20
-"""Items of a list, such as the seeds, that are told."""
+"""The most items of a list, such as the seeds, that are shown."""
 
 _LONGEST_LINE = 300  # characters
 _SECRET = frozenset({"fetch.requests", "fetch.proxy"})  # may hold passwords
@@ -19,10 +19,10 @@ _HIDDEN = "(not shown)"
 
 
 class Change(NamedTuple):
-    """One setting, by its dotted name, that was `before` and is `after`: plain data.
+    """A setting, by its dotted name, with its values `before` and `after` as plain data.
 
-    Of a long list there is only what the other one does not have, and of that no more than 20 items. What may hold
-    passwords is not shown.
+    Of a long list, only the items that the other one lacks are included, at most 20. Values that may contain passwords
+    are replaced.
     """
 
     name: str
@@ -49,7 +49,7 @@ def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iter
             yield Change(name, _HIDDEN, _HIDDEN)
         else:
             old, new = _plain(old), _plain(new)
-            yield Change(name, _told(old, new), _told(new, old))
+            yield Change(name, _excerpt(old, new), _excerpt(new, old))
 
 
 def _plain(value: Any) -> Any:
@@ -61,8 +61,8 @@ def _line(value: Any) -> str:
     return text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "..."
 
 
-def _told(value: Any, other: Any) -> Any:
-    """Return a value, of a long list only the first items that the other one lacks."""
+def _excerpt(value: Any, other: Any) -> Any:
+    """Return a value; of a long list, only the first items that the other one lacks."""
     if not isinstance(value, list) or len(value) <= MOST:
         return value
     known = set(map(msgspec.json.encode, other)) if isinstance(other, list) else set()

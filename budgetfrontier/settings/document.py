@@ -1,6 +1,7 @@
-"""Strict YAML: only true and false are booleans, no key twice, no tags, and a position for every value.
+"""Strict YAML: no booleans but true and false, no repeated keys, no tags, and the position of every value.
 
-The text is read from libyaml's events, not composed: no YAML 1.1 surprises, and depth cannot exhaust the C stack.
+The data is made from libyaml's events. Thus the implicit types of YAML 1.1 do not apply, and deep nesting cannot
+exhaust the C stack.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from budgetfrontier.settings.values import brief, plain
 
 _DEEPEST = 50
 LARGEST = 16 << 20  # bytes of a file
-_MOST_VALUES = 500_000  # each takes 400 bytes; what an alias stands for counts again
+_MOST_VALUES = 500_000  # of 400 bytes each; values that aliases refer to count again
 _DIRECTIVE = re.compile("^%(?!YAML )", re.MULTILINE)
 _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -24,7 +25,7 @@ _NO_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\
 class Document:
     """One YAML document as plain `data`, with `problems` and the position of every key and value.
 
-    `whole` is False when reading stopped early, so that `data` is not worth looking at.
+    `whole` is False if reading stopped early, so that `data` is incomplete.
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -41,7 +42,7 @@ class Document:
             self._parse(text)
 
     def position(self, problem: Problem) -> tuple[int, int]:
-        """Return line and column, from 1: of the key, of the value, or of what is around it."""
+        """Return the line and column (from 1) of a problem: of its key or value, or of the nearest enclosing one."""
         if problem.at_key and problem.path in self._keys:
             return self._keys[problem.path]
         path = problem.path
@@ -50,13 +51,13 @@ class Document:
         return self._values.get(path, (1, 1))
 
     def _stop(self, line: int, column: int, text: str) -> None:
-        path = (f"{line}:{column}",)  # no place in the data
+        path = (f"{line}:{column}",)  # not in the data
         self._values[path] = (line, column)
         self.problems.append(Problem(path, text, bare=True))
 
     def _decode(self, raw: bytes) -> str | None:
         if len(raw) > LARGEST:
-            self._stop(1, 1, f"larger than {LARGEST >> 20} MiB; lists of seeds go into files of their own")
+            self._stop(1, 1, f"larger than {LARGEST >> 20} MiB; put lists of seeds into separate files")
             return None
         raw = raw.removeprefix(b"\xef\xbb\xbf")
         try:
@@ -74,7 +75,7 @@ class Document:
             )
             return None
         if found := _DIRECTIVE.search(text):
-            self._stop(text.count("\n", 0, found.start()) + 1, 1, "directives such as %TAG mean nothing here")
+            self._stop(text.count("\n", 0, found.start()) + 1, 1, "directives such as %TAG are not supported")
             return None
         return text
 
@@ -84,7 +85,7 @@ class Document:
             for event in events:
                 if isinstance(event, yaml.DocumentStartEvent):
                     if self.whole:
-                        return self._stop(*_at(event), "a second document starts here; a file holds one")
+                        return self._stop(*_at(event), "a second document starts here; a file may have only one")
                     self.data = self._node(next(events), events, ())
                     self.whole = True
         except yaml.MarkedYAMLError as error:
@@ -103,7 +104,7 @@ class Document:
             self._stop(1, 1, "the file is empty; expected a mapping of settings")
 
     def _node(self, event: Any, events: Iterator[Any], path: ValuePath) -> Any:
-        """Return the value that starts with `event`, taking its other events."""
+        """Return the value that starts with `event`; consume its other events."""
         self._values[path] = _at(event)
         if len(path) > _DEEPEST:
             raise _Refused(event, f"nested more than {_DEEPEST} deep")
@@ -112,9 +113,9 @@ class Document:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
         if self._count > _MOST_VALUES:
-            raise _Refused(event, f"more than {_MOST_VALUES:,} values; lists of seeds go into files of their own")
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values; put lists of seeds into separate files")
         if event.tag not in (None, "!"):
-            self.problems.append(Problem(path, f"tags such as {brief(event.tag)} mean nothing here; leave it out"))
+            self.problems.append(Problem(path, f"tags such as {brief(event.tag)} are not supported; remove it"))
         aliases = self._aliases
         value: Any
         if isinstance(event, yaml.ScalarEvent):
@@ -127,21 +128,21 @@ class Document:
             value = self._mapping(events, path)
         if event.anchor:
             self._anchors[event.anchor] = value, self._count - before
-            if self._aliases > aliases:  # a few lines of these unfold to gigabytes
-                self.problems.append(Problem(path, f"&{brief(event.anchor)} may not hold an alias itself"))
+            if self._aliases > aliases:  # nested aliases could expand a few lines to gigabytes
+                self.problems.append(Problem(path, f"&{brief(event.anchor)} may not contain an alias itself"))
         return value
 
     def _alias(self, event: Any, path: ValuePath) -> Any:
-        """Return what an alias stands for: everybody who reads it has it all to read again."""
+        """Return the value of an alias; its size counts again, because readers of the data meet it again."""
         self._aliases += 1
         if event.anchor not in self._anchors:
             name = brief(event.anchor)
-            self.problems.append(Problem(path, f"*{name} stands for nothing: no &{name} ends before it"))
+            self.problems.append(Problem(path, f"*{name} refers to nothing: no &{name} ends before it"))
             return None
         value, count = self._anchors[event.anchor]
         self._count += count
         if self._count > _MOST_VALUES:
-            raise _Refused(event, f"more than {_MOST_VALUES:,} values, with what *{brief(event.anchor)} stands for")
+            raise _Refused(event, f"more than {_MOST_VALUES:,} values, including those of *{brief(event.anchor)}")
         return value
 
     def _mapping(self, events: Iterator[Any], path: ValuePath) -> dict[str, Any]:
@@ -152,13 +153,13 @@ class Document:
                 self.problems.append(Problem((*path, "?"), "a key must be a word"))
                 self._node(next(events), events, (*path, "? again"))
                 continue
-            key = event.value  # as it is written: `no` is the top-level domain of Norway
+            key = event.value  # as written: `no` may be the top-level domain of Norway
             here = (*path, key)
             if key in value:
                 again = (*path, f"{key} again in line {_at(event)[0]}")
                 self._keys[again] = _at(event)
                 self.problems.append(
-                    Problem(again, f'"{brief(key)}" is here a second time; first in line {self._keys[here][0]}', True)
+                    Problem(again, f'"{brief(key)}" is repeated; first in line {self._keys[here][0]}', True)
                 )
                 self._node(next(events), events, again)
             else:
@@ -169,7 +170,7 @@ class Document:
 
 
 class _Refused(Exception):
-    """Carries the event at which reading stops, and why; never leaves this module."""
+    """Raised to stop reading at an event, with the reason; never leaves this module."""
 
 
 def _at(event: Any) -> tuple[int, int]:

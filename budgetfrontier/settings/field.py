@@ -1,4 +1,4 @@
-"""Fields: what the annotation of each setting says of it, and the list of all that the documentation shows."""
+"""Fields: the annotations of settings, and the list of all settings for the documentation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ HOOK = r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 class Field(NamedTuple):
-    """What the annotation of a setting carries: its one line of documentation, and what it may be.
+    """The annotation of a setting: one line of documentation, and its type.
 
-    `type` is a Type, or the name of a reader in `validation.py` for what is more than one value. `per_uri`: overrides
-    and adjustments may set it. `aliases` are accepted and mean the same.
+    `type` is a Type, or for structured values the name of a reader in `validation.py`. `per_uri`: overrides and
+    adjustments may set it. `aliases` are further names for it.
     """
 
     doc: str
@@ -37,13 +37,13 @@ class Row(NamedTuple):
 
 @cache
 def fields(struct: type[msgspec.Struct]) -> dict[str, Field | type[msgspec.Struct]]:
-    """Return what each field of a section is: a setting, or a section in turn."""
+    """Return the fields of a section by name: each is a setting (Field), or a section in turn."""
     hints = get_type_hints(struct, include_extras=True)
     return {name: hint.__metadata__[0] if hasattr(hint, "__metadata__") else hint for name, hint in hints.items()}
 
 
 def all_settings(struct: type[msgspec.Struct], *, prefix: str = "") -> list[Row]:
-    """List every setting in order: dotted name, what it may be, default as plain data, one line of doc, overridable."""
+    """List all settings in order: dotted name, type in words, default as plain data, documentation, overridable."""
     rows: list[Row] = []
     defaults = msgspec.json.decode(msgspec.json.encode(msgspec.structs.asdict(struct())))
     for name, field in fields(struct).items():
@@ -69,7 +69,7 @@ _STRUCTURED = {
 
 
 def type_text(of: Type | str) -> str:
-    """Return the words for what a setting may be."""
+    """Return the type of a setting in words."""
     if isinstance(of, Type):
         return of.text
     policy = of.removeprefix("policy:")

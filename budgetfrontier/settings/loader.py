@@ -1,4 +1,4 @@
-"""Settings from YAML files, and single values as they are written there."""
+"""Loading of settings from YAML files, and parsing of single values in the same syntax."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -> tuple[S, list[str]]:
-    """Return the settings of a YAML file, and warnings about values that are valid but probably not what was meant.
+    """Return the settings of a YAML file, and warnings about values that are valid but probably a mistake.
 
-    With an `environment`, those of a crawl: the variables that requests and the proxy name must be set there.
-    SettingsError lists every problem as `file:line:column: what is wrong`, and has the warnings, written likewise.
+    With an `environment` (for a crawl), the variables that requests and the proxy refer to have to be set in it. The
+    SettingsError lists every problem as `file:line:column: what is wrong`, and has the warnings in the same format.
     """
     try:
-        with path.open("rb") as file:  # it may be a pipe, or have no end
+        with path.open("rb") as file:  # it may be a pipe, or endless
             document = Document(file.read(LARGEST + 1))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
@@ -37,16 +37,16 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
 
 
 def _lines(path: Path, document: Document, problems: list[Problem]) -> list[str]:
-    """Return problems or warnings as `file:line:column: what is wrong`, in the order of the file."""
+    """Return problems or warnings as lines `file:line:column: what is wrong`, in the order of the file."""
     lines = sorted((*document.position(problem), problem.message) for problem in problems)
     if len(lines) > MOST_PROBLEMS + 1:
         line, column, _ = lines[MOST_PROBLEMS]
-        lines[MOST_PROBLEMS:] = [(line, column, "there is more to mend from here on")]
+        lines[MOST_PROBLEMS:] = [(line, column, "there are more problems from here on")]
     return [f"{path}:{line}:{column}: {message}" for line, column, message in lines]
 
 
 def parse_value(text: str) -> Any:
-    """Return one value written as in a YAML file, `3000`, `3s` or `{additive: {...}}`; SettingsError if it is none."""
+    """Return a value in YAML syntax, such as `3000`, `3s` or `{additive: {...}}`. Raises SettingsError."""
     document = Document(text.encode("utf-8", "surrogateescape"))
     if document.problems:
         raise SettingsError([f"{text!r}: {problem.message}" for problem in document.problems])

@@ -1,4 +1,4 @@
-"""Patterns that pick URIs and queues: those of overrides, adjustments and scope rules."""
+"""Patterns that match URIs and queues, in overrides, adjustments and scope rules."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from budgetfrontier.settings.values import brief
 KINDS = ("surt", "domain", "host", "queue", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
 LONGEST = 100_000
-"""Characters that a pattern may have: a compiled one takes a thousand times as much memory."""
+"""The most characters of a pattern: compiled, it takes a thousand times as much memory."""
 FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A pattern: `test(subject)` tells whether it picks a subject, which `subject_of` takes from a URI.
+    """A pattern: `test(subject)` tells whether it matches a subject, which `subject_of` returns for a URI.
 
-    `kind` is one of KINDS or "*". `by_authority` tells that nothing but scheme, host, port and queue decide. `exact` is
-    the one host or queue key, or the domain, that is meant, for those who look it up in a table instead of testing.
+    `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
+    the only matching host or queue key, or the domain, so that patterns can be found in a table by it.
     """
 
     kind: str
@@ -34,26 +34,26 @@ class Match(msgspec.Struct, frozen=True):
     exact: str | None = None
 
     def matches(self, href: str, queue: str = "") -> bool:
-        """Tell whether the URI with this normalized href, in this queue, is picked."""
+        """Tell whether the pattern matches the URI with this normalized href, in this queue."""
         return bool(self.test(subject_of(self.kind, href, queue)))
 
 
 def subject_of(kind: str, href: str, queue: str) -> str:
-    """Return what patterns of a kind look at."""
+    """Return the part of a URI that patterns of a kind are tested on."""
     if kind == "queue":
         return queue
     if kind == "surt":
         return uris.surt(href)
-    # "example.org." is the same host to the DNS: the dot must not lead out of a rule.
+    # To the DNS, "example.org." is the same host: the dot must not evade a rule.
     return uris.host(href).removesuffix(".") if kind in ("domain", "host") else href
 
 
 def parse_match(text: str) -> Match:
-    """Return the pattern that `text` writes; SettingsError says what is wrong with it.
+    """Return the pattern written as `text`. Raises SettingsError, which says what is wrong with it.
 
     - `*`: everything
     - `surt:(com,example,`: a prefix of the SURT form, http and https; `surt:http://(com,example,)/a` only http
-    - `domain:example.org`: this host and all below it
+    - `domain:example.org`: this host and all subdomains
     - `host:*.example.org`: a glob (`*`, `?`) on the host
     - `queue:example.*`: a glob on the queue key
     - `regex:[?&]sid=`: a Python regular expression, searched for in the whole URI, in bounded time
@@ -125,20 +125,20 @@ _PARSERS: dict[str, Callable[[str, str], Match]] = {
 
 
 def glob(pattern: str) -> Callable[[str], Any]:
-    """Return a test for a glob of `*` and `?` alone: brackets are part of IPv6 hosts.
+    """Return a test for a glob with `*` and `?`. Brackets are literal: they are part of IPv6 hosts.
 
-    What is between two `*` is taken where it stands first, and for good: going back would find nothing new, for longer.
+    A part between two `*` matches at its first occurrence, without backtracking, which could not find more.
     """
     first, *between = ["".join("." if c == "?" else re.escape(c) for c in part) for part in pattern.split("*")]
     rest = "".join(f"(?>.*?{part})" for part in between[:-1]) + ".*" + between[-1] if between else ""
     return re.compile(first + rest, re.DOTALL).fullmatch
 
 
-_PLAIN_HOST = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*", re.ASCII)  # nothing that parsing would change
+_PLAIN_HOST = re.compile(r"([a-z0-9_-]+\.)*[a-z][a-z0-9_-]*", re.ASCII)  # hosts that parsing leaves unchanged
 
 
 def _host_name(text: str, name: str) -> str:
-    """Return a host as it stands in a normalized href: lower case, IDNA."""
+    """Return a host as in a normalized href: lower case, IDNA."""
     if _PLAIN_HOST.fullmatch(name.lower()):
         return name.lower()
     try:

@@ -1,4 +1,4 @@
-"""The names of settings: how keys may spell them, which section has each, and what an unknown one may mean."""
+"""The names of settings: their spellings, their sections, and suggestions for unknown ones."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from budgetfrontier.settings.problems import ValuePath
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.settings.values import brief
 
-LONGEST_NAME = 200  # characters, of anything that is looked for among names
+LONGEST_NAME = 200  # characters of a text that is looked up as a name
 
 
 def snake(key: Any) -> str:
-    """Return a key in its one spelling: kebab-case means the same."""
+    """Return a key in snake case; kebab-case is accepted too."""
     return str(key).replace("-", "_")
 
 
 def field_name(key: Any, known: Mapping[str, Any]) -> str:
-    """Return the field that a key names, through the aliases too."""
+    """Return the name of the field that a key refers to, possibly by an alias."""
     name = snake(key)
     return ALIASES[name] if ALIASES.get(name, "") in known else name
 
@@ -47,7 +47,7 @@ ALIASES = {
 
 @cache
 def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
-    """Return under which sections of the root each name is known."""
+    """Return for each name the sections of the root that have it."""
     homes: dict[str, list[str]] = {}
     for row in all_settings(root):
         parts = row.name.split(".")
@@ -61,7 +61,7 @@ def _homes(root: type[msgspec.Struct]) -> dict[str, list[str]]:
 
 
 def unknown(name: str, known: Iterable[str], path: ValuePath, root: type[msgspec.Struct]) -> str:
-    """Return the message for a key that is not known here: where it belongs, else the nearest name, else all names."""
+    """Return the message for an unknown key: the section it belongs to, else a similar name, else all names."""
     homes = _homes(root)
     if name in homes and (elsewhere := [home for home in homes[name] if home]):
         return f'"{name}" belongs under {" or ".join(home + ":" for home in elsewhere)}'
@@ -76,14 +76,14 @@ def unknown(name: str, known: Iterable[str], path: ValuePath, root: type[msgspec
 
 
 def nearest(name: Any, names: Iterable[str]) -> str:
-    """Return '; did you mean "..."?', or nothing if no name is near."""
+    """Return '; did you mean "..."?', or "" if no name is similar."""
     near = _near(str(name), names, 0.6)
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def _near(name: str, names: Iterable[str], ratio: float) -> list[str]:
-    """Return the nearest name, if one is near: difflib is slow with long ones."""
-    from difflib import get_close_matches  # here, as only mistakes need it
+    """Return the most similar name, if any, in a list. Long names are skipped: difflib is slow with them."""
+    from difflib import get_close_matches  # imported here because only mistakes need it
 
     return get_close_matches(name, list(names), 1, ratio) if len(name) <= LONGEST_NAME else []
 
@@ -92,7 +92,7 @@ def not_per_uri(name: str) -> str:
     """Return the message for a name that overrides and adjustments cannot set."""
     known = per_uri()
     if name in fields(FrontierSettings):
-        return f'"{name}" holds for the whole frontier and cannot be set here; these can: {", ".join(known)}'
+        return f'"{name}" applies to the whole frontier and cannot be set here; these can: {", ".join(known)}'
     full = next((n for n in known if n.endswith("." + name)), None)
     hint = f'; did you mean "{full}"?' if full else nearest(name, known)
     return f'unknown setting "{brief(name)}"{hint or "; known here: " + ", ".join(known)}'

@@ -1,4 +1,4 @@
-"""Settings per URI: the flat form that queues are run by, and how overrides and adjustments lead to it."""
+"""Settings per URI: the flat form that the engine uses, computed from overrides and adjustments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "value_in",
 ]
 
-_CACHED = 16_384  # entries, a few MiB: what is forgotten is computed again
+_CACHED = 16_384  # entries of the cache, a few MiB
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     balance_replenish_amount: int
     queue_total_budget: int
     reached: bool
-    """Retire when the total budget is reached, not only when it is exceeded."""
+    """Whether to retire a queue when its total budget is reached, not only when it is exceeded."""
     error_penalty_amount: int
     precedence: int
     cost_policy: Any
@@ -51,10 +51,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_delay: float
     revisit_after: float
     retry_uri: bool
-    """A retry sets only the URI aside, not its queue."""
+    """Whether a retry delays only the URI, not its queue."""
 
 
-# The field of a setting whose last name is not its own: what becomes of the value there, and of that to show it.
+# Settings whose field has another name: the field, and the conversions of the value to it and back.
 _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "retire_when": ("reached", "reached".__eq__, ("exceeded", "reached").__getitem__),
     "order": ("lifo", "lifo".__eq__, ("fifo", "lifo").__getitem__),
@@ -65,7 +65,7 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 def _flat(name: str, value: Any) -> tuple[str, Any]:
-    """Return the field of QueueSettings that a setting decides, and its value there."""
+    """Return the field of QueueSettings for a setting, and the value of the field."""
     if name in _RENAMED:
         field, convert, _ = _RENAMED[name]
         return field, convert(value)
@@ -73,7 +73,7 @@ def _flat(name: str, value: Any) -> tuple[str, Any]:
 
 
 def value_in(settings: QueueSettings, name: str) -> Any:
-    """Return the value of a setting, by its dotted name, as it is written."""
+    """Return the value of a setting by its dotted name, as written in the settings."""
     if name in _RENAMED:
         field, _, show = _RENAMED[name]
         return show(getattr(settings, field))
@@ -87,10 +87,10 @@ def _value(settings: Any, name: str) -> Any:
 
 
 class Effective:
-    """The settings in force for each URI: `base`, then all overrides that match it in order; later wins per setting.
+    """The settings in force for each URI: `base`, then all matching overrides in order; later ones win per setting.
 
-    `for_uri` costs two dictionary look-ups for an authority seen before; else one per label of the host, and a test for
-    each override with a glob, SURT prefix or regex. What it remembers is bounded.
+    `for_uri` costs two dictionary look-ups for a cached authority; otherwise one per label of the host, and a test for
+    each override with a glob, SURT prefix or regex. The cache is bounded.
     """
 
     def __init__(self, base: FrontierSettings, overrides: Sequence[Override] = ()) -> None:
@@ -102,7 +102,7 @@ class Effective:
         self._tests: list[tuple[int, Match]] = []
         self._slow: list[tuple[int, Match]] = []
         self.mixes_precedences = False
-        """Whether two URIs of one queue may ask for different precedences."""
+        """Whether URIs of one queue may have different precedences."""
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
         self._matching: BoundedCache[tuple[str, str], tuple[int, ...]] = BoundedCache(_CACHED)
@@ -116,7 +116,7 @@ class Effective:
         matching = self._matching.get(key)
         if matching is None:
             matching = self._matching_authority(href, queue)
-            if len(key[0]) < 512:  # userinfo may be long, and made up
+            if len(key[0]) < 512:  # long userinfo, which may be arbitrary, is not cached
                 self._matching.put(key, matching)
         if slow := [index for index, match in self._slow if match.matches(href, queue)]:
             matching = tuple(sorted([*matching, *slow]))
@@ -127,13 +127,13 @@ class Effective:
         return settings
 
     def variants(self) -> Iterator[QueueSettings]:
-        """Yield the settings without overrides, then those that each override alone leads to."""
+        """Yield the settings without overrides, then those with each single override."""
         yield self.base
         for patch in self._patches:
             yield msgspec.structs.replace(self.base, **patch)
 
     def _file(self, index: int, match: Match) -> None:
-        """Put a match where it is found fastest: exact names into a table, so that thousands of them cost nothing."""
+        """Index a match: exact names go into a table, so that thousands of them cost nothing."""
         self.mixes_precedences |= "precedence" in self._patches[index] and match.kind not in ("*", "queue")
         if match.kind == "*":
             self._always.append(index)
@@ -143,7 +143,7 @@ class Effective:
             (self._tests if match.by_authority else self._slow).append((index, match))
 
     def _matching_authority(self, href: str, queue: str) -> tuple[int, ...]:
-        """Return which overrides match by scheme, host, port and queue, in order; not those that match everything."""
+        """Return the indexes of overrides that match by authority and queue, in order, without those for all URIs."""
         exact = self._exact
         host = subject_of("host", href, queue)
         matching = [*exact.get(("host", host), ()), *exact.get(("queue", queue), ())]
@@ -162,9 +162,9 @@ class Effective:
 
 
 def compacted(overrides: Sequence[Override]) -> list[Override]:
-    """Return the overrides without those that have no effect: later ones with the same match set all that they set.
+    """Return the overrides without ineffective ones, whose settings are all set by later ones with the same match.
 
-    Whatever URI such a one matches, the later ones match too, and later wins per setting: nothing changes. O(settings).
+    The later ones match the same URIs and win, so that the result is the same. O(settings).
     """
     shadowed: dict[str, set[str]] = {}
     kept: list[Override] = []
@@ -180,11 +180,11 @@ def compacted(overrides: Sequence[Override]) -> list[Override]:
 def validate_override(
     match: str, settings: Mapping[str, Any], *, folder: Path | None = None, warnings: list[str] | None = None
 ) -> Override:
-    """Return an override with its values read, `{"min_delay": "3s"}` in seconds; SettingsError lists every problem.
+    """Return an override with its values parsed, `{"min_delay": "3s"}` in seconds. SettingsError lists every problem.
 
-    `settings` may nest, `{"politeness": {"min_delay": 1}}`, or be dotted, `{"politeness.min_delay": 1}`. With a
-    `folder` they are checked as in a YAML file there: a policy of one's own is imported. What is said of values that
-    are valid, but probably not what was meant, is appended to `warnings`.
+    `settings` may be nested, `{"politeness": {"min_delay": 1}}`, or dotted, `{"politeness.min_delay": 1}`. With a
+    `folder`, they are checked as in a YAML file there, and policies `module:name` are imported. Warnings about values
+    that are valid but probably a mistake are appended to `warnings`.
     """
     validator = Validator(folder=folder)
     problems: list[str] = []

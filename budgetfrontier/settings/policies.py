@@ -1,4 +1,4 @@
-"""The policies that settings name, made with what settings give them."""
+"""Creation of the policies that the settings name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetfrontier.settings.schema import FrontierSettings
 
 
 def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
-    """Return the canonicalization policy, `(href) -> str`; the standard one has the options of the settings."""
+    """Return the canonicalization policy, `(href) -> str`; the standard one gets its options from the settings."""
     policy: Any = plugins.resolve("canonicalization", frontier.canonicalization_policy)
     if getattr(policy, "takes_options", False):
         policy = type(policy)(**msgspec.structs.asdict(frontier.canonicalization))
@@ -21,12 +21,12 @@ def canonicalization(frontier: FrontierSettings) -> Callable[[str], str]:
 
 
 def canonicalizer_id(frontier: FrontierSettings) -> str:
-    """Return by what a frontier remembers its canonicalization policy: the policy's own `id`, or its name."""
+    """Return the id under which a frontier stores its canonicalization policy: the policy's `id`, or its name."""
     return str(getattr(canonicalization(frontier), "id", frontier.canonicalization_policy))
 
 
 def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[[CrawlUri], str]:
-    """Return the queue assignment policy; one that needs a public suffix list gets the frontier's own."""
+    """Return the queue assignment policy; if it needs a public suffix list, it gets the one stored in the frontier."""
     policy: Any = plugins.resolve("assignment", frontier.queue_assignment_policy)
     if needs_suffix_list(policy) and suffix_list is not None:
         policy = type(policy)(suffix_list=suffix_list)
@@ -34,7 +34,7 @@ def assignment(frontier: FrontierSettings, suffix_list: str | None) -> Callable[
 
 
 def needs_suffix_list(policy: object) -> bool:
-    """Tell whether an assignment policy looks at public suffixes."""
+    """Tell whether an assignment policy uses public suffixes."""
     return bool(getattr(policy, "needs_suffix_list", False))
 
 

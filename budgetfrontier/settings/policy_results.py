@@ -1,6 +1,6 @@
-"""The results of policies, checked: what a kind of policy may not return is a PolicyError that names it, URL and value.
+"""Checks of the results of policies: an invalid one is a PolicyError, which names the policy, the URL and the value.
 
-Whoever asks a policy does so before anything is changed, so that the call that it fails in can simply raise.
+Policies are called before anything is changed, so that a failing call can simply raise.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MEND = "nothing has changed: mend the policy and go on"
 
 
 def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:
-    """Return the error of a policy that gave a value that is no answer."""
+    """Return the error for an invalid value that a policy returned."""
     name = _name(kind, spec)
     message = f"{name} gave {_shown(value)} for {url}; {_EXPECTED[kind]}; {_MEND}"
     return PolicyError(message, policy=name, url=url, value=value)
 
 
 def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception) -> PolicyError:
-    """Return the error of a policy that raised one."""
+    """Return the error for a policy that raised an exception."""
     if isinstance(error, PolicyError) and error.url is not None:
         return error
     name = _name(kind, spec)
@@ -51,7 +51,7 @@ def form(canonical: Callable[[str], object], spec: str | Mapping[str, Any], url:
 
 
 def queue_key(assign: Callable[[CrawlUri], object], spec: str | Mapping[str, Any], uri: CrawlUri) -> str:
-    """Return the text that is to be the key of the queue of a URI with a normalized URL. Raises PolicyError."""
+    """Return the queue key that a policy assigns to a URI with a normalized URL. Raises PolicyError."""
     try:
         found = assign(uri)
     except Exception as e:
@@ -70,17 +70,17 @@ def is_text(given: str) -> bool:
 
 
 def whole(value: object) -> int | None:
-    """Return the whole number that a value is, NumPy's and floats without a fraction included; None if it is none."""
+    """Return a whole number as an int, also if it is a NumPy integer or a float; None for other values."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     try:
         return operator.index(value)  # type: ignore[arg-type]
-    except Exception:  # the value is somebody else's object, which may do anything
+    except Exception:  # methods of a foreign object may raise anything
         return None
 
 
 def seconds(value: Any) -> float | None:
-    """Return the seconds that a value is, None if it is none."""
+    """Return a value as a number of seconds; None if it is not one."""
     try:
         return float(value) if isfinite(value) and value >= 0 else None
     except Exception:  # as above

@@ -1,4 +1,4 @@
-"""Problems of settings: what is wrong, and with the value at which path."""
+"""Problems of settings: what is wrong, and the path of the value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ValuePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of the data to a value."""
 
 MOST_PROBLEMS = 100
-"""Nobody reads more, and looking for what each unknown name may mean takes its time."""
+"""The most problems reported: nobody reads more, and suggestions for unknown names take time."""
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where; `at_key`: with the key itself rather than its value; `bare`: with the text as such."""
+    """A problem and its path. `at_key`: the key itself is wrong, not its value; `bare`: messages omit the path."""
 
     path: ValuePath
     text: str
@@ -23,13 +23,13 @@ class Problem(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The text, behind the dotted name of what it is about."""
+        """The text, after the dotted name of the value."""
         name = "" if self.bare else dotted(self.path[:-1] if self.at_key else self.path)
         return f"{name}: {self.text}" if name else self.text
 
 
 def dotted(path: ValuePath) -> str:
-    """Return a path as messages write it: overrides[0].set.politeness."""
+    """Return a path in the form used by messages: overrides[0].set.politeness."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{brief(part)}" for part in path).removeprefix(".")
 
 

@@ -1,4 +1,4 @@
-"""Profiles: the sets of settings that come with the package, `config/NAME.yaml`."""
+"""Profiles: sets of settings that come with the package, `config/NAME.yaml`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from budgetfrontier.settings.names import nearest
 
 
 def profiles() -> list[str]:
-    """Return the names that `profile:` may have."""
+    """Return the names of all profiles."""
     folder = files("budgetfrontier").joinpath("profiles")
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
 @cache
 def profile_data(name: str) -> Any:
-    """Return the settings that a profile changes, as plain data; SettingsError if there is none of that name."""
+    """Return the settings of a profile as plain data. Raises SettingsError if there is no such profile."""
     if name not in profiles():
         hint = nearest(name, profiles())
         raise SettingsError(f'there is no profile "{name}"{hint or "; there are " + ", ".join(profiles())}')

@@ -1,4 +1,4 @@
-"""Settings as plain data with durations and sizes as people write them: "1h30m", "64KiB"."""
+"""Settings as plain data, with durations and sizes in units: "1h30m", "64KiB"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetfrontier.settings.values import DURATION, PERIOD, POSITIVE_DURATION, 
 
 
 def with_units(settings: Settings) -> dict[str, Any]:
-    """Return every setting as plain data, with units; what reads it gets the same settings."""
+    """Return all settings as plain data with units; reading it gives the same settings."""
     data = _section(Settings, settings.to_dict())
     for override in data["overrides"]:
         override["set"] = {name: _value(per_uri()[name], value) for name, value in override["set"].items()}

@@ -1,4 +1,4 @@
-"""Every setting by section: its name, type, default and meaning. default.yaml and the docs follow it."""
+"""All settings by section: name, type, default and meaning. default.yaml and the documentation follow it."""
 
 from __future__ import annotations
 
@@ -27,85 +27,89 @@ PRECEDENCE = integer(0, 65535)
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A place to start: one `url`, or a `file` with one URL a line."""
+    """A seed: one `url`, or a `file` with one URL per line."""
 
     url: Annotated[str | None, Field("the URL to start from", optional(TEXT))] = None
     file: Annotated[
-        str | None, Field("a file with one URL a line, relative to the YAML; # starts a comment", "file")
+        str | None, Field("a file with one URL per line, relative to the YAML; # starts a comment", "file")
     ] = None
-    priority: Annotated[int, Field("higher goes first within its queue", integer())] = 0
-    source: Annotated[str | None, Field("a label kept with every URI found from here", optional(TEXT))] = None
-    queue: Annotated[str | None, Field("force this queue key instead of the assignment policy's", optional(TEXT))] = (
+    priority: Annotated[int, Field("URIs with a higher number come first in their queue", integer())] = 0
+    source: Annotated[str | None, Field("a label stored with every URI found from this seed", optional(TEXT))] = None
+    queue: Annotated[str | None, Field("the queue key, instead of that of the assignment policy", optional(TEXT))] = (
         None
     )
 
 
 class Override(msgspec.Struct, frozen=True):
-    """Settings for what `match` picks. `set` maps dotted names, such as "politeness.min_delay", to values."""
+    """Settings for all URIs that fit `match`. `set` maps dotted names, such as "politeness.min_delay", to values."""
 
     match: str
     set: dict[str, Any]
 
 
 class ScopeRule(msgspec.Struct, frozen=True):
-    """One rule of an ordered scope: what fits `rule` is let in, or kept out."""
+    """One rule of an ordered scope: URIs that match `rule` are accepted or rejected."""
 
     accept: bool
     rule: str
 
 
 class ScopeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of the URIs that are found belong to the crawl."""
+    """The scope: which of the URIs found belong to the crawl."""
 
     accept: Annotated[
         tuple[str, ...],
-        Field("rules that let a URI in, such as seed-hosts, seed-domains, domain:example.org, embeds", "rules"),
+        Field("rules that accept URIs, such as seed-hosts, seed-domains, domain:example.org, embeds", "rules"),
     ] = ("seed-hosts",)
     reject: Annotated[
-        tuple[str, ...], Field("rules that keep a URI out, such as ext:zip,exe; they win over accept", "rules")
+        tuple[str, ...], Field("rules that reject URIs, such as ext:zip,exe; they take precedence over accept", "rules")
     ] = ()
     rules: Annotated[
         tuple[ScopeRule, ...],
-        Field("more rules, {accept: ...} or {reject: ...}, asked after those; the last that fits decides", "ordered"),
+        Field(
+            "further rules, {accept: ...} or {reject: ...}, applied after those; the last that matches decides",
+            "ordered",
+        ),
     ] = ()
-    max_hops: Annotated[int, Field("most links between a seed and a URI; -1 for no limit", integer(-1))] = 20
+    max_hops: Annotated[int, Field("the most links between a seed and a URI; -1: no limit", integer(-1))] = 20
 
 
 class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a queue rests after a fetch."""
+    """Politeness: how long a queue waits after a fetch."""
 
-    delay_factor: Annotated[float, Field("the rest is this many times the duration of the fetch", NUMBER, True)] = 5.0
-    min_delay: Annotated[float, Field("the rest is at least this long", DURATION, True)] = 3.0
-    max_delay: Annotated[float, Field("the rest is at most this long", DURATION, True)] = 30.0
+    delay_factor: Annotated[float, Field("wait this many times the duration of the fetch", NUMBER, True)] = 5.0
+    min_delay: Annotated[float, Field("wait at least this long", DURATION, True)] = 3.0
+    max_delay: Annotated[float, Field("wait at most this long", DURATION, True)] = 30.0
     respect_crawl_delay_up_to: Annotated[
-        float, Field("a robots.txt crawl-delay counts up to this long, beyond max_delay too", DURATION, True)
+        float, Field("obey a crawl-delay in robots.txt up to this long, even beyond max_delay", DURATION, True)
     ] = 300.0
-    jitter: Annotated[float, Field("a random time up to this is added to each rest", DURATION, True)] = 0.0
+    jitter: Annotated[float, Field("add a random time up to this to each wait", DURATION, True)] = 0.0
     per_queue_concurrency: Annotated[
-        int, Field("URIs of one queue that may be out at a time", integer(1, 65535), True)
+        int, Field("URIs of one queue that may be leased at a time", integer(1, 65535), True)
     ] = 1
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to a URI whose fetch failed for a while."""
+    """Retries of URIs whose fetch failed temporarily."""
 
     max_retries: Annotated[
         int, Field("retries after which a URI goes to the dead letters", integer(0, 65535), True)
     ] = 30
     delay: Annotated[float, Field("wait this long before a retry", DURATION, True)] = 900.0
     scope: Annotated[
-        str, Field("who waits: queue (the host is ill) or uri (the queue goes on)", choice("queue", "uri"), True)
+        str,
+        Field("what waits: queue (the host may be down) or uri (its queue continues)", choice("queue", "uri"), True),
     ] = "queue"
 
 
 class RevisitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a page that was fetched is fetched again."""
+    """Revisits: when a fetched page is fetched again."""
 
     after: Annotated[float, Field("fetch a page again this long after it was fetched; 0: never", PERIOD, True)] = 0.0
 
 
 class CanonicalizationSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which differences between URLs deduplication looks past. Fixed once a frontier has been created."""
+    """The differences between URLs that deduplication ignores. They are fixed when a frontier is created."""
 
     strip_userinfo: Annotated[bool, Field("user:password@ makes no difference", FLAG)] = True
     strip_www: Annotated[bool, Field("a leading www. makes no difference", FLAG)] = True
@@ -127,9 +131,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     balance_replenish_amount: Annotated[
         int, Field("what a queue may spend each time it is activated; 0 or less retires it", integer(), True)
     ] = 3000
-    queue_total_budget: Annotated[
-        int, Field("what a queue may spend in its life; -1 for no maximum", integer(-1), True)
-    ] = -1
+    queue_total_budget: Annotated[int, Field("what a queue may spend in total; -1: no maximum", integer(-1), True)] = -1
     retire_when: Annotated[
         str, Field("retire a queue once its total budget is exceeded, or reached", choice("exceeded", "reached"), True)
     ] = "exceeded"
@@ -144,36 +146,45 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "hostname"
     precedence: Annotated[
-        int, Field("queues with a lower number go first", PRECEDENCE, True, ("queue_precedence", "base_precedence"))
+        int,
+        Field(
+            "queues with a lower number are crawled first", PRECEDENCE, True, ("queue_precedence", "base_precedence")
+        ),
     ] = 3
-    precedence_policy: Annotated[Any, Field("how precedence is found: base, or module:name", "policy:precedence")] = (
-        "base"
-    )
+    precedence_policy: Annotated[
+        Any, Field("how the precedence is determined: base, or module:name", "policy:precedence")
+    ] = "base"
     politeness_policy: Annotated[
-        Any, Field("how long a queue rests: standard, or module:name", "policy:politeness")
+        Any, Field("how long a queue waits: standard, or module:name", "policy:politeness")
     ] = "standard"
     canonicalization_policy: Annotated[
         Any,
-        Field("which URLs are one page to deduplication: standard, or module:name", "policy:canonicalization"),
+        Field("which URLs deduplication treats as equal: standard, or module:name", "policy:canonicalization"),
     ] = "standard"
     order: Annotated[
         str,
         Field(
-            "URIs of the same cost and priority leave by age: fifo oldest first, lifo newest first",
+            "order of URIs of the same priority and cost: fifo (oldest first) or lifo (newest first)",
             choice("fifo", "lifo"),
             True,
         ),
     ] = "fifo"
     pause_at_finish: Annotated[
-        bool, Field("pause instead of finishing, to look at the retired queues", FLAG, False, ("pause_on_finish",))
+        bool,
+        Field(
+            "pause instead of finishing, so that budgets of retired queues can be raised",
+            FLAG,
+            False,
+            ("pause_on_finish",),
+        ),
     ] = False
     max_deliveries: Annotated[
-        int, Field("times a URI may be handed out and lost before it is a dead letter", integer(1, 65535))
+        int, Field("deliveries without a result after which a URI becomes a dead letter", integer(1, 65535))
     ] = 20
-    max_queued: Annotated[int, Field("most URIs queued in the frontier; 0 for no limit", COUNT)] = 0
-    max_queue_size: Annotated[int, Field("most URIs in one queue; 0 for no limit", COUNT, True)] = 0
+    max_queued: Annotated[int, Field("the most URIs queued in the frontier; 0: no limit", COUNT)] = 0
+    max_queue_size: Annotated[int, Field("the most URIs in one queue; 0: no limit", COUNT, True)] = 0
     lease_ttl: Annotated[
-        float, Field("a URI handed out comes back after this long without an answer", POSITIVE_DURATION)
+        float, Field("a leased URI returns to its queue after this long without a result", POSITIVE_DURATION)
     ] = 300.0
     commit_interval: Annotated[float, Field("sync to disk at least this often", DURATION)] = 0.5
     commit_operations: Annotated[int, Field("sync to disk after this many operations", integer(1))] = 500_000
@@ -187,7 +198,7 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent with the requests that `match` picks. `${NAME}` stands for an environment variable."""
+    """Additions to the requests for URIs that fit `match`. `${NAME}` stands for an environment variable."""
 
     match: Annotated[str, Field('which URIs: "*", or a pattern such as host:www.example.org', "match")] = "*"
     headers: Annotated[dict[str, str], Field("headers by name", "texts")] = {}
@@ -198,47 +209,46 @@ class RequestSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How pages are fetched."""
+    """The fetching of pages."""
 
     user_agent: Annotated[
-        str, Field("who you are, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text"))
+        str,
+        Field(
+            "the name of the crawler, with an address for complaints", matching(TEXT, r"[ -~]+", "printable ASCII text")
+        ),
     ] = "budgetfrontier"
-    concurrency: Annotated[int, Field("fetches at a time, in all", integer(1, 10_000))] = 32
-    timeout: Annotated[
-        float, Field("end a fetch after this long; what came of the page is kept", POSITIVE_DURATION)
-    ] = 60.0
+    concurrency: Annotated[int, Field("the most concurrent fetches", integer(1, 10_000))] = 32
+    timeout: Annotated[float, Field("end a fetch after this long; the part received is kept", POSITIVE_DURATION)] = 60.0
     connect_timeout: Annotated[float, Field("give up on connecting after this long", POSITIVE_DURATION)] = 10.0
     first_byte_timeout: Annotated[
-        float, Field("give up on a fetch whose answer has not begun after this long", POSITIVE_DURATION)
+        float, Field("give up on a fetch if the response has not begun after this long", POSITIVE_DURATION)
     ] = 30.0
-    min_speed: Annotated[
-        int, Field("end a fetch whose page trickles in slower than this, in bytes a second; 0: never", SIZE)
-    ] = 50
-    max_body: Annotated[int, Field("read no more of a page than this, compressed or not; 0 for no limit", SIZE)] = (
+    min_speed: Annotated[int, Field("end a fetch that is slower than this, in bytes per second; 0: never", SIZE)] = 50
+    max_body: Annotated[int, Field("the most bytes read of a page, compressed or not; 0: no limit", SIZE)] = (
         10 * 1024**2
     )
-    max_header: Annotated[int, Field("give up on an answer whose header is larger than this", SIZE)] = 64 * 1024
+    max_header: Annotated[int, Field("give up on a response whose header is larger than this", SIZE)] = 64 * 1024
     max_expansion: Annotated[
-        int, Field("cut a compressed page that grows to more than this many times its size", integer(1))
+        int, Field("truncate a compressed page that expands to more than this many times its size", integer(1))
     ] = 200
     robots: Annotated[
         bool | str,
         Field(
-            "true: obey robots.txt; ignore: fetch what it forbids, too, where you have the right to",
+            "true: obey robots.txt; ignore: fetch disallowed pages too, if you have the right to",
             choice(True, "ignore"),
         ),
     ] = True
     robots_tags: Annotated[
         str,
         Field(
-            "obey: noindex and nofollow, in pages and in X-Robots-Tag, count; ignore: they do not",
+            "whether noindex and nofollow apply, in pages and in X-Robots-Tag: obey or ignore",
             choice("obey", "ignore"),
         ),
     ] = "obey"
     allow_private: Annotated[
-        bool, Field("fetch from loopback and private addresses, too, not only from seeds that name one", FLAG)
+        bool, Field("fetch from loopback and private addresses, not only from seeds that name one", FLAG)
     ] = False
-    dns_ttl: Annotated[float, Field("remember the addresses of a host this long", DURATION)] = 600.0
+    dns_ttl: Annotated[float, Field("cache the addresses of a host this long", DURATION)] = 600.0
     verify_tls: Annotated[bool, Field("false: accept any certificate", FLAG)] = True
     proxy: Annotated[
         str | None,
@@ -254,24 +264,24 @@ class FetchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which links are looked for."""
+    """The links that are extracted."""
 
     sitemaps: Annotated[bool, Field("read sitemaps, and look for them in robots.txt", FLAG)] = True
     feeds: Annotated[bool, Field("read RSS and Atom feeds", FLAG)] = True
     rel_nofollow: Annotated[
         str, Field("links marked rel=nofollow, ugc or sponsored: follow or skip", choice("follow", "skip"))
     ] = "follow"
-    prefer_embeds: Annotated[bool, Field("what a page embeds goes before links", FLAG)] = False
-    max_per_page: Annotated[int, Field("take no more links of one page than this; 0 for no limit", COUNT)] = 0
+    prefer_embeds: Annotated[bool, Field("fetch embedded resources before links", FLAG)] = False
+    max_per_page: Annotated[int, Field("the most links taken from one page; 0: no limit", COUNT)] = 0
 
 
 class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a crawl writes besides crawl.log."""
+    """The outputs of a crawl besides crawl.log."""
 
-    warc: Annotated[bool, Field("keep the pages themselves, as WARC files in warcs/", FLAG)] = False
-    warc_size: Annotated[int, Field("begin a new WARC file when one has grown to this", SIZE)] = 1024**3
+    warc: Annotated[bool, Field("store the pages as WARC files in warcs/", FLAG)] = False
+    warc_size: Annotated[int, Field("start a new WARC file at this size", SIZE)] = 1024**3
     warc_prefix: Annotated[
-        str | None, Field("how the names of WARC files begin; null: as the crawl is named", optional(TEXT))
+        str | None, Field("the prefix of the names of WARC files; null: the name of the crawl", optional(TEXT))
     ] = None
     warc_revisits: Annotated[
         bool, Field("write a short revisit record for a page whose content was written before", FLAG)
@@ -284,21 +294,19 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
     statistics: Annotated[float, Field("write a line of progress-statistics.log this often; 0: none", DURATION)] = 20.0
     sinks: Annotated[
-        tuple[str, ...], Field("functions that are given every page fetched, as module:name", "hooks")
+        tuple[str, ...], Field("functions that are called with every page fetched, as module:name", "hooks")
     ] = ()
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a crawl stops by itself, whatever is left. All its runs count together; raise a limit to go on."""
+    """Limits at which a crawl stops, whatever is left. All its runs count together; raise a limit to continue."""
 
-    max_uris: Annotated[
-        int, Field("stop after this many URIs were finished, robots.txt among them; 0 for no limit", COUNT)
-    ] = 0
-    max_time: Annotated[float, Field("stop after running this long, pauses left out; 0 for no limit", PERIOD)] = 0.0
-    max_bytes: Annotated[int, Field("stop after this much was downloaded; 0 for no limit", SIZE)] = 0
+    max_uris: Annotated[int, Field("stop after this many URIs, robots.txt files included; 0: no limit", COUNT)] = 0
+    max_time: Annotated[float, Field("stop after running this long, without pauses; 0: no limit", PERIOD)] = 0.0
+    max_bytes: Annotated[int, Field("stop after downloading this much; 0: no limit", SIZE)] = 0
 
 
 class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a crawl writes reports into its job folder."""
+    """The reports that a crawl writes into its job folder."""
 
     every: Annotated[float, Field("write the reports this often; 0: only at each stop", DURATION)] = 300.0

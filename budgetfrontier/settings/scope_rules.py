@@ -1,4 +1,4 @@
-"""The rules of a scope: every kind in one table, from its text to a test. `crawl/scope.py` knows the seeds."""
+"""The rules of a scope: a table of all kinds, with their syntax and their tests. `crawl/scope.py` knows the seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from budgetfrontier.settings.values import brief, read_size, show
 
 
 class Header(NamedTuple):
-    """What rules look at once an answer's header is in: media type in lower case ("" if none), and length in bytes."""
+    """The part of a response header that rules test: media type in lower case ("" if none), and length in bytes."""
 
     mime: str
     length: int | None
@@ -28,11 +28,11 @@ Test = Callable[[CrawlUri, Header | None], bool]
 
 
 class Rule(NamedTuple):
-    """A rule: `fits(uri, header)` tells whether it fits a URI, whose url is a normalized href.
+    """A rule: `fits(uri, header)` tells whether it matches a URI, whose url is a normalized href.
 
-    `settle(root)` is told no more than the beginning of a href, "https://example.org/": True if the rule fits all that
-    begins so, False if nothing, None if the rest decides. `of_seeds`: whoever knows the seeds asks them ("hosts" or
-    "domains") instead. Without a header, rules that need one do not fit.
+    `settle(root)` gets only the beginning of a href, "https://example.org/": True if the rule matches all hrefs that
+    begin so, False if none, None if the rest decides. `of_seeds`: "hosts" or "domains" for a rule about the seeds,
+    which `crawl/scope.py` applies instead. Without a header, rules that need one do not match.
     """
 
     fits: Test
@@ -41,9 +41,9 @@ class Rule(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How rules of a kind are written (an example), and made from what stands behind the colon.
+    """A kind of rules: an example, and a function that makes a rule from the text after the colon.
 
-    `check` finds what is wrong without looking into files.
+    `check` finds errors without reading files.
     """
 
     example: str
@@ -52,13 +52,13 @@ class Kind(NamedTuple):
 
 
 def parse_rule(text: str) -> Rule:
-    """Return the rule that `text` writes, its file read; SettingsError says what is wrong with it."""
+    """Return the rule written as `text`, after reading its file, if any. Raises SettingsError."""
     kind, argument = _split(text)
     return kind.make(argument)
 
 
 def check_rule(text: str) -> None:
-    """Raise SettingsError if `text` writes no rule. Files are not looked into."""
+    """Raise SettingsError if `text` is not a rule. Files are not read."""
     kind, argument = _split(text)
     (kind.check or kind.make)(argument)
 
@@ -67,7 +67,7 @@ def _split(text: str) -> tuple[Kind, str]:
     name, colon, argument = text.partition(":")
     kind = KINDS.get(name)
     if kind is None:
-        from difflib import get_close_matches  # here, as only mistakes need it
+        from difflib import get_close_matches  # imported here because only mistakes need it
 
         near = get_close_matches(name, KINDS, 1, 0.6) if len(name) < 100 else []
         hint = f'did you mean "{KINDS[near[0]].example}"?' if near else f"there are {FORMS}"
@@ -94,7 +94,7 @@ def _seeds(what: str) -> Callable[[str], Rule]:
 
 
 def _pattern(kind: str) -> Callable[[str], Rule]:
-    """Return what makes rules of a kind that is written like the matches of overrides."""
+    """Return a function that makes rules of a kind that has the syntax of matches in overrides."""
 
     def make(argument: str) -> Rule:
         match = parse_match(f"{kind}:{argument}")
@@ -103,7 +103,7 @@ def _pattern(kind: str) -> Callable[[str], Rule]:
             return Rule(lambda uri, header: bool(search(uri.url)))
         if match.by_authority:
             return Rule(lambda uri, header: match.matches(uri.url), match.matches)
-        prefix = argument[argument.index("(") :]  # a SURT with a path: most hosts are not its host
+        prefix = argument[argument.index("(") :]  # a SURT with a path: settled at once for all other hosts
         return Rule(
             lambda uri, header: match.matches(uri.url),
             lambda root: None if prefix.startswith(uris.surt(root).partition("://")[2]) else False,
@@ -124,7 +124,7 @@ def _ext(argument: str) -> Rule:
 
 
 def _listed(argument: str, pattern: str, noun: str, example: str) -> list[str]:
-    """Split "zip, exe" into its names, each of which the pattern has to match."""
+    """Split "zip, exe" into its names; the pattern has to match each."""
     names = [name.strip().lower() for name in argument.split(",")]
     for name in names:
         if not re.fullmatch(pattern, name):
@@ -140,8 +140,8 @@ _MOST_EMBEDS = 3
 
 
 def _embedded(hops: str) -> bool:
-    """Tell whether a hop path ends with a few embeds, and redirects behind them (Heritrix: TransclusionDecideRule)."""
-    tail = hops[len(hops.rstrip("ER")) :].lstrip("R")  # a redirect before the embed led to the page
+    """Tell whether a hop path ends with a few embeds, and perhaps redirects (Heritrix: TransclusionDecideRule)."""
+    tail = hops[len(hops.rstrip("ER")) :].lstrip("R")  # redirects before the embeds led to the page
     return 0 < len(tail) <= _MOST_EMBEDS
 
 
@@ -201,13 +201,13 @@ def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
     return Kind(example, make)
 
 
-# What only an answer can tell
+# Rules that need a response
 
 
 def _type(argument: str) -> Rule:
     names = _listed(argument, r"[^\s/;]+/[^\s/;]+", "media type", "type:image/*,video/*")
     tests = [glob(name) for name in names]
-    # A server that names no type says nothing about it: the rule does not fit.
+    # Without a media type, the rule does not match.
     return Rule(lambda uri, header: header is not None and any(test(header.mime) for test in tests))
 
 
@@ -241,6 +241,6 @@ KINDS: dict[str, Kind] = {
 """Every kind of rule, by the word before its colon."""
 
 OF_ANSWER = frozenset({"type", "size"})
-"""The kinds that only the header of an answer decides."""
+"""The kinds that need the header of a response."""
 
 FORMS = ", ".join(kind.example for kind in KINDS.values())

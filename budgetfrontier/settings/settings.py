@@ -1,4 +1,4 @@
-"""All settings of a crawl: the root of the sections in `schema`, and how it is read and written."""
+"""All settings of a crawl: the root of the sections in `schema`, with reading and writing."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Settings:
-        """Read a YAML file; SettingsError lists every problem as `file:line:column: what is wrong`.
+        """Read a YAML file. SettingsError lists every problem as `file:line:column: what is wrong`.
 
-        Files that the YAML names (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks are looked
-        up, so that those written `module:name` are imported.
+        Files named in it (seeds, suffix_list) are relative to its folder. Policies, hooks and sinks written
+        `module:name` are imported to check that they exist.
         """
         from budgetfrontier.settings.loader import load
 
@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Settings:
-        """Check plain data shaped as the YAML; SettingsError lists every problem by its dotted name.
+        """Check plain data of the same shape as the YAML. SettingsError lists every problem by its dotted name.
 
         `module:name` is not imported, so that the stored settings of a frontier can be read anywhere.
         """
@@ -66,6 +66,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return read_settings(data, cls())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every setting as plain, JSON-able data; `from_dict` gives the same settings back."""
+        """Return all settings as plain data that JSON can represent; `from_dict` returns the same settings."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return plain

@@ -1,4 +1,4 @@
-"""Sets of SURT prefixes from a file, up to millions, and how plain URLs become prefixes, as in Heritrix."""
+"""Sets of up to millions of SURT prefixes, read from a file; plain URLs become prefixes as in Heritrix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SURT = re.compile(r"\+?(?:https?://)?(\([^)]*)(.*)", re.DOTALL | re.IGNORECASE)
 
 
 class SurtPrefixes:
-    """SURT prefixes without their scheme, "(org,example,": http and https are the same here, as in Heritrix's sets.
+    """SURT prefixes without scheme, such as "(org,example,", for http and https alike, as in Heritrix's sets.
 
-    A lookup is a binary search. A million of 20 characters take 100 MB, and one is looked up in about 4 us.
+    A lookup is a binary search. A million prefixes of 20 characters take 100 MB, and a lookup about 4 us.
     """
 
     def __init__(self, prefixes: Iterable[str]) -> None:
-        # Without those that a shorter one covers, the only prefix that a text may have is the last one not after it.
+        # Prefixes covered by shorter ones are dropped. Then only the last prefix that is not after a text can match it.
         self._sorted: list[str] = []
         for prefix in sorted(prefixes):
             if not (self._sorted and prefix.startswith(self._sorted[-1])):
@@ -31,7 +31,7 @@ class SurtPrefixes:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file: an entry a line, # starts a comment; SettingsError if that fails. About 3 s for a million."""
+        """Read a file with one entry per line; # starts a comment. Raises SettingsError. About 3 s for a million."""
         prefixes, problems = [], []
         try:
             with path.open(encoding="utf-8-sig", errors="replace") as file:
@@ -57,11 +57,11 @@ class SurtPrefixes:
         return len(self._sorted)
 
     def hold(self, href: str) -> bool:
-        """Tell whether one of the prefixes begins the SURT of a href."""
+        """Tell whether the SURT of a href begins with one of the prefixes."""
         return self._begins(_surt(href))
 
     def settle(self, root: str) -> bool | None:
-        """Tell what `hold` says of every href that begins with "https://example.org/"; None: now this, now that."""
+        """Return the result of `hold` for all hrefs that begin with "https://example.org/"; None if it varies."""
         surt = _surt(root)
         if self._begins(surt):
             return True
@@ -78,10 +78,10 @@ def _surt(href: str) -> str:
 
 
 def surt_prefix(entry: str) -> str:
-    """Return the SURT prefix, without its scheme, that a SURT prefix, a URL or a host stands for; or SettingsError.
+    """Return the SURT prefix, without scheme, for an entry: a SURT prefix, a URL or a host. Raises SettingsError.
 
-    As Heritrix takes seeds (SurtPrefixSet): `example.org` means the host and all below it, `example.org/` the host
-    alone, `https://example.org/a/b.html` what lies in its folder, `/a/`.
+    As in Heritrix (SurtPrefixSet), `example.org` means the host and its subdomains, `example.org/` the host alone,
+    `https://example.org/a/b.html` everything in its folder, `/a/`.
     """
     if found := _SURT.fullmatch(entry):
         return found[1].lower() + found[2]
@@ -90,8 +90,8 @@ def surt_prefix(entry: str) -> str:
     try:
         surt = _surt(uris.parse(url))
     except InvalidUrl as error:
-        raise SettingsError(f'"{brief(entry)}" is no SURT prefix, URL or host ({error})') from None
+        raise SettingsError(f'"{brief(entry)}" is not a SURT prefix, URL or host ({error})') from None
     folder = surt[: surt.rindex("/") + 1]
-    # Nothing lies below a port or an address, and "(10.0.0.1" is how "(10.0.0.11)" begins.
+    # Ports and addresses have no subdomains, and "(10.0.0.1" is a prefix of "(10.0.0.11)".
     whole = "/" in url.partition("://")[2] or not folder.endswith(",)/")
     return folder if whole else folder.removesuffix(")/")

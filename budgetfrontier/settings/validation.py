@@ -1,4 +1,4 @@
-"""Plain data in, checked settings out: every problem is collected, with the path of the value it is about."""
+"""Validation of plain data as settings: all problems are collected, each with the path of its value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULTS = schema.FrontierSettings()
 
 
 def read_settings(data: Any, base: S) -> S:
-    """Return `base` changed by `data`, or raise SettingsError with every problem."""
+    """Return `base` with the changes in `data`. Raises SettingsError with every problem."""
     validator = Validator()
     settings = validator.settings(data, base)
     validator.check()
@@ -37,18 +37,19 @@ def read_settings(data: Any, base: S) -> S:
 
 
 def profile(name: str, base: S) -> S:
-    """Return `base` changed by a profile, `config/NAME.yaml`; SettingsError if there is none of that name."""
-    from budgetfrontier.settings.profiles import profile_data  # it loads YAML
+    """Return `base` with the changes of a profile, `config/NAME.yaml`. Raises SettingsError if there is none."""
+    from budgetfrontier.settings.profiles import profile_data  # loads YAML
 
     return read_settings(profile_data(name), base)
 
 
 class Validator:
-    """Reads data and collects problems; what is wrong is left at its default, so that the rest is read too.
+    """A reader of data that collects all problems; invalid values are replaced by their defaults.
 
-    With a `folder`, as for a YAML file, files are relative to it and must exist, seeds must be URLs, and policies,
-    hooks and sinks are imported. With an `environment`, as for a crawl, the variables that requests and the proxy name
-    must be set there, to what can be sent. `warnings` are about values that are valid, but probably not what was meant.
+    With a `folder` (for a YAML file), files are relative to it and have to exist, seeds have to be URLs, and policies,
+    hooks and sinks are imported. With an `environment` (for a crawl), the variables that requests and the proxy refer
+    to have to be set in it, to values that can be sent. `warnings` are about values that are valid but probably a
+    mistake.
     """
 
     def __init__(self, *, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -75,7 +76,7 @@ class Validator:
             raise SettingsError([problem.message for problem in self.problems])
 
     def settings(self, data: Any, base: S) -> S:
-        """Read everything, on top of the profile that `data` names, if it does."""
+        """Read all settings, on top of the profile that `data` names, if any."""
         self._root = type(base)
         try:
             return self._settings(data, base)
@@ -95,7 +96,7 @@ class Validator:
         return self.section(base, data, ())
 
     def section(self, base: S, data: Any, path: ValuePath) -> S:
-        """Return `base` with the fields changed that the mapping `data` gives."""
+        """Return `base` with the fields in the mapping `data` changed."""
         if data is None:
             return base
         if not isinstance(data, Mapping):
@@ -123,7 +124,7 @@ class Validator:
         return changed
 
     def value(self, field: Field, value: Any, path: ValuePath, default: Any) -> Any:
-        """Return the value of one setting, or `default` where it is wrong."""
+        """Return the value of one setting, or `default` if it is invalid."""
         if not isinstance(field.type, Type):
             if field.type.startswith("policy:"):
                 return self._policy(field.type.removeprefix("policy:"), value, path)
@@ -139,7 +140,7 @@ class Validator:
         return read
 
     def overriding(self, data: Any) -> dict[str, Any]:
-        """Return what an override sets by dotted names; `data` may nest, {"retry": {"delay": 5}}, or not."""
+        """Return the settings of an override by dotted name; `data` may nest, {"retry": {"delay": 5}}, or not."""
         try:
             return self._overriding(data, ())
         except TooManyProblems:
@@ -180,11 +181,11 @@ class Validator:
         self.problems += problems
         if len(self.problems) > MOST_PROBLEMS:
             stopped = self.problems[MOST_PROBLEMS]
-            self.problems[MOST_PROBLEMS:] = [Problem(stopped.path, "there is more to mend from here on", bare=True)]
+            self.problems[MOST_PROBLEMS:] = [Problem(stopped.path, "there are more problems from here on", bare=True)]
             raise TooManyProblems
 
     def _each(self, read: Callable[[Any, ValuePath], Any]) -> Callable[[Any, ValuePath], tuple[Any, ...]]:
-        """Return a reader of lists; a single value stands for a list of one."""
+        """Return a reader of lists; a single value is read as a list of one."""
 
         def read_all(value: Any, path: ValuePath) -> tuple[Any, ...]:
             if value is None:
@@ -314,7 +315,7 @@ class Validator:
         return {str(pattern).lower(): str(address) for pattern, address in value.items()}
 
     def _policy(self, kind: str, spec: Any, path: ValuePath) -> Any:
-        """Look up a policy: an unknown name and wrong options are problems."""
+        """Check a policy: unknown names and invalid options are problems."""
         name = policy_name(spec)
         if name is None or len(name) > LONGEST_NAME:
             self._add(path, f"expected a {kind} policy, its name or {{name: options}}, got {show(spec)}")
@@ -333,7 +334,7 @@ def _longer(min_delay: float, max_delay: float) -> str:
 
 
 def _conflict(section: msgspec.Struct) -> str | None:
-    """Return what is wrong with values that are each right alone."""
+    """Return what is wrong with the combination of valid values; None if nothing is."""
     match section:
         case schema.PolitenessSettings() if section.min_delay > section.max_delay:
             return _longer(section.min_delay, section.max_delay)

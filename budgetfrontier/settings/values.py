@@ -1,4 +1,4 @@
-"""Types of values that a setting can have: how each is read, and the words that say what is expected."""
+"""Types of the values of settings: reading, and descriptions for error messages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from budgetfrontier import units
 
 LARGEST = 10**15
-"""No whole number beyond this is accepted: counters are stored in 64 bits."""
+"""The largest whole number accepted: counters are stored in 64 bits."""
 LONGEST = 3650 * 86400.0
-"""No duration beyond ten years is accepted: wake times stay within the calendar."""
+"""The longest duration accepted, ten years, so that wake times are valid dates."""
 
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]{0,30})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -22,10 +22,10 @@ _WORDS |= {spelling: value for word, value in _WORDS.items() for spelling in (wo
 
 
 class Type(NamedTuple):
-    """What a setting may be: `text` finishes "expected ..."; `read` raises ValueError otherwise.
+    """A type: `text` completes the message "expected ...", `read` returns a value or raises ValueError.
 
-    `doubt` is given a value as it is written, as it was read, and the default. It returns why the value, though valid,
-    is probably not what was meant, or None.
+    `doubt` gets a value as written, the same as read, and the default. It returns why the value, though valid, is
+    probably a mistake, or None.
     """
 
     text: str
@@ -34,7 +34,7 @@ class Type(NamedTuple):
 
 
 def show(value: object) -> str:
-    """Return `value` as an error message quotes it: short, and with its YAML type plain to see."""
+    """Return `value` as error messages quote it: short, and with a recognizable YAML type."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -43,17 +43,17 @@ def show(value: object) -> str:
         return "a list"
     try:
         return brief(json.dumps(value, ensure_ascii=True) if isinstance(value, str | bool) else repr(value))
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        return "a number without end"
+    except ValueError:  # Python does not convert numbers of more than 4,300 digits to text
+        return "a very large number"
 
 
 def brief(text: str, longest: int = 60) -> str:
-    """Return a text as an error message quotes it: its beginning, if it is long."""
+    """Return a text as error messages quote it: only its beginning if it is long."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def plain(text: str) -> Any:
-    """Return what an unquoted scalar means: true, false, null, a decimal number without leading zeros, else a text."""
+    """Return the value of an unquoted scalar: true, false, null, a decimal number without leading zeros, else text."""
     if text in _WORDS:
         return _WORDS[text]
     if _WHOLE.fullmatch(text):
@@ -62,7 +62,7 @@ def plain(text: str) -> Any:
 
 
 def read_duration(value: object) -> float:
-    """Return seconds from a number of seconds or a text such as "15m", "1h30m", "500ms"; ValueError otherwise."""
+    """Return seconds from a number of seconds or a text such as "15m", "1h30m", "500ms". Raises ValueError."""
     return _read_quantity(value, units.parse_duration, LONGEST)
 
 
@@ -74,7 +74,7 @@ def _positive_duration(value: object) -> float:
 
 
 def read_size(value: object) -> int:
-    """Return bytes from a number of bytes or a text such as "50GiB", "10 MB"; ValueError otherwise."""
+    """Return bytes from a number of bytes or a text such as "50GiB", "10 MB". Raises ValueError."""
     return int(_read_quantity(value, units.parse_size, LARGEST))
 
 
@@ -89,7 +89,7 @@ def _read_quantity(value: object, parse: Callable[[str], float], most: float) ->
 
 
 def _doubt_duration(written: object, seconds: float, default: float) -> str | None:
-    """Doubt more than a day, and a bare number that Heritrix would take for milliseconds."""
+    """Doubt durations above a day, and bare numbers, which Heritrix reads as milliseconds."""
     number = show(written).strip('"')
     if not _is_bare(written):
         return f"{number} is more than a day" if seconds > 86400 else None
@@ -100,7 +100,7 @@ def _doubt_duration(written: object, seconds: float, default: float) -> str | No
 
 
 def _doubt_size(written: object, size: int, default: int) -> str | None:
-    """Doubt a bare number below 1,000, where the default is not as small."""
+    """Doubt bare numbers below 1,000 if the default is larger."""
     if _is_bare(written) and 0 < size < 1000 and not 0 < default < 1000:
         return f"{size} is {size} bytes; write {size}MB or {size}GB if those are meant, else {size}B"
     return None
@@ -111,7 +111,7 @@ def _is_bare(written: object) -> bool:
 
 
 def _whole(value: object) -> int:
-    """Return a whole number; 1e6, which YAML reads as a float, is one."""
+    """Return a whole number, also from a float without fraction such as 1e6."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -149,7 +149,7 @@ def _read_text(value: object) -> str:
         raise ValueError(f"{show(value)}, which needs quotes to be text" if _scalar(value) else show(value))
     try:
         value.encode()
-    except UnicodeEncodeError:  # a lone surrogate could never be stored
+    except UnicodeEncodeError:  # lone surrogates cannot be stored
         raise ValueError(show(value)) from None
     return value
 
@@ -159,7 +159,7 @@ def _scalar(value: object) -> bool:
 
 
 def choice(*options: object) -> Type:
-    """Return the type of a value among a few."""
+    """Return the type of values that are one of a few options."""
 
     def read(value: object) -> object:
         for option in options:
@@ -171,7 +171,7 @@ def choice(*options: object) -> Type:
 
 
 def listed(of: Type, *, many: str) -> Type:
-    """Return the type of a list of values of one type; a single value stands for a list of one."""
+    """Return the type of lists of values of one type; a single value is read as a list of one."""
 
     def read(value: object) -> tuple[Any, ...]:
         if value is None:
@@ -182,12 +182,12 @@ def listed(of: Type, *, many: str) -> Type:
 
 
 def optional(of: Type) -> Type:
-    """Return the type of a value that may be null."""
+    """Return the type of values that may be null."""
     return Type(f"{of.text}, or null", lambda value: None if value is None else of.read(value))
 
 
 def matching(of: Type, pattern: str, text: str) -> Type:
-    """Return the type of a text that a regular expression matches whole."""
+    """Return the type of texts that a regular expression matches as a whole."""
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:
@@ -205,7 +205,7 @@ _DURATIONS = '(seconds, or such as 500ms, 3s, 15m, "1h30m", 2d)'
 DURATION = Type(f"a duration {_DURATIONS}", read_duration, _doubt_duration)
 POSITIVE_DURATION = Type(f"a duration above 0 {_DURATIONS}", _positive_duration, _doubt_duration)
 PERIOD = Type(DURATION.text, read_duration)
-"""A duration that may well be days, and that Heritrix takes in seconds, too."""
+"""A duration that may well be days, and that Heritrix reads as seconds too."""
 SIZE = Type("a size (bytes, or such as 64KiB, 10MB, 50GiB)", read_size, _doubt_size)
 TEXT = Type("text", _read_text)
 TEXTS = listed(TEXT, many="a list of texts")

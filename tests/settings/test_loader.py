@@ -106,7 +106,7 @@ frontier: {}
     assert problems[2].startswith('4:16: frontier.hold_queues: expected true or false, got "no"')
     assert problems[3] == '5:3: frontier: unknown key "queue_total_budgt"; did you mean "queue_total_budget"?'
     assert problems[7].endswith('did you mean "domain:exmaple.com"?')
-    assert problems[10] == '11:1: "frontier" is here a second time; first in line 3'
+    assert problems[10] == '11:1: "frontier" is repeated; first in line 3'
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ frontier: {}
         (b"\x89PNG\r\n\x1a\n\x00", "1:1: byte 0x89 is not UTF-8; is this a text file?"),
         (b"crawl: a\n\xff", "2:1: byte 0xff is not UTF-8; is this a text file?"),
         (b"crawl: a\nseeds: \x00", "2:8: character U+0000 is not text; is this a text file?"),
-        ("crawl: a\n---\ncrawl: b\n", "2:1: a second document starts here; a file holds one"),
+        ("crawl: a\n---\ncrawl: b\n", "2:1: a second document starts here; a file may have only one"),
         ("crawl: a: b\n", "1:9: this is not YAML: mapping values are not allowed in this context"),
         ("reports: {no: 50}\n", '1:11: reports: unknown key "no"; known here: every'),
-        ("reports: {every: 5m, every: 6m}\n", '1:22: reports: "every" is here a second time; first in line 1'),
-        ("crawl: !!str 5\n", "1:8: crawl: tags such as tag:yaml.org,2002:str mean nothing here; leave it out"),
-        ("crawl: *name\n", "1:8: crawl: *name stands for nothing: no &name ends before it"),
+        ("reports: {every: 5m, every: 6m}\n", '1:22: reports: "every" is repeated; first in line 1'),
+        ("crawl: !!str 5\n", "1:8: crawl: tags such as tag:yaml.org,2002:str are not supported; remove it"),
+        ("crawl: *name\n", "1:8: crawl: *name refers to nothing: no &name ends before it"),
         ("? [a]\n: b\n", "1:3: ?: a key must be a word"),
         ("[" * 100_000, "1:52: nested more than 50 deep"),
         (
@@ -208,7 +208,7 @@ def test_problems_in_a_shared_value_are_reported_where_it_is_used(files: Files) 
 def test_aliases_cannot_unfold_to_gigabytes(files: Files) -> None:
     levels = "".join(f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     problems = files.problems(f"seeds:\n  - &a0 [x]\n{levels}")
-    assert any("&a1 may not hold an alias itself" in problem for problem in problems)
+    assert any("&a1 may not contain an alias itself" in problem for problem in problems)
 
 
 LARGE = {
@@ -247,7 +247,7 @@ def test_no_more_than_a_hundred_problems_are_told(files: Files) -> None:
     assert len(problems) == 100
     problems = files.problems("seeds:\n" + "- 5\n" * 5000)
     assert len(problems) == 101
-    assert problems[-1] == "102:3: there is more to mend from here on"
+    assert problems[-1] == "102:3: there are more problems from here on"
 
 
 def test_a_file_without_end_is_no_problem() -> None:
@@ -261,7 +261,7 @@ def test_each_repetition_of_a_key_is_told_where_it_is(files: Files) -> None:
 
 
 def test_a_value_that_holds_itself_is_refused(files: Files) -> None:
-    assert any("*a stands for nothing" in problem for problem in files.problems("seeds: &a [*a]\n"))
+    assert any("*a refers to nothing" in problem for problem in files.problems("seeds: &a [*a]\n"))
 
 
 def test_files_are_relative_to_the_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +405,7 @@ def test_all_that_is_wrong_with_requests_and_the_proxy_is_told_with_its_place(fi
         "4:22: fetch.requests[0].headers.X-A: the environment variable TEST_A is not set",
         "4:22: fetch.requests[0].headers.X-A: the environment variable TEST_B is not set",
         "5:13: fetch.requests[0].auth: expected user:password",
-        "6:20: fetch.requests[1].cookies.a: a cookie's value cannot hold a semicolon",
+        "6:20: fetch.requests[1].cookies.a: a cookie's value cannot contain a semicolon",
         '6:27: fetch.requests[1].cookies: "d e" cannot be a name in a header',
         '7:16: fetch.concurrency: expected a whole number from 1 to 10000, got "many"',
     ]

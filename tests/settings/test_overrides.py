@@ -196,7 +196,7 @@ def test_validate_override_reports_all_problems_at_once() -> None:
         validate_override("nothing", {"hold_queues": True, "min_delay": 1, "queue_total_budget": -2, "retry": 5})
     match, whole, leaf, value, retry = caught.value.problems
     assert match.startswith('"nothing" is not a match')
-    assert whole.startswith('"hold_queues" holds for the whole frontier and cannot be set here; these can: ')
+    assert whole.startswith('"hold_queues" applies to the whole frontier and cannot be set here; these can: ')
     assert leaf == 'unknown setting "min_delay"; did you mean "politeness.min_delay"?'
     assert value == "queue_total_budget: expected a whole number of at least -1, got -2"
     assert retry == "retry: expected a mapping of settings, got 5"
