@@ -1,11 +1,38 @@
-"""Hypothesis profiles: `dev` on a desk, `ci` (derandomised) in CI; choose with HYPOTHESIS_PROFILE."""
+"""Hypothesis profiles, temporary files in memory, and the closing of frontiers that tests leave open.
+
+The profile is `dev` on a desk, `ci` (derandomised) in CI; choose with HYPOTHESIS_PROFILE. Temporary files are in memory
+where there is room: processes are killed there, and no machine, and syncing would wait for a disk that others use, too.
+TMPDIR=/tmp has them on the disk.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import support
+
+SHARED_MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
 
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
+
+if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ROOM:
+    os.environ["TMPDIR"] = str(SHARED_MEMORY)  # for the processes that are started, too
+    tempfile.tempdir = None  # it may have been looked up
+
+
+@pytest.fixture(autouse=True)
+def _frontiers_are_closed() -> Iterator[None]:
+    """Close what the test left open: the maps of frontiers would make each fork slower than the one before."""
+    before = len(support.opened)
+    yield
+    support.close_opened(before)

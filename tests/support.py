@@ -5,18 +5,32 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease, QueueRecord
 
 START = 1_000_000.0
 
 PATIENCE = 300.0
 """Seconds after which a test that hangs fails. It ends a hang, and nothing is measured by it."""
+
+
+opened: list[Frontier] = []
+"""The frontiers that `memory` and `on_disk` have opened."""
+
+
+def close_opened(first: int) -> None:
+    """Close the frontiers from this one on, those aside that are closed or belong to another thread."""
+    for frontier in opened[first:]:
+        with suppress(FrontierError):
+            frontier.close()
+    del opened[first:]
 
 
 def make_settings(
@@ -32,7 +46,9 @@ def make_settings(
 
 def memory(clock: ManualClock | None = None, *, hooks: Iterable[object] = (), **options: Any) -> Frontier:
     """A frontier that leaves nothing behind; `options` are those of `make_settings`."""
-    return Frontier.open(":memory:", make_settings(**options), clock=clock or ManualClock(START), hooks=tuple(hooks))
+    clock = clock or ManualClock(START)
+    opened.append(Frontier.open(":memory:", make_settings(**options), clock=clock, hooks=tuple(hooks)))
+    return opened[-1]
 
 
 def on_disk(
@@ -46,7 +62,8 @@ def on_disk(
     """A frontier in a folder; without options it is opened with the settings it has stored."""
     settings = make_settings(**options) if options else None
     clock = clock or ManualClock(START)
-    return Frontier.open(folder / "frontier", settings, clock=clock, hooks=hooks, keep_leases=keep_leases)
+    opened.append(Frontier.open(folder / "frontier", settings, clock=clock, hooks=hooks, keep_leases=keep_leases))
+    return opened[-1]
 
 
 def pages(hosts: str, count: int, *, first: int = 0) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -21,20 +19,11 @@ from tests.crash.processes import Go
 from tests.crash.workload import PLAIN, Step, on_model, plan
 from tests.support import PATIENCE
 
-SHARED_MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder in memory, if there is such a thing: processes are killed there, and no machine."""
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as name:
-        yield Path(name)
-
 
 @pytest.mark.parametrize("name", campaign.FAULTS)
-def test_nothing_is_lost(folder: Path, name: str) -> None:
+def test_nothing_is_lost(tmp_path: Path, name: str) -> None:
     try:
-        figures = campaign.run(name, folder, seldom=True)
+        figures = campaign.run(name, tmp_path, seldom=True)
     except Unavailable as reason:
         pytest.skip(str(reason))
     assert not figures.problems, "\n".join(figures.problems)
@@ -45,8 +34,8 @@ def test_nothing_is_lost(folder: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(STRACE is None, reason="strace is not installed")
-def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(folder: Path) -> None:
-    log = folder / "calls"
+def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
     calls = "trace=openat,writev,pwritev,pwrite64,fdatasync"
 
     class Watched(Harmless):
@@ -57,7 +46,7 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(folde
         def mend(self) -> None:
             self.strace.communicate(timeout=PATIENCE)
 
-    life = Life.new(folder / "frontier", Random(1), commit_operations=1)
+    life = Life.new(tmp_path / "frontier", Random(1), commit_operations=1)
     outcome = live(life, plan(life.after(), Random(2), 40), Watched())
     assert outcome.done and not outcome.problem, outcome
     roots, unsynced = 0, False
@@ -76,8 +65,8 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(folde
 # -- what the campaign must notice
 
 
-def test_a_commit_that_is_told_but_not_made_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = begun(folder, Random(1), commit_operations=1)
+def test_a_commit_that_is_told_but_not_made_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = begun(tmp_path, Random(1), commit_operations=1)
     steps = plan(life.after(), Random(2), 30)
     commit, count = Environment.commit, 0
 
@@ -88,12 +77,12 @@ def test_a_commit_that_is_told_but_not_made_is_noticed(folder: Path, monkeypatch
             commit(env)
 
     monkeypatch.setattr(Environment, "commit", forgetful)
-    assert not live(life.copied(folder / "copy"), steps, AtEvent(COMMITTED, 7)).problem
-    assert "the model" in live(life.copied(folder / "copy"), steps, AtEvent(COMMITTED, 8)).problem
+    assert not live(life.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 7)).problem
+    assert "the model" in live(life.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 8)).problem
 
 
-def test_money_that_is_not_charged_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = Life.new(folder / "frontier", Random(1), queue_total_budget=-1)
+def test_money_that_is_not_charged_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life.new(tmp_path / "frontier", Random(1), queue_total_budget=-1)
     model = life.after()
     uri = {"url": "https://a.test/", "cost": 2, "directive": 3, "priority": 0} | dict.fromkeys(("not_before", "queue"))
     steps: list[Step] = []
@@ -101,6 +90,6 @@ def test_money_that_is_not_charged_is_noticed(folder: Path, monkeypatch: pytest.
         step = Step(str(op), model.now, tuple(args))
         steps.append(step._replace(told=on_model(model, step)))
     steps.append(Step("commit", model.now))
-    assert not live(life.copied(folder / "copy"), steps, Harmless()).problem
+    assert not live(life.copied(tmp_path / "copy"), steps, Harmless()).problem
     monkeypatch.setattr(charges, "charge", lambda record, cost, penalty: None)
-    assert "expenditure" in live(life.copied(folder / "copy"), steps, Harmless()).problem
+    assert "expenditure" in live(life.copied(tmp_path / "copy"), steps, Harmless()).problem

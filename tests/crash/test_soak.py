@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -27,19 +25,11 @@ from budgetfrontier.store.repair.pages import Salvage
 from tests.crash.soak import Figures, cut, drained, missing_pages, soak
 from tests.support import START
 
-SHARED_MEMORY = Path("/dev/shm")
-
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """A folder in memory, if there is such a thing: nothing is killed here."""
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as name:
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def short(folder: Path) -> Path:
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The job of a frontier that was closed cleanly, whose file lacks pages at its end."""
+    folder = tmp_path_factory.mktemp("short")
     for seed in range(12):
         job = folder / f"job-{seed}"
         if drained(job / "frontier", 2000, 2000, seed=seed):
@@ -54,9 +44,9 @@ def job(short: Path, tmp_path: Path) -> Path:
     return tmp_path / "job"
 
 
-def test_random_lives_lose_nothing_and_a_used_page_that_is_missing_is_named(folder: Path) -> None:
+def test_random_lives_lose_nothing_and_a_used_page_that_is_missing_is_named(tmp_path: Path) -> None:
     figures = soak(
-        folder, seed=1, closes=12, cuts=30, size=5000
+        tmp_path, seed=1, closes=12, cuts=30, size=5000
     )  # the sixth close of these leaves a file that is short
     assert not figures.problems, "\n".join(figures.problems)
     assert figures["cuts of used pages"] >= 30 and figures["URIs"] > 3000
@@ -170,9 +160,7 @@ def all_of(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("values", "kept"), [(60, 0), (1500, 0), (300, 280)])
-def test_lists_of_free_pages_are_read_whatever_their_shape(
-    tmp_path: Path, folder: Path, values: int, kept: int
-) -> None:
+def test_lists_of_free_pages_are_read_whatever_their_shape(tmp_path: Path, values: int, kept: int) -> None:
     (tmp_path / "mailbox").mkdir()
     plain(tmp_path / "mailbox", values, kept=kept)
     with closing(File(tmp_path / "mailbox" / "data.mdb")) as file:
@@ -182,6 +170,6 @@ def test_lists_of_free_pages_are_read_whatever_their_shape(
         assert not trees.lost
     figures = Figures()
     for seed in range(2):
-        cut(tmp_path / "mailbox", folder, Random(seed), 20, figures, look=all_of)
+        cut(tmp_path / "mailbox", tmp_path, Random(seed), 20, figures, look=all_of)
     assert not figures.problems, "\n".join(figures.problems)
     assert figures["cuts of free pages"] > 0 and figures["cuts of used pages"] > 0

@@ -335,7 +335,6 @@ links = st.builds(
 headers = st.none() | st.builds(Header, st.sampled_from(("", "text/html", "image/png")), st.none() | st.integers(0, 20))
 
 
-@settings(max_examples=400, deadline=None)
 @given(scopes, st.lists(st.tuples(links, headers), min_size=1, max_size=12), st.sets(st.sampled_from(HOSTS[:5])))
 def test_the_last_rule_that_fits_decides(
     given: ScopeSettings, asked: list[tuple[CrawlUri, Header | None]], hosts: set[str]
@@ -349,7 +348,6 @@ def test_the_last_rule_that_fits_decides(
         assert verdict.accepted is naive(given, uri, header, seeds), (uri, header, verdict)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from([rule for rule in RULES if not rule.startswith("seed")]), links)
 def test_what_holds_for_the_beginning_of_a_url_holds_for_it_all(text: str, uri: CrawlUri) -> None:
     rule = parse_rule(text)

@@ -133,8 +133,9 @@ def test_nothing_goes_out_twice_and_each_uri_ends_once(name: str, most: int, mon
     monkeypatch.setattr(pending, "MOST", most)
     for seed in range(4):
         crawl = Crawl(seed, 12, **SETTINGS[name])
-        crawl.run()
-        crawl.frontier.check()
-        summary = crawl.frontier.summary()
+        with crawl.frontier as frontier:
+            crawl.run()
+            frontier.check()
+            summary = frontier.summary()
         assert (summary.queued, summary.future, summary.in_process, summary.dead) == (0, 0, 0, 0)
         assert summary.expenditure == crawl.charged

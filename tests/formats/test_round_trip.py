@@ -21,7 +21,6 @@ from budgetfrontier.formats.allowance import Allowance
 from budgetfrontier.formats.records import Record
 from budgetfrontier.store import reader
 from budgetfrontier.store.reader import Reader
-from tests.fuzz.urls import SHARED_MEMORY
 from tests.support import START, make_settings
 
 words = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -105,7 +104,7 @@ def test_a_frontier_comes_back_as_it_was(
     options: dict[str, Any], uris: list[str | CrawlUri], happened: list[Any]
 ) -> None:
     made = make_settings(**options)
-    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="round-") as folder:
+    with tempfile.TemporaryDirectory(prefix="round-") as folder:
         old, new, listed = Path(folder, "old"), Path(folder, "new"), Path(folder, "all.jsonl")
         with Frontier.open(old / "frontier", made, clock=ManualClock(START)) as frontier:
             frontier.schedule_many(uris)

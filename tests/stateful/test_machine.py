@@ -21,7 +21,6 @@ from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
 from tests.stateful.model import Model
 
-SHARED_MEMORY = Path("/dev/shm")
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
 
@@ -123,7 +122,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @initialize(options=option_sets, pages=st.sampled_from((0, 1, 2, 4, 8)), hosts=st.sampled_from((4, 1, 2, 1)))
     def begin(self, options: dict[str, Any], pages: int, hosts: int) -> None:
         self.options = options
-        self.folder = tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
+        self.folder = tempfile.mkdtemp()
         self.clock = ManualClock(1_000_000.0)
         self.finishes = 0
         self.kept = False

@@ -245,7 +245,7 @@ def test_killed_at_any_line_it_was_compact_or_was_not(tmp_path: Path) -> None:
     new = (tmp_path / "g" / "data.mdb").read_bytes()
     assert look(tmp_path / "g") == look(path)
     seen = set()
-    for _ in killed_at_each_line(lambda: backup.compact(path), backup, environment, lmdb_env):
+    for _ in killed_at_each_line(lambda: backup.compact(path), path, backup, environment, lmdb_env):
         data = (path / "data.mdb").read_bytes()
         assert data in (old, new)
         seen.add(data)
@@ -493,7 +493,7 @@ def test_killed_at_any_line_there_is_a_backup_or_none(tmp_path: Path) -> None:
             reader.backup(copy)
 
     whole = 0
-    for _ in killed_at_each_line(back_up, backup):
+    for _ in killed_at_each_line(back_up, tmp_path, backup):
         if copy.exists():
             whole += 1
         else:

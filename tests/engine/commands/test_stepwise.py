@@ -21,7 +21,6 @@ from budgetfrontier.store.repair.run import repair
 from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, in_progress, memory, on_disk, pages
 
-SHARED_MEMORY = Path("/dev/shm")
 AT_ONCE = 10**9
 
 
@@ -104,7 +103,7 @@ def test_in_steps_it_comes_to_the_same_as_at_once(
                 at_once.apply(Command(op, args, "somebody", ""), number=number)
             expected = look(at_once)
         patch.setattr(runner, "STEP", step)
-        folder = Path(tempfile.mkdtemp(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None))
+        folder = Path(tempfile.mkdtemp())
         try:
             frontier = on_disk(folder, hold_queues=True)
             fill(frontier)
