@@ -27,11 +27,11 @@ from budgetfrontier.crawl.interrupts import Interrupts, interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures, is_policy_failure
-from budgetfrontier.crawl.prerequisites import Prerequisites
+from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawl.progress import Progress, backlog
 from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
-from budgetfrontier.crawl.robots import Robots, is_robots
+from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
 from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit

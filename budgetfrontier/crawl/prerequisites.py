@@ -1,6 +1,9 @@
 """Prerequisites of pages: when the robots.txt of a site is fetched, and from where if it redirects.
 
-A robots.txt may redirect to any host, hop by hop (RFC 9309, section 2.3.1.2). Each hop is a visit of its own. Until the
+A robots.txt is fetched as a URI of its own, with directive HIGHEST and cost 0 in the queue of the page that needs it.
+Thus politeness applies to it, and the pages of the queue come after it.
+
+It may redirect to any host, hop by hop (RFC 9309, section 2.3.1.2). Each hop is a visit of its own. Until the
 politeness of the target host allows it, the URI waits in the queue of the site whose robots.txt it is. The result of
 each hop is cached by URL, so that a target that a thousand sites redirect to is fetched once.
 """
@@ -13,20 +16,44 @@ from typing import NamedTuple
 
 import can_ada
 
+from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
-from budgetfrontier.crawl.robots import Robots, is_robots, site_of
+from budgetfrontier.crawl.robots import Robots, site_of
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome
+from budgetfrontier.model import Admission, CrawlUri, Directive, Lease, Outcome
 
 MOST_REDIRECTS = 5
 _SOON = 1.0  # seconds until the next hop is fetched or postponed
 _MOST_FAILED = 10_000
 
 _TOO_MANY = 302  # the status stored for a longer chain, which means no rules
+
+
+def robots_uri(lease: Lease) -> CrawlUri:
+    """Return the robots.txt to fetch before the URI of a lease: the prerequisite, in its queue and ahead of all."""
+    return CrawlUri(
+        _robots_url(lease.uri.url),
+        via=lease.uri.url,
+        hops=lease.uri.hops + "P",
+        source=lease.uri.source,
+        force=True,
+        queue=lease.queue,
+        directive=Directive.HIGHEST,
+        cost=0,
+    )
+
+
+def is_robots(uri: CrawlUri) -> bool:
+    """Tell whether a URI is a robots.txt fetched as a prerequisite, not as a page."""
+    return uri.hops.endswith("P") and uris.split(uri.url)[1:] == ("/robots.txt", None)
+
+
+def _robots_url(url: str) -> str:
+    return site_of(url) + "/robots.txt"
 
 
 class RobotsResult(NamedTuple):
@@ -68,10 +95,9 @@ class Prerequisites:
         if (left := self._robots.postponed(lease.uri.url)) > 0.0:
             self._put_back(lease, left, "its robots.txt waits for another host")
             return None
-        prerequisite = self._robots.prerequisite(lease)
-        if prerequisite is not None:
-            self._robots.expect(prerequisite.url)
-            if self._frontier.schedule(prerequisite) is Admission.ADDED:
+        if self._robots.is_needed(lease.uri.url):
+            self._robots.expect(lease.uri.url)
+            if self._frontier.schedule(robots_uri(lease)) is Admission.ADDED:
                 self._frontier.finish(lease, Outcome.DEFERRED, reason="robots.txt first")
                 return None
         return lease.uri
@@ -155,7 +181,7 @@ class Prerequisites:
 
     def _cached(self, url: str) -> StoredRobots | None:
         """Return the fresh cached result of a URL, stored for the URL itself or as the robots.txt of its site."""
-        for key in (url, site_of(url)) if url == site_of(url) + "/robots.txt" else (url,):
+        for key in (url, site_of(url)) if url == _robots_url(url) else (url,):
             stored = self._cache.robots(key)
             if stored is not None and self._robots.is_fresh(stored):
                 return stored
@@ -168,7 +194,7 @@ class Prerequisites:
         stored = self._robots.interpret(response)
         if stored is None:
             self._failed.put(hop.url, (until, response))
-        elif hop.url == site_of(hop.url) + "/robots.txt":
+        elif hop.url == _robots_url(hop.url):
             self._robots.store(hop.url, stored)
         else:
             self._cache_result(hop.url, stored)

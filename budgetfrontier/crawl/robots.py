@@ -1,34 +1,25 @@
-"""The rules of robots.txt files by site (RFC 9309), and the directives of X-Robots-Tag and robots meta elements.
+"""The rules of robots.txt files by site (RFC 9309): which sites' are known, awaited or given up, and what they permit.
 
-A robots.txt is fetched as a URI of its own, a prerequisite with directive HIGHEST and cost 0 in the queue of the page
-that needs it. Thus politeness applies to it, and the pages of the queue come after it. The results are stored in the
-crawl's cache on disk, and in this process for the sites used last.
+The results are stored in the crawl's cache on disk, and in this process for the sites used last. `prerequisites` says
+how a robots.txt is fetched, `robots_txt` what it means.
 """
 
 from __future__ import annotations
 
 import asyncio
-import codecs
-import math
-import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import NamedTuple
-
-from protego import Protego
 
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.robots_txt import Group, Rules, group_for, parsed_part, product_token
 from budgetfrontier.crawl.threads import in_thread
-from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
-
-MAX_BODY = 500 * 1024
-"""The most bytes of a robots.txt that are parsed: the minimum that RFC 9309, section 2.5, requires."""
+from budgetfrontier.model import Outcome
 
 LIFETIME = 86400.0
 """The most seconds for which rules apply after their fetch: RFC 9309, section 2.4."""
@@ -40,25 +31,6 @@ _MOST_WAITED_FOR = 10_000  # sites whose robots.txt is awaited or unreachable
 _SITE_SIZE, _RULE_SIZE = 2048, 800  # approximate bytes in memory of a site, and of each of its rules
 _INCOMPLETE = frozenset({"timeTrunc", "connTrunc", "badEncoding"})  # notes of a response whose body may be incomplete
 _LARGE = 16 * 1024  # bytes of rules from which matching, which then takes milliseconds, is done in a thread
-
-# The misspellings are those that Google's parser accepts: https://github.com/google/robotstxt. Other lines, "Sitemap"
-# among them, do not end a group: RFC 9309, section 2.2.4.
-_LINE = re.compile(
-    rb"^[ \t]*(user[ -]?agent|allow|diss?all?ow|disallaw|diasllow|crawl[ -]delay)"
-    rb"[ \t]*(?:[ \t]|:)[ \t]*([^\n#]*)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_TOKEN = re.compile(rb"[A-Za-z0-9_.-]+|\*(?=\s|\Z)")
-_COMPATIBLE = re.compile(r"compatible;\s*([A-Za-z0-9_.-]+)")
-_AGENT = re.compile(r"[a-z0-9_.*-]+")
-# Directives with a value after a colon; in others, the text before a colon is a user agent.
-_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-_NOT_PLAIN = re.compile(rb"[^\n\x21-\x7e]")
-
-
-# Protego lets the rule "/a$" match "/a%24" too. Therefore a "$" that is not at the end of a rule is replaced by another
-# escape, in rules and URLs.
-_LITERAL_DOLLAR, _STAND_IN = re.compile(r"\$(?!$)|%24", re.MULTILINE), "%03"
 
 
 class Permission(Enum):
@@ -72,37 +44,15 @@ class Permission(Enum):
     UNREACHABLE = "unreachable"  # its robots.txt is unreachable: everything is disallowed
 
 
-class Group(NamedTuple):
-    """The rules of a robots.txt for one user agent: lines such as "Allow:/a", and the crawl-delay in seconds."""
-
-    rules: str = ""
-    delay: float | None = None
-
-
-class _Directives:
-    """The combined groups for one product token: distinct rule lines in order, and the crawl-delay."""
-
-    __slots__ = ("delay", "rules")
-
-    def __init__(self) -> None:
-        self.rules: dict[tuple[bytes, bytes], None] = {}
-        self.delay: float | None = None
-
-
 class _Site:
-    """A site whose rules are known; they are compiled when first needed."""
+    """A site whose rules are known."""
 
-    __slots__ = ("compiled", "expires", "group", "size")
+    __slots__ = ("delay", "expires", "is_large", "rules", "size")
 
     def __init__(self, group: Group, expires: float) -> None:
-        self.group, self.expires = group, expires
+        self.rules, self.delay, self.expires = Rules(group), group.delay, expires
         self.size = _SITE_SIZE + _RULE_SIZE * group.rules.count("\n") + 2 * len(group.rules)
-        self.compiled: Protego | None = None
-
-    def allows(self, url: str) -> bool:
-        if self.compiled is None:
-            self.compiled = Protego.parse("User-agent:*\n" + _LITERAL_DOLLAR.sub(_STAND_IN, self.group.rules))
-        return self.compiled.can_fetch(url.replace("$", _STAND_IN).replace("%24", _STAND_IN), "*")
+        self.is_large = len(group.rules) >= _LARGE
 
 
 class _Awaited:
@@ -141,21 +91,10 @@ class Robots:
         self._stopped = False
         self._thread = asyncio.Lock()
 
-    def prerequisite(self, lease: Lease) -> CrawlUri | None:
-        """Return the robots.txt to fetch before the URI of a lease; None if it is known or awaited already."""
-        key = site_of(lease.uri.url)
-        if self._known(key) is not None or self._waiting(key) is not None:
-            return None
-        return CrawlUri(
-            key + "/robots.txt",
-            via=lease.uri.url,
-            hops=lease.uri.hops + "P",
-            source=lease.uri.source,
-            force=True,
-            queue=lease.queue,
-            directive=Directive.HIGHEST,
-            cost=0,
-        )
+    def is_needed(self, url: str) -> bool:
+        """Tell whether the robots.txt for a URL has to be fetched first: it is neither known nor awaited."""
+        key = site_of(url)
+        return self._known(key) is None and self._waiting(key) is None
 
     def has_rules(self, url: str) -> bool:
         """Tell whether unexpired rules for this URL are known, so that its robots.txt need not be fetched."""
@@ -211,7 +150,7 @@ class Robots:
         """Return the robots.txt in a response; None if it could not be fetched, or is incomplete."""
         status = response.status
         if 200 <= status < 300 and _INCOMPLETE.isdisjoint(response.notes):
-            return StoredRobots(status, self._now() + self.lifetime, _parsed_part(response))
+            return StoredRobots(status, self._now() + self.lifetime, parsed_part(response))
         if 300 <= status < 500 and status != 429:
             return StoredRobots(status, self._now() + self.lifetime, b"")
         return None
@@ -264,13 +203,13 @@ class Robots:
     def delay(self, url: str) -> float | None:
         """Return the crawl-delay for a URL in seconds; None if there is none, or it is not known."""
         site = self._known(site_of(url))
-        return None if site is None else site.group.delay
+        return None if site is None else site.delay
 
     async def _allows(self, site: _Site, url: str) -> bool:
-        if len(site.group.rules) < _LARGE:
-            return site.allows(url)
+        if not site.is_large:
+            return site.rules.allows(url)
         async with self._thread:  # one at a time: hostile rules take up to 0.2 s for a long URL
-            return await in_thread(partial(site.allows, url))
+            return await in_thread(partial(site.rules.allows, url))
 
     # Sites whose rules are known
 
@@ -314,99 +253,6 @@ class Robots:
             site.settled.set()
 
 
-def is_robots(uri: CrawlUri) -> bool:
-    """Tell whether a URI is a robots.txt fetched as a prerequisite, not as a page."""
-    return uri.hops.endswith("P") and uris.split(uri.url)[1:] == ("/robots.txt", None)
-
-
 def site_of(url: str) -> str:
     """Return scheme and authority of a URL, to which one robots.txt applies: "https://example.org:8443"."""
     return f"{url.partition(':')[0]}://{uris.authority(url)}"
-
-
-def product_token(user_agent: str) -> str:
-    """Return the product token of a crawler, in lower case: "examplebot" for "ExampleBot/1.0 (+...)".
-
-    That is the first word, or in "Mozilla/5.0 (compatible; ExampleBot/1.0; +...)" the one after "compatible;".
-    """
-    claimed = _COMPATIBLE.search(user_agent)
-    return (claimed[1] if claimed else user_agent.replace("/", " ").split()[0]).lower()
-
-
-def group_for(agent: str, body: bytes) -> Group:
-    """Return the group of a robots.txt that applies to a product token (RFC 9309, section 2.2.1).
-
-    All groups that name the token are combined; those for "*" apply only if there is none. Other groups are skipped, so
-    that thousands of them take no memory. Non-ASCII octets are percent-encoded, whatever their charset; a line ends in
-    CR, LF or both. About 70 us for 1 kB, up to 80 ms for 500 KiB.
-    """
-    body = lines(body)
-    wanted = agent.encode()
-    by_token = {b"*": _Directives(), wanted: _Directives()}
-    current: dict[bytes, _Directives] = {}  # the tokens of the current group, as far as they matter
-    has_own_group = in_agents = False
-    for line in _LINE.findall(body):
-        kind = line[0][:1]
-        if kind in b"uU":
-            if not in_agents:
-                current, in_agents = {}, True
-            token = _TOKEN.match(line[1])
-            name = token[0].lower() if token else b""
-            if name in by_token:
-                current[name] = by_token[name]
-                has_own_group = has_own_group or name == wanted
-        elif kind in b"cC":
-            if (delay := _delay(line[1])) is not None:
-                for one in current.values():
-                    one.delay = delay
-        else:
-            in_agents = False
-            for one in current.values():
-                one.rules[line] = None
-    directives = by_token[wanted if has_own_group else b"*"]
-    rules = ((key[:1] in b"aA", value.strip()) for key, value in directives.rules)
-    text = b"\n".join((b"Allow:" if allowed else b"Disallow:") + value for allowed, value in rules if value)
-    return Group(_NOT_PLAIN.sub(lambda octet: b"%%%02X" % octet[0][0], text).decode("ascii"), directives.delay)
-
-
-def lines(body: bytes) -> bytes:
-    """Return a robots.txt without byte order mark, in UTF-8 if it was UTF-16, and with LF as line end."""
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        body = body.decode("utf-16", "replace").encode()
-    return body.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _delay(value: bytes) -> float | None:
-    try:
-        delay = float(value.strip())
-    except ValueError:
-        return None
-    return delay if 0 <= delay < math.inf else None
-
-
-def _parsed_part(response: Response) -> bytes:
-    """Return the part of a robots.txt that is parsed: whole lines up to MAX_BODY."""
-    body = response.body[:MAX_BODY]
-    if len(response.body) > MAX_BODY or "lenTrunc" in response.notes:
-        body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    return body
-
-
-def tags(values: Iterable[str], agent: str) -> tuple[bool, bool]:
-    """Return (noindex, nofollow) from the values of X-Robots-Tag headers or robots meta elements, for a product token.
-
-    Directives for all crawlers and those for `agent` ("googlebot: nofollow") are combined. "none" means both; other
-    words, such as the dates of "unavailable_after", are ignored. The syntax is Google's:
-    https://developers.google.com/search/docs/crawling-indexing/robots-meta-tag
-    """
-    found: set[str] = set()
-    for value in values:
-        applies = True
-        for word in value.lower().split(","):
-            name, colon, rest = (part.strip() for part in word.partition(":"))
-            if colon and name not in _VALUED and _AGENT.fullmatch(name):
-                applies = name in (agent.lower(), "robots", "*")  # applies to the words that follow too
-                word = rest
-            if applies:
-                found.add(word.strip())
-    return not found.isdisjoint(("noindex", "none")), not found.isdisjoint(("nofollow", "none"))

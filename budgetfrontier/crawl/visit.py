@@ -19,7 +19,9 @@ from budgetfrontier import plugins
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
-from budgetfrontier.crawl.robots import MAX_BODY, Permission, Robots, is_robots, product_token
+from budgetfrontier.crawl.prerequisites import is_robots
+from budgetfrontier.crawl.robots import Permission, Robots
+from budgetfrontier.crawl.robots_txt import MAX_BODY, product_token
 from budgetfrontier.crawl.scope import Scope, redirected_seed
 from budgetfrontier.crawl.threads import in_thread
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome

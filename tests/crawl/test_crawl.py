@@ -129,7 +129,7 @@ def test_a_crawl_that_ends_waits_for_no_robots_txt_that_it_does_not_ask_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if another page had asked for it, and somebody had deleted it from its queue.
-    monkeypatch.setattr(Robots, "prerequisite", lambda robots, lease: robots.expect(lease.uri.url))
+    monkeypatch.setattr(Robots, "is_needed", lambda robots, url: robots.expect(url))
     with Site(SMALL) as site:
         settings = site.settings(HOME, fetch={"timeout": 20}, limits={"max_time": 0.2})
         code, _ = run(settings, tmp_path)

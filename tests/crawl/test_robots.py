@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -15,18 +14,9 @@ from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl import robots as module
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, Response
-from budgetfrontier.crawl.robots import (
-    LIFETIME,
-    MAX_BODY,
-    STALE_LIFETIME,
-    Permission,
-    Robots,
-    group_for,
-    is_robots,
-    product_token,
-    site_of,
-    tags,
-)
+from budgetfrontier.crawl.prerequisites import is_robots, robots_uri
+from budgetfrontier.crawl.robots import LIFETIME, STALE_LIFETIME, Permission, Robots, site_of
+from budgetfrontier.crawl.robots_txt import MAX_BODY, group_for
 from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome
 from budgetfrontier.store.backup import CACHE
 from tests.crawl.hostile import HostileWeb, page, says
@@ -89,8 +79,8 @@ def ask(made: Robots, body: bytes, *paths: str) -> list[bool]:
 
 def test_it_is_asked_once_for_each_authority_as_a_free_prerequisite(make: Make) -> None:
     made = make()
-    asked = made.prerequisite(lease("http://user@example.org:8080/a?b"))
-    assert asked is not None
+    assert made.is_needed("http://user@example.org:8080/a?b")
+    asked = robots_uri(lease("http://user@example.org:8080/a?b"))
     assert (asked.url, asked.via, asked.hops) == (
         "http://example.org:8080/robots.txt",
         "http://user@example.org:8080/a?b",
@@ -99,8 +89,8 @@ def test_it_is_asked_once_for_each_authority_as_a_free_prerequisite(make: Make) 
     assert (asked.directive, asked.cost, asked.force, asked.queue) == (Directive.HIGHEST, 0, True, "example.org")
     assert is_robots(asked)
     made.expect(asked.url)
-    assert made.prerequisite(lease("http://example.org:8080/other")) is None
-    assert made.prerequisite(lease("https://example.org:8080/a")) is not None
+    assert not made.is_needed("http://example.org:8080/other")
+    assert made.is_needed("https://example.org:8080/a")
 
 
 def test_a_page_named_robots_is_a_page() -> None:
@@ -116,9 +106,9 @@ def test_rules_count_for_a_day(make: Make, now: Now) -> None:
     made = make()
     made.record(ROBOTS, Response(status=200))
     now.time += LIFETIME - 1
-    assert made.prerequisite(lease()) is None and made.has_rules(PAGE)
+    assert not made.is_needed(PAGE) and made.has_rules(PAGE)
     now.time += 1
-    assert made.prerequisite(lease()) is not None and not made.has_rules(PAGE)
+    assert made.is_needed(PAGE) and not made.has_rules(PAGE)
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -129,10 +119,10 @@ def test_they_outlive_the_process(make: Make, cache: CrawlCache, now: Now, tmp_p
     now.time += LIFETIME - 1
     with closing(CrawlCache(tmp_path / "crawl")) as reopened:
         made = Robots("ExampleBot", cache=reopened, now=now)
-        assert made.has_rules(ROBOTS) and made.prerequisite(lease()) is None
+        assert made.has_rules(ROBOTS) and not made.is_needed(PAGE)
         assert verdict(made) is (Permission.DISALLOWED if status == 200 else Permission.ALLOWED)
         now.time += 1
-        assert made.prerequisite(lease()) is not None
+        assert made.is_needed(PAGE)
 
 
 def test_another_user_agent_reads_what_was_fetched_anew(make: Make) -> None:
@@ -145,7 +135,7 @@ def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) ->
     now.time += 10 * LIFETIME
     make().record(ROBOTS, Response(status=200))
     now.time -= 10 * LIFETIME
-    assert make().prerequisite(lease()) is not None
+    assert make().is_needed(PAGE)
 
 
 def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -> None:
@@ -154,7 +144,7 @@ def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -
         made.record(f"http://h{number}.test/robots.txt", Response(status=200, body=PRIVATE))
     assert len(made._sites) < 10
     assert not made._awaited
-    assert all(made.prerequisite(lease(f"http://h{number}.test/")) is None for number in range(100))
+    assert all(not made.is_needed(f"http://h{number}.test/") for number in range(100))
     assert verdict(made, "http://h0.test/private") is Permission.DISALLOWED
     assert len(made._sites) < 10
     assert made._sites.weight == sum(site.size for site in made._sites.values()) <= 20_000
@@ -165,7 +155,7 @@ def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.M
     made = make()
     for number in range(10):
         made.expect(f"http://h{number}.test/robots.txt")
-    awaited = [number for number in range(10) if made.prerequisite(lease(f"http://h{number}.test/")) is None]
+    awaited = [number for number in range(10) if not made.is_needed(f"http://h{number}.test/")]
     assert awaited == [7, 8, 9]
 
 
@@ -194,12 +184,12 @@ def test_one_that_does_not_answer_is_retried_and_pages_wait(make: Make, now: Now
     made = make()
     assert made.record(ROBOTS, answer) is Outcome.RETRY
     assert verdict(made, patience=60.0) is Permission.LATER
-    assert made.prerequisite(lease()) is None
+    assert not made.is_needed(PAGE)
     made.give_up(ROBOTS)
     assert verdict(made) is Permission.UNREACHABLE
     now.time += LIFETIME
     assert verdict(made) is Permission.LATER
-    assert made.prerequisite(lease()) is not None
+    assert made.is_needed(PAGE)
 
 
 @pytest.mark.parametrize("answer", [*FAILING, Response(status=BROKEN)])
@@ -207,13 +197,13 @@ def test_what_it_said_goes_on_to_count_while_it_does_not_answer(make: Make, now:
     made = make()
     made.record(ROBOTS, Response(status=200, body=PRIVATE))
     now.time += 2 * LIFETIME
-    assert made.prerequisite(lease()) is not None
+    assert made.is_needed(PAGE)
     made.expect(ROBOTS)
     assert made.record(ROBOTS, answer) is Outcome.SUCCESS
     assert verdict(made) is Permission.DISALLOWED
     assert verdict(made, "http://example.org/") is Permission.ALLOWED
     now.time += STALE_LIFETIME
-    assert made.prerequisite(lease()) is not None
+    assert made.is_needed(PAGE)
 
 
 def test_that_there_was_none_does_not_count_for_longer(make: Make, now: Now) -> None:
@@ -265,100 +255,10 @@ def test_one_that_never_comes_is_asked_for_again(make: Make) -> None:
     made = make()
     made.expect(ROBOTS)
     assert verdict(made, patience=0.01) is Permission.LATER
-    assert made.prerequisite(lease()) is not None
+    assert made.is_needed(PAGE)
 
 
 # -- What a robots.txt says
-
-CASES = [
-    # Groups
-    (b"User-agent: *\nDisallow: /private", "/private/a", False),
-    (b"User-agent: examplebot\nDisallow:\n\nUser-agent: *\nDisallow: /", "/private/a", True),
-    (b"User-agent: *\nDisallow: /\n\nUser-agent: EXAMPLEBOT\nAllow: /", "/private/a", True),
-    (b"User-agent: ExampleBot/2.0\nDisallow: /", "/a", False),
-    (b"User-agent: bot\nDisallow: /", "/a", True),  # "bot" stands in the comment of the user agent only
-    (b"User-agent: example\nDisallow: /", "/a", True),  # half of the token
-    (b"User-agent: examplebot-news\nDisallow: /", "/a", True),
-    (b"User-agent: a\nUser-agent: examplebot\nUser-agent: b\nDisallow: /", "/a", False),
-    (
-        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
-        "/3",
-        False,
-    ),
-    (
-        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
-        "/1",
-        False,
-    ),
-    (
-        b"User-agent: examplebot\nDisallow: /1\nUser-agent: b\nDisallow: /2\nUser-agent: examplebot\nDisallow: /3",
-        "/2",
-        True,
-    ),
-    (b"User-agent: examplebot\nSitemap: /s\nUser-agent: b\nDisallow: /", "/a", False),  # other lines end no group
-    (b"User-agent: examplebot\nCrawl-delay: 1\nUser-agent: b\nDisallow: /", "/a", False),
-    (b"User-agent: examplebot\nDisallow:\nUser-agent: b\nDisallow: /", "/a", True),  # an empty rule does
-    (b"Disallow: /\nUser-agent: *\nDisallow: /b", "/a", True),  # in no group
-    (b"User-agent:\nDisallow: /", "/a", True),
-    (b"User-agent: *\nDisallow: /robots.txt\nDisallow: /", "/robots.txt", True),
-    # Lines
-    (b"\xef\xbb\xbfUser-agent: *\nDisallow: /", "/a", False),
-    (b"User-agent: *\r\nDisallow: /a\r\nAllow: /a/b\r\n", "/a", False),
-    (b"User-agent: *\rDisallow: /a\rAllow: /a/b\r", "/a/b", True),
-    (b"  USER-AGENT :*  # all\n\tdisallow\t:\t/a # not this\n", "/a", False),
-    (b"User-agent *\nDisallow /a", "/a", False),
-    (b"useragent: *\ndissallow: /a", "/a", False),
-    (b"User agent: *\ndissalow: /a", "/a", False),
-    (b"User-agent: *\n\x00\nDisallow: /a\n", "/a", False),
-    (b"User-agent: *\nDisallow: /a\x00b\n", "/a", True),
-    (b"User-agent: *\nDisallow: /a\x0bAllow: /a\n", "/a", True),  # one line, whatever str.splitlines says
-    ("User-agent: *\nDisallow: /\u2028Allow: /".encode(), "/a", True),
-    ("User-agent: *\nDisallow: /a".encode("utf-16"), "/a", False),
-    (b"<!DOCTYPE html><html><body>\n<p>Disallow: /</p>\nUser-agent: everybody</body>", "/a", True),
-    (b"\xff\xfe\x00 nonsense", "/a", True),
-    (b"", "/a", True),
-    # Rules: the examples of RFC 9309, sections 2.2.2 and 5.2, and of Google's documentation
-    (b"User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", True),
-    (b"User-agent: *\nAllow: /a/b\nDisallow: /a", "/a/c", False),
-    (b"User-agent: *\nAllow: /a\nDisallow: /a", "/a", True),
-    (b"User-agent: *\nAllow: /p\nDisallow: /", "/page", True),
-    (b"User-agent: *\nAllow: /page\nDisallow: /*.htm", "/page.htm", False),
-    (b"User-agent: *\nAllow: /$\nDisallow: /", "/", True),
-    (b"User-agent: *\nAllow: /$\nDisallow: /", "/page.htm", False),
-    (b"User-agent: ExampleBot\nDisallow: /*/a$\n", "/private/a", False),
-    (b"User-agent: ExampleBot\nDisallow: /*/a$\n", "/private/a/b", True),
-    (b"User-agent: *\nDisallow: /*.php", "/x/index.php?a=b", False),
-    (b"User-agent: *\nDisallow: /*?*b=", "/x?a=1&b=2", False),
-    (b"User-agent: *\nDisallow: /fish*", "/fish/salmon.html", False),
-    (b"User-agent: *\nDisallow: /fish", "/Fish.asp", True),
-    (b"User-agent: *\nDisallow: private", "/private", True),
-    # Octets
-    ("User-agent: *\nDisallow: /é".encode(), "/%C3%A9/a", False),
-    (b"User-agent: *\nDisallow: /%c3%a9", "/%C3%A9/a", False),
-    (b"User-agent: *\nDisallow: /caf\xe9", "/caf%E9", False),  # Latin-1, as the link to it
-    (b"User-agent: *\nDisallow: /%61b", "/ab", False),
-    (b"User-agent: *\nDisallow: /a b", "/a%20b", False),
-    (b"User-agent: *\nDisallow: /a%2Fb", "/a/b", True),
-    (b"User-agent: *\nDisallow: /a%2Ab", "/a*b", False),
-    (b"User-agent: *\nDisallow: /a%2Ab", "/axb", True),
-    (b"User-agent: *\nDisallow: /a%24", "/a$b", False),
-    # A dollar is an anchor at the end of a rule only, and stands for itself nowhere else.
-    (b"User-agent: *\nDisallow: /a$", "/a", False),
-    (b"User-agent: *\nDisallow: /a$", "/a$b", True),
-    (b"User-agent: *\nDisallow: /a$", "/a%24b", True),
-    (b"User-agent: *\nDisallow: /a$", "/a$", True),
-    (b"User-agent: *\nDisallow: /a$$", "/a$", False),
-    (b"User-agent: *\nDisallow: /a$$", "/a", True),
-    (b"User-agent: *\nDisallow: /a$b", "/a$bc", False),
-    (b"User-agent: *\nDisallow: /*$x", "/a$x", False),
-    (b"User-agent: *\nDisallow: /a\nAllow: /a$", "/a$b", False),
-    (b"User-agent: *\nDisallow: //a", "//a", False),
-]
-
-
-@pytest.mark.parametrize(("body", "path", "allowed"), CASES)
-def test_rules(make: Make, body: bytes, path: str, allowed: bool) -> None:
-    assert ask(make(), body, path) == [allowed]
 
 
 def test_the_delay_of_the_group_counts(make: Make) -> None:
@@ -374,19 +274,6 @@ def test_the_delay_of_the_group_counts(make: Make) -> None:
     assert made.delay(PAGE) is None
     made.record(ROBOTS, Response(status=200, body=b"User-agent: *\nCrawl-delay: 2"))
     assert made.delay(PAGE) == 2.0
-
-
-@pytest.mark.parametrize(
-    ("user_agent", "token"),
-    [
-        ("budgetfrontier", "budgetfrontier"),
-        ("ExampleBot/1.0 (+https://example.org/bot)", "examplebot"),
-        ("Example-Bot_2 (compatible)", "example-bot_2"),
-        ("Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)", "examplebot"),
-    ],
-)
-def test_product_token(user_agent: str, token: str) -> None:
-    assert product_token(user_agent) == token
 
 
 # -- Large and hostile
@@ -461,65 +348,6 @@ def test_large_files_are_read_beside_the_event_loop(make: Make, monkeypatch: pyt
     made = make()
     assert ask(made, PRIVATE, "/") == [True] and not threads
     assert ask(made, filled("Disallow: /{n}"), "/") == [True] and len(threads) == 1
-
-
-def test_nothing_that_is_fetched_raises() -> None:
-    chance = random.Random(9309)
-    words = [
-        b"User-agent:",
-        b"*",
-        b"examplebot",
-        b"\n",
-        b"\r",
-        b"Disallow:",
-        b"Allow:",
-        b"/",
-        b"$",
-        b"%",
-        b"Crawl-delay:",
-    ]
-    words += [b"\x00", b"\xff", b" ", b"#", b"/%2", b"1e999", b"\xef\xbb\xbf", "\u2028".encode(), b"http://[", b"?"]
-    for _ in range(2000):
-        body = b"".join(chance.choices(words, k=chance.randint(1, 40)))
-        site = module._Site(group_for("examplebot", body), 0.0)
-        site.allows("http://example.org/a%zz/[" + "?" * chance.randint(0, 2))
-
-
-# -- X-Robots-Tag
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], (False, False)),
-        (["noindex"], (True, False)),
-        (["NoIndex, NoFollow"], (True, True)),
-        (["none"], (True, True)),
-        (["all", "nofollow"], (False, True)),
-        (["googlebot: nofollow"], (False, False)),
-        (["ExampleBot: nofollow"], (False, True)),
-        (["googlebot: nofollow", "otherbot: noindex, nofollow"], (False, False)),
-        (["otherbot: noindex, nofollow", "nofollow"], (False, True)),
-        (["googlebot: noindex, examplebot: nofollow"], (False, True)),  # as proxies join them
-        (["examplebot: nofollow, googlebot: noindex"], (False, True)),
-        (["noindex, googlebot: nofollow"], (True, False)),
-        (["unavailable_after: 25 Jun 2010 15:00:00 PST"], (False, False)),
-        (["unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow"], (False, True)),
-        (["max-snippet: 20, noindex"], (True, False)),
-        (["max-image-preview:large, noindex"], (True, False)),
-        (["noarchive, nosnippet, noimageindex, notranslate"], (False, False)),
-        (["*: noindex"], (True, False)),
-        (["robots : noindex"], (True, False)),
-        (["noindexed", "", ":", ",,", "no index", ": noindex"], (False, False)),
-        (["\xff\x00: noindex"], (False, False)),
-    ],
-)
-def test_x_robots_tag(values: list[str], expected: tuple[bool, bool]) -> None:
-    assert tags(values, "ExampleBot") == expected
-
-
-def test_tags_for_nobody_in_particular() -> None:
-    assert tags(["examplebot: noindex", "nofollow"], "") == (False, True)
 
 
 # -- Over a real socket
@@ -618,8 +446,7 @@ def test_one_that_is_known_by_its_turn_is_not_fetched(tmp_path: Path) -> None:
             frontier.schedule("http://a.test/")
             made = Robots(settings.fetch.user_agent, cache=cache)
             (leased,) = frontier.lease()
-            asked = made.prerequisite(leased)
-            assert asked is not None
+            asked = robots_uri(leased)
             frontier.schedule(asked)
             made.record(asked.url, Response(status=200, body=PRIVATE))
             cache.commit()

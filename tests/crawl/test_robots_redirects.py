@@ -17,8 +17,8 @@ from budgetfrontier import CrawlUri, Frontier, ManualClock, Outcome, Settings
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
-from budgetfrontier.crawl.prerequisites import Prerequisites
-from budgetfrontier.crawl.robots import Permission, Robots, is_robots
+from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
+from budgetfrontier.crawl.robots import Permission, Robots
 from budgetfrontier.model import DeadLetter, Lease
 from tests.crawl.site import Page, Site, linking, redirect, reopened, run, text
 

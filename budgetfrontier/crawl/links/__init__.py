@@ -9,7 +9,7 @@ from itertools import chain, islice
 import can_ada
 import msgspec
 
-from budgetfrontier.crawl import robots
+from budgetfrontier.crawl import robots_tags, robots_txt
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.links import css, html, http, text, xml
 from budgetfrontier.crawl.links.urls import resolve, unique
@@ -64,7 +64,7 @@ def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool
     noindex = nofollow = False
     if tags:
         metas = (content for name, content in page.metas if name in ("robots", agent.lower()))
-        noindex, nofollow = robots.tags(chain(metas, http.values(response.headers, "X-Robots-Tag")), agent)
+        noindex, nofollow = robots_tags.tags(chain(metas, http.values(response.headers, "X-Robots-Tag")), agent)
     if nofollow:
         links = (link for link in links if link[1] not in "LI")
     return Page(islice(links, settings.max_per_page or None), noindex=noindex, nofollow=nofollow)
@@ -75,7 +75,7 @@ def sitemaps(body: bytes, url: str) -> Iterator[str]:
 
     https://www.sitemaps.org/protocol.html#submit_robots
     """
-    named = ((match[1].decode("utf-8", "replace"), "I") for match in _SITEMAP.finditer(robots.lines(body)))
+    named = ((match[1].decode("utf-8", "replace"), "I") for match in _SITEMAP.finditer(robots_txt.lines(body)))
     return (href for href, _ in unique(can_ada.parse(url), named))
 
 
