@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier import CrawlUri
-from budgetfrontier.rules import charges
+from budgetfrontier.rules import (
+    charges,
+)
+from tests.rules.queues import queue
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,11 @@ def test_a_cost_given_with_a_uri_is_bounded(given: int | None, cost: int | None)
 
 def test_a_cost_is_stored_in_32_bits() -> None:
     assert charges.bounded_cost(charges.MAX_COST + 1) == charges.MAX_COST == 2**32 - 1
+
+
+def test_a_charge_goes_to_balance_and_expenditure_and_one_from_elsewhere_to_expenditure_alone() -> None:
+    charged = queue()
+    charges.charge(charged, 2, 1)
+    assert (charged.balance, charged.expenditure, charged.penalties, charged.charges) == (2, 3, 1, 1)
+    charges.charge_seen(charged, 4)
+    assert (charged.balance, charged.expenditure, charged.charges, charged.average_cost) == (2, 7, 2, 3.0)

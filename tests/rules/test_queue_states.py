@@ -1,0 +1,72 @@
+"""The states of a queue after whatever happens to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier import QueueState
+from budgetfrontier.rules import (
+    queue_states,
+)
+from tests.rules.queues import EXHAUSTED, IN_PROCESS, INACTIVE, NOW, READY, RETIRED, SNOOZED, USUAL, queue
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        # Each line would also be what the lines below it say: the order of the questions is the rule.
+        ({"state": RETIRED, "expenditure": 200, "queued": 0}, RETIRED),
+        ({"expenditure": 101, "queued": 0}, RETIRED),
+        ({"state": INACTIVE, "queued": 0}, EXHAUSTED),
+        ({"state": INACTIVE, "balance": -1, "wake_time": NOW + 1}, INACTIVE),
+        ({"balance": 0, "out": 0, "wake_time": NOW + 1}, INACTIVE),
+        ({"balance": 0, "out": 1, "wake_time": NOW + 1}, IN_PROCESS),
+        ({"precedence": 9, "wake_time": NOW + 1}, INACTIVE),
+        ({"wake_time": NOW + 1}, SNOOZED),
+        ({"out": 0}, READY),
+        ({}, IN_PROCESS),
+    ],
+)
+def test_where_a_queue_goes_after_a_finish(fields: dict[str, Any], state: QueueState) -> None:
+    assert queue_states.after_finish(queue(**fields), USUAL, NOW, best_waiting=5) is state
+
+
+def test_a_queue_that_yields_to_a_better_precedence_forfeits_its_balance() -> None:
+    yields, stays = queue(precedence=9, out=0), queue(precedence=5, out=0)
+    assert (queue_states.after_finish(yields, USUAL, NOW, 5), yields.balance) == (INACTIVE, 0)
+    assert (queue_states.after_finish(stays, USUAL, NOW, 5), stays.balance) == (READY, 5)
+
+
+def test_what_is_out_reserves_its_cost_and_what_has_landed_makes_room() -> None:
+    assert not queue_states.may_lease(queue(), 1, reached=False)
+    assert queue_states.may_lease(queue(), 2, reached=False)
+    assert not queue_states.may_lease(queue(reserved=5), 2, reached=False)
+    assert not queue_states.may_lease(queue(reserved=4, expenditure=97), 2, reached=False)
+    assert not queue_states.may_lease(queue(queued=1), 2, reached=False)
+    assert queue_states.may_lease(queue(landed=1), 1, reached=False)
+
+
+def test_an_activation_carries_over_neither_debt_nor_credit() -> None:
+    for balance in (-7, 7):
+        activated = queue(INACTIVE, out=0, balance=balance)
+        assert (queue_states.on_activation(activated, USUAL, NOW), activated.balance) == (READY, 10)
+    assert queue_states.on_activation(queue(INACTIVE, out=0, wake_time=NOW + 1), USUAL, NOW) is SNOOZED
+    assert queue_states.on_activation(queue(INACTIVE, out=0, expenditure=101), USUAL, NOW) is RETIRED
+
+
+def test_an_arrival_wakes_what_was_empty_unless_it_was_retired_by_name() -> None:
+    assert queue_states.after_arrival(queue(EXHAUSTED, out=0), USUAL, NOW) is INACTIVE
+    assert queue_states.after_arrival(queue(EXHAUSTED, out=0, by_name=True), USUAL, NOW) is RETIRED
+    assert queue_states.after_arrival(queue(SNOOZED), USUAL, NOW) is SNOOZED
+
+
+@pytest.mark.parametrize("state", QueueState)
+@pytest.mark.parametrize("queued", [0, 3])
+@pytest.mark.parametrize("out", [0, 3])
+def test_the_nearest_possible_state_is_possible(state: QueueState, queued: int, out: int) -> None:
+    left = queue(state, queued=queued, out=min(out, queued))
+    nearest = queue_states.nearest_possible(left, NOW)
+    assert queue_states.is_possible(queue(nearest, queued=queued))
+    assert nearest is state or not queue_states.is_possible(left) or state in (READY, IN_PROCESS)

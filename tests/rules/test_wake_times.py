@@ -1,0 +1,25 @@
+"""The wake times of a queue."""
+
+from __future__ import annotations
+
+from budgetfrontier import Outcome
+from budgetfrontier.rules import (
+    wake_times,
+)
+from tests.rules.queues import NOW, SNOOZED, queue, settings
+
+
+def test_a_retry_lengthens_the_wait_of_its_queue_unless_only_its_uri_waits() -> None:
+    queues, uris = settings(max_retries=2, retry_delay=60.0, retry_uri=False), settings(retry_uri=True)
+    assert wake_times.wait_after(Outcome.RETRY, 1, queues, 5.0, None) == (60.0, False)
+    assert wake_times.wait_after(Outcome.RETRY, 1, queues, 5.0, 90.0) == (90.0, True)
+    assert wake_times.wait_after(Outcome.RETRY, 3, queues, 5.0, None) == (5.0, False)
+    assert wake_times.wait_after(Outcome.RETRY, 1, uris, 5.0, None) == (5.0, False)
+    assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 5.0, 7.0) == (7.0, True)
+
+
+def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:
+    ahead, asked_for = queue(SNOOZED, wake_time=NOW + 1e9), queue(SNOOZED, wake_time=NOW + 1e9, block=NOW + 1e9)
+    assert wake_times.clipped_wake_time(ahead, NOW + 60) == NOW + 60
+    assert wake_times.clipped_wake_time(asked_for, NOW + 60) == NOW + 1e9
+    assert wake_times.clipped_wake_time(queue(SNOOZED, wake_time=NOW + 5), NOW + 60) == NOW + 5

@@ -1,0 +1,40 @@
+"""Checks of single values: addresses, seeds, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.settings import Settings
+from tests.settings.files import Files, problems
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost:80", "127.0.0.1:0", "127.0.0.1:70000", "::1:80", 80, None])
+def test_resolve_takes_addresses_with_a_port(address: Any) -> None:
+    assert problems({"fetch": {"resolve": {"*.test": address}}})[0].startswith(
+        'fetch.resolve.*.test: expected "ip:port"'
+    )
+    assert Settings.from_dict({"fetch": {"resolve": {"A.test": "[::1]:80"}}}).fetch.resolve == {"a.test": "[::1]:80"}
+
+
+@pytest.mark.parametrize(
+    ("seed", "problem"),
+    [
+        ("example.org", '1:9: seeds[0]: "example.org" has no scheme; did you mean "https://example.org"?'),
+        ("localhost:8000", '1:9: seeds[0]: "localhost:8000" has no scheme; did you mean "https://localhost:8000"?'),
+        ("{url: no such}", '1:15: seeds[0].url: "no such" cannot be crawled: scheme: none'),
+        ("ftp://a.test/", '1:9: seeds[0]: "ftp://a.test/" cannot be crawled: scheme: ftp'),
+    ],
+)
+def test_seeds_that_are_no_urls_have_a_position(files: Files, seed: str, problem: str) -> None:
+    assert files.problems(f"seeds: [{seed}]") == [problem]
+
+
+def test_a_missing_file_is_a_problem_of_its_own(files: Files, tmp_path: Path) -> None:
+    missing = tmp_path / "none.txt"
+    assert files.problems("seeds:\n  - {file: none.txt}\nfrontier:\n  suffix_list: none.txt\n") == [
+        f'2:12: seeds[0].file: there is no file "{missing}"',
+        f'4:16: frontier.suffix_list: there is no file "{missing}"',
+    ]

@@ -1,0 +1,70 @@
+"""Patterns: which URIs and queues each kind picks, and what is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.overrides import parse_match
+from tests.settings.test_overrides import effective
+
+
+@pytest.mark.parametrize(
+    ("match", "hits", "misses"),
+    [
+        ("*", ["http://a.test/", "https://[::1]:8080/x"], []),
+        (
+            "domain:example.org",
+            [
+                "http://example.org/",
+                "https://www.example.org:81/a",
+                "http://u:p@a.b.example.org/",
+                "http://example.org./",
+            ],
+            ["http://notexample.org/", "http://example.org.evil.test/", "http://example.com/?http://example.org/"],
+        ),
+        ("domain:*.Example.ORG.", ["http://example.org/", "http://a.example.org/"], ["http://example.com/"]),
+        ("domain:bücher.example", ["http://www.xn--bcher-kva.example/"], ["http://bucher.example/"]),
+        ("domain:test", ["http://a.test/"], ["http://test.example/"]),
+        ("host:www.example.org", ["http://www.example.org/", "https://www.example.org:8443/"], ["http://example.org/"]),
+        ("host:*.example.org", ["http://a.example.org/", "http://a.b.example.org/"], ["http://example.org/"]),
+        ("host:shop?.test", ["http://shop1.test/"], ["http://shop.test/", "http://shop10.test/"]),
+        ("host:[::1]", ["http://[::1]:8080/"], ["http://[::2]/"]),
+        ("host:127.0.0.1", ["http://127.0.0.1:8080/"], ["http://127.0.0.2/"]),
+        ("regex:[?&]sid=", ["http://a.test/?sid=1", "http://a.test/?b&sid=2"], ["http://a.test/sid=1"]),
+        ("surt:(org,example,", ["http://example.org/", "https://www.example.org/x"], ["http://example.com/"]),
+        ("surt:(org,example,)/a", ["http://example.org/a", "https://example.org/ab"], ["http://www.example.org/a"]),
+        ("surt:https://(org,example,", ["https://example.org/"], ["http://example.org/"]),
+        ("surt:http://(org,example,)/", ["http://example.org/a"], ["https://example.org/a", "http://a.example.org/"]),
+        ("queue:example.*", ["http://x.test/ example.org"], ["http://example.org/ org,example"]),
+        ("queue:example.org:8080", ["http://x.test/ example.org:8080"], ["http://example.org:8080/ example.org"]),
+    ],
+)
+def test_matches(match: str, hits: list[str], misses: list[str]) -> None:
+    found = effective((match, {"precedence": 1}))
+    pattern = parse_match(match)
+    for subject, hit in [*((url, True) for url in hits), *((url, False) for url in misses)]:
+        href, _, queue = subject.partition(" ")
+        for _ in range(2):  # computed, then remembered
+            assert (found.for_uri(href, queue).precedence == 1) is hit, subject
+        assert pattern.matches(href, queue) is hit
+
+
+@pytest.mark.parametrize(
+    "match",
+    ["", "example.org", "domain:", "domain:http://example.org/", "host:example.org/a", "domain:exa mple", "regex:(",
+     "x:y", "surt:example.org", "surt:ftp://(org,", "host:example.org:80", "domain:a@b.test", None, 5],
+)  # fmt: skip
+def test_what_is_no_match(match: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_match(match)
+    assert str(match) in caught.value.problems[0]
+
+
+def test_what_is_decided_by_the_authority_alone() -> None:
+    for match in ("*", "domain:a.test", "host:*.test", "queue:*", "surt:(org,", "surt:http://(org,example,)/"):
+        assert parse_match(match).by_authority
+    for match in ("regex:x", "surt:(org,example,)/a"):
+        assert not parse_match(match).by_authority
