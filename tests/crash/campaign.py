@@ -20,7 +20,7 @@ from random import Random
 from typing import NamedTuple
 
 from benchmarks import machine
-from tests.crash import beside, clocks, damage, disks, kills, readers
+from tests.crash import clocks, damage, disks, kills, readers, tools
 from tests.crash.figures import Figures, Unavailable
 
 REPOSITORY = Path(__file__).parents[2]
@@ -51,17 +51,17 @@ FAULTS: dict[str, Fault] = {
     "kill-making": Fault(kills.at_making, 80, 4),
     "kill-opening": Fault(kills.at_opening, 80, 6),
     "kill-adjusting": Fault(kills.at_adjusting, 80, 3),
-    "kill-posting": Fault(beside.at_posting, 60, 5),
-    "kill-compacting": Fault(beside.at_compacting, 60, 5),
-    "kill-backing-up": Fault(beside.at_backing_up, 60, 5),
-    "kill-repairing": Fault(beside.at_repairing, 60, 5),
+    "kill-posting": Fault(tools.at_posting, 60, 5),
+    "kill-compacting": Fault(tools.at_compacting, 60, 5),
+    "kill-backing-up": Fault(tools.at_backing_up, 60, 5),
+    "kill-repairing": Fault(tools.at_repairing, 60, 5),
     "power": Fault(disks.power_cuts, 60, 4),
-    "power-compacting": Fault(beside.power_while_compacting, 60, 3),
+    "power-compacting": Fault(tools.power_while_compacting, 60, 3),
     "power-in-commits": Fault(disks.torn, 120, 6),
     "full": Fault(disks.full, 80, 6),
     "full-adjusting": Fault(disks.full_while_adjusting, 40, 4),
-    "full-posting": Fault(beside.full_while_posting, 40, 6),
-    "full-compacting": Fault(beside.full_while_compacting, 60, 4),
+    "full-posting": Fault(tools.full_while_posting, 40, 6),
+    "full-compacting": Fault(tools.full_while_compacting, 60, 4),
     "errors": Fault(disks.errors, 80, 5),
     "limited": Fault(disks.limited, 40, 4),
     "read-only": Fault(disks.only_read, 40, 3),

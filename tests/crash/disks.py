@@ -18,8 +18,8 @@ from random import Random
 
 import pytest
 
+from tests.crash.faults import STRACE, AtCall, NoFault, die
 from tests.crash.figures import Figures, Unavailable
-from tests.crash.harms import STRACE, AtCall, Harmless, die
 from tests.crash.kills import (
     CHAPTER,
     WRITING,
@@ -31,8 +31,8 @@ from tests.crash.kills import (
     repeated,
     to_the_end,
 )
-from tests.crash.lives import BEGUN, COMMITTED, Events, Harm, Life, at_boundary, live, reopened
 from tests.crash.processes import Ended, Go
+from tests.crash.runs import BEGUN, COMMITTED, Events, Fault, Subject, at_boundary, reopened, run_process
 from tests.crash.workload import plan
 
 PAGE = 4096
@@ -123,11 +123,11 @@ def disk_or_skip(folder: Path, *, size: int) -> Iterator[Disk]:
         yield made
 
 
-# -- harms
+# -- faults
 
 
 @dataclass
-class AtDisk(Harmless):
+class AtDisk(NoFault):
     """Something is done to the disk as the `number`th commit begins (0: before the frontier is opened), and undone."""
 
     do: Callable[[], object]
@@ -141,12 +141,12 @@ class AtDisk(Harmless):
             self.do()
         events.trap(BEGUN, self.number, self.do)
 
-    def mend(self) -> None:
+    def clear(self) -> None:
         self.undo()
 
 
 @dataclass
-class Limited(Harmless):
+class Limited(NoFault):
     """Files may not grow beyond their size by more than some pages: writing fails as with a broken disk (EFBIG)."""
 
     file: Path
@@ -159,13 +159,13 @@ class Limited(Harmless):
 
 
 @dataclass
-class PowerCut(Harmless):
+class PowerCut(NoFault):
     """The disk loses its power some time after the process began, and the process dies with it."""
 
     disk: Disk
     delay: float
 
-    def strike(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go) -> None:
         _run("sync", "--file-system", str(self.disk.folder))
         go()
         time.sleep(self.delay)
@@ -176,12 +176,12 @@ class PowerCut(Harmless):
         """A process may see the disk go before it goes itself."""
         return not ended.hung
 
-    def mend(self) -> None:
+    def clear(self) -> None:
         self.disk.restart()
 
 
 @dataclass
-class PowerCutAt(Harmless):
+class PowerCutAt(NoFault):
     """The disk loses its power, and the process dies, at the `number`th event of a kind."""
 
     disk: Disk
@@ -195,7 +195,7 @@ class PowerCutAt(Harmless):
 
         events.trap(self.kind, self.number, cut)
 
-    def mend(self) -> None:
+    def clear(self) -> None:
         self.disk.restart()
 
 
@@ -220,11 +220,11 @@ def full_while_adjusting(folder: Path, chance: Random, tries: int) -> Figures:
     """More and more pages are left for an `adjust` that revives many queues."""
     figures = Figures("disk full during an adjust that revives 500 queues")
     with disk(folder, "tmpfs") as small:
-        life = many_retired(small.folder, chance, 500)
-        steps = adjusting(life)
+        subject = many_retired(small.folder, chance, 500)
+        steps = adjusting(subject)
         for number in range(tries):
-            harm = AtDisk(lambda free=number: small.fill(free), small.clear, 2)  # type: ignore[misc]
-            figures.count(live(life.copied(small.folder / "copy"), steps, harm))
+            fault = AtDisk(lambda free=number: small.fill(free), small.clear, 2)  # type: ignore[misc]
+            figures.count(run_process(subject.copied(small.folder / "copy"), steps, fault))
     return figures
 
 
@@ -247,15 +247,15 @@ def limited(folder: Path, chance: Random, tries: int) -> Figures:
     """The system refuses to let a file grow."""
     figures = Figures("writes refused beyond a file size (EFBIG)")
     while figures.tried < tries:
-        life = Life.new(folder / "frontier", chance).copied(folder / "frontier")
+        subject = Subject.new(folder / "frontier", chance).copied(folder / "frontier")
         for _ in range(min(CHAPTER, tries - figures.tried)):
-            data = life.folder / "data.mdb"
-            outcome = live(life, plan(life.after(), chance, 40), Limited(data, chance.randrange(8)))
+            data = subject.folder / "data.mdb"
+            outcome = run_process(subject, plan(subject.after(), chance, 40), Limited(data, chance.randrange(8)))
             figures.count(outcome)
-            life = outcome.life
+            subject = outcome.subject
             if outcome.problem:
                 return figures
-        to_the_end(figures, life)
+        to_the_end(figures, subject)
     return figures
 
 
@@ -263,8 +263,8 @@ def only_read(folder: Path, chance: Random, tries: int) -> Figures:
     """The file system turns read-only under a running frontier, as Linux does with one that it finds damaged."""
     figures = Figures("read-only remount while running")
     with disk(folder, "ext4") as small:
-        harms = repeated(lambda: AtDisk(small.only_read, small.restart, chance.randint(0, 12)))
-        histories(figures, small.folder, chance, tries, harms)
+        faults = repeated(lambda: AtDisk(small.only_read, small.restart, chance.randint(0, 12)))
+        histories(figures, small.folder, chance, tries, faults)
     return figures
 
 
@@ -272,7 +272,7 @@ def power_cuts(folder: Path, chance: Random, tries: int) -> Figures:
     """The disk keeps only what was synced."""
     figures = Figures("power cuts (ext4 shut down, nothing flushed)")
 
-    def cut() -> Harm:
+    def cut() -> Fault:
         if chance.random() < 0.4:
             return PowerCut(small, chance.uniform(0.0, seconds))
         return PowerCutAt(small, chance.choice((BEGUN, COMMITTED, COMMITTED)), chance.randint(1, 12))
@@ -284,7 +284,7 @@ def power_cuts(folder: Path, chance: Random, tries: int) -> Figures:
 
 
 @dataclass
-class Watched(Harmless):
+class Watched(NoFault):
     """The data file is kept as it is when a commit begins and when it has returned."""
 
     data: Path
@@ -301,12 +301,12 @@ def torn(folder: Path, chance: Random, tries: int) -> Figures:
     figures = Figures("power cuts within a commit (some of its pages written)")
     kept = folder / "kept"
     while figures.tried < tries:
-        life = begun(folder, chance, commit_operations=chance.choice((3, 10)))
-        steps = plan(life.after(), chance, 40)
-        copy = life.copied(folder / "copy")
+        subject = begun(folder, chance, commit_operations=chance.choice((3, 10)))
+        steps = plan(subject.after(), chance, 40)
+        copy = subject.copied(folder / "copy")
         data = copy.folder / "data.mdb"
         kept.mkdir()
-        outcome = live(copy, steps, Watched(data, kept))
+        outcome = run_process(copy, steps, Watched(data, kept))
         assert outcome.done and not outcome.problem, outcome
         boundaries: list[int | None] = [None, *(step for kind, step in outcome.events if kind == COMMITTED)]
         for number in range(1, len(boundaries)):
@@ -318,7 +318,7 @@ def torn(folder: Path, chance: Random, tries: int) -> Figures:
             whole = chance.random() < 0.2
             data.write_bytes(new if whole else _some_pages(old, new, chance))
             now = steps[this].now if this >= 0 else 0.0
-            _, problem = reopened(copy, [at_boundary(life, steps, this if whole else last, now)])
+            _, problem = reopened(copy, [at_boundary(subject, steps, this if whole else last, now)])
             figures.tried += 1
             figures.whole += not problem
             if problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.crash.lives import Outcome
+from tests.crash.runs import Outcome
 
 
 class Unavailable(Exception):
@@ -26,7 +26,7 @@ class Figures:
     problems: list[str] = field(default_factory=list)
 
     def count(self, outcome: Outcome) -> None:
-        """A process has come to harm, and its frontier was opened again."""
+        """Count a process that met a fault, and the frontier that it left."""
         self.tried += 1
         self.named += bool(outcome.ended.error or outcome.refused)
         self.whole += not outcome.problem

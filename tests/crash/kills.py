@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.crash.faults import STRACE, AtCall, AtEvent, AtLine, AtTime, NoFault
 from tests.crash.figures import Figures, Unavailable
-from tests.crash.harms import STRACE, AtCall, AtEvent, AtLine, AtTime, Harmless
-from tests.crash.lives import BEGUN, COMMITTED, STEP, Harm, Life, live
+from tests.crash.runs import BEGUN, COMMITTED, STEP, Fault, Subject, run_process
 from tests.crash.workload import PLAIN, Step, any_values, drain, on_model, plan
 
 WRITING = ("writev", "pwrite64", "fdatasync")
@@ -21,88 +21,90 @@ MAKING = (*WRITING, "fsync", "rename", "mkdir", "fallocate", "ftruncate", "opena
 """Those by which a frontier is made and opened."""
 
 CHAPTER = 12
-"""Processes that one frontier lives through before it is crawled to its end."""
+"""The number of processes that work on one frontier before it is crawled to its end."""
 
 
-def begun(folder: Path, chance: Random, **options: Any) -> Life:
-    """A frontier with some history, whose last process was killed in the middle of its work."""
-    life = Life.new(folder / "frontier", chance, **options).copied(folder / "frontier")
+def begun(folder: Path, chance: Random, **options: Any) -> Subject:
+    """Return a frontier with some history, whose last process was killed in the middle of its work."""
+    subject = Subject.new(folder / "frontier", chance, **options).copied(folder / "frontier")
     for _ in range(2):
-        life = lived(life, plan(life.after(), chance, 40))
-    return life
+        subject = run_steps(subject, plan(subject.after(), chance, 40))
+    return subject
 
 
-def lived(life: Life, steps: list[Step]) -> Life:
-    """Let a process do these steps, and kill it then."""
-    outcome = live(life, steps, Harmless())
+def run_steps(subject: Subject, steps: list[Step]) -> Subject:
+    """Run a process that does these steps, and is then killed."""
+    outcome = run_process(subject, steps, NoFault())
     assert outcome.done and not outcome.problem, outcome.problem or outcome.ended
-    return outcome.life
+    return outcome.subject
 
 
 def how_long(folder: Path, chance: Random) -> float:
-    """Seconds that such work takes here when nothing comes in its way."""
-    life = begun(folder, chance)
-    steps = plan(life.after(), chance, 40)
+    """Return the seconds that such work takes on this machine without a fault."""
+    subject = begun(folder, chance)
+    steps = plan(subject.after(), chance, 40)
     began = time.monotonic()
-    lived(life, steps)
+    run_steps(subject, steps)
     seconds = time.monotonic() - began
-    shutil.rmtree(life.folder)
-    return seconds * 0.7  # the rest goes into looking at what is left
+    shutil.rmtree(subject.folder)
+    return seconds * 0.7  # the rest is for the check of what is left
 
 
 def sweep(
-    figures: Figures, life: Life, steps: list[Step], harm: Callable[[int], Harm], limit: int, **options: Any
+    figures: Figures, subject: Subject, steps: list[Step], fault: Callable[[int], Fault], limit: int, **options: Any
 ) -> None:
-    """The same work from the same start, harmed at the first place, at the second, and so on to the last."""
-    copy = life.folder.with_name("copy")
+    """Do the same work from the same start, with the fault at the first point, at the second, and so on."""
+    copy = subject.folder.with_name("copy")
     for number in range(1, limit + 1):
-        outcome = live(life.copied(copy), steps, harm(number), **options)
+        outcome = run_process(subject.copied(copy), steps, fault(number), **options)
         figures.count(outcome)
         if outcome.done:
             break
 
 
-def at_lines(figures: Figures, life: Life, steps: list[Step], chance: Random, tries: int, **options: Any) -> Life:
+def at_lines(
+    figures: Figures, subject: Subject, steps: list[Step], chance: Random, tries: int, **options: Any
+) -> Subject:
     """The same work from the same start, killed at random lines of our Python; what the last one left."""
-    copy = life.folder.with_name("copy")
-    lines = live(life.copied(copy), steps, AtLine(0), **options).lines
+    copy = subject.folder.with_name("copy")
+    lines = run_process(subject.copied(copy), steps, AtLine(0), **options).lines
     for _ in range(tries):
-        outcome = live(life.copied(copy), steps, AtLine(chance.randint(1, lines)), **options)
+        outcome = run_process(subject.copied(copy), steps, AtLine(chance.randint(1, lines)), **options)
         figures.count(outcome)
-    return outcome.life
+    return outcome.subject
 
 
-def repeated(make: Callable[[], Harm]) -> Iterator[Harm]:
-    """One harm after the other."""
+def repeated(make: Callable[[], Fault]) -> Iterator[Fault]:
+    """Yield new faults without end."""
     while True:
         yield make()
 
 
-def histories(figures: Figures, folder: Path, chance: Random, tries: int, harms: Iterator[Harm]) -> None:
-    """Frontiers that live through one harm after the other, and are then crawled to their end."""
-    life = Life.new(folder / "frontier-0", chance)
+def histories(figures: Figures, folder: Path, chance: Random, tries: int, faults: Iterator[Fault]) -> None:
+    """Subject frontiers to one fault after the other, then crawl them to their end."""
+    subject = Subject.new(folder / "frontier-0", chance)
     for number in range(1, tries + 1):
-        changed = any_values(chance) if life.born and chance.random() < 0.2 else None
-        steps = plan(life.after((), changed), chance, 40)
-        if chance.random() < 0.2 and not life.keep_leases:
+        changed = any_values(chance) if subject.created and chance.random() < 0.2 else None
+        steps = plan(subject.after((), changed), chance, 40)
+        if chance.random() < 0.2 and not subject.keep_leases:
             steps.append(Step("close", steps[-1].now))
-        outcome = live(life, steps, next(harms), changed=changed)
+        outcome = run_process(subject, steps, next(faults), changed=changed)
         figures.count(outcome)
-        life = outcome.life
+        subject = outcome.subject
         if number % CHAPTER == 0 or number == tries or outcome.problem:
             if not outcome.problem:
-                to_the_end(figures, life)
-            shutil.rmtree(life.folder, ignore_errors=True)
-            life = Life.new(folder / f"frontier-{number}", chance)
+                to_the_end(figures, subject)
+            shutil.rmtree(subject.folder, ignore_errors=True)
+            subject = Subject.new(folder / f"frontier-{number}", chance)
 
 
-def to_the_end(figures: Figures, life: Life) -> None:
+def to_the_end(figures: Figures, subject: Subject) -> None:
     """Crawl all that a frontier holds: every URI is finished once, and nothing else comes."""
-    model = life.after()
+    model = subject.after()
     held = Counter(uri.url for queue in model.queues.values() for uri in queue.uris)
     held += Counter(uri.url for _, uri in model.future) + Counter(uri.url for uri in model.dead)
     steps, finished = drain(model)
-    outcome = live(life, steps, Harmless())
+    outcome = run_process(subject, steps, NoFault())
     if outcome.problem or not outcome.done:
         figures.problems.append(f"{figures.fault}: crawled to the end: {outcome.problem or outcome.ended}")
     elif finished != held:
@@ -118,10 +120,10 @@ def at_commits(folder: Path, chance: Random, tries: int) -> Figures:
     """Each commit of a process, in turn."""
     figures = Figures("SIGKILL before and after every commit")
     while figures.tried < tries:
-        life = begun(folder, chance, commit_operations=chance.choice((1, 3)))
-        steps = plan(life.after(), chance, 40)
-        sweep(figures, life, steps, lambda number: AtEvent(BEGUN, number), (tries - figures.tried + 1) // 2)
-        sweep(figures, life, steps, lambda number: AtEvent(COMMITTED, number), tries - figures.tried)
+        subject = begun(folder, chance, commit_operations=chance.choice((1, 3)))
+        steps = plan(subject.after(), chance, 40)
+        sweep(figures, subject, steps, lambda number: AtEvent(BEGUN, number), (tries - figures.tried + 1) // 2)
+        sweep(figures, subject, steps, lambda number: AtEvent(COMMITTED, number), tries - figures.tried)
     return figures
 
 
@@ -129,9 +131,9 @@ def before_operations(folder: Path, chance: Random, tries: int) -> Figures:
     """Each operation of a process, in turn."""
     figures = Figures("SIGKILL before every operation")
     while figures.tried < tries:
-        life = begun(folder, chance)
-        steps = plan(life.after(), chance, 40)
-        sweep(figures, life, steps, lambda number: AtEvent(STEP, number), tries - figures.tried)
+        subject = begun(folder, chance)
+        steps = plan(subject.after(), chance, 40)
+        sweep(figures, subject, steps, lambda number: AtEvent(STEP, number), tries - figures.tried)
     return figures
 
 
@@ -147,8 +149,8 @@ def at_any_line(folder: Path, chance: Random, tries: int) -> Figures:
     """Between any two lines of Python."""
     figures = Figures("SIGKILL at random lines of Python")
     while figures.tried < tries:
-        life = begun(folder, chance)
-        at_lines(figures, life, plan(life.after(), chance, 40), chance, min(20, tries - figures.tried))
+        subject = begun(folder, chance)
+        at_lines(figures, subject, plan(subject.after(), chance, 40), chance, min(20, tries - figures.tried))
     return figures
 
 
@@ -164,11 +166,11 @@ def in_calls(folder: Path, chance: Random, tries: int) -> Figures:
 def at_making(folder: Path, chance: Random, tries: int) -> Figures:
     """While a new frontier is made."""
     figures = Figures("SIGKILL while a frontier is made")
-    life = Life.new(folder / "frontier", chance)
+    subject = Subject.new(folder / "frontier", chance)
     if STRACE is not None:
         for call in MAKING:
-            sweep(figures, life, [], lambda number, call=call: AtCall(call, number), tries // 2)  # type: ignore[misc]
-    at_lines(figures, life, [], chance, max(tries - figures.tried, tries // 2))
+            sweep(figures, subject, [], lambda number, call=call: AtCall(call, number), tries // 2)  # type: ignore[misc]
+    at_lines(figures, subject, [], chance, max(tries - figures.tried, tries // 2))
     return figures
 
 
@@ -176,32 +178,32 @@ def at_opening(folder: Path, chance: Random, tries: int) -> Figures:
     """While a frontier is opened whose last process was killed, with other settings every second time."""
     figures = Figures("SIGKILL while a frontier is opened")
     while figures.tried < tries:
-        life = begun(folder, chance)
+        subject = begun(folder, chance)
         changed = any_values(chance) if chance.random() < 0.5 else None
         if STRACE is not None:
             call = chance.choice(WRITING)
-            sweep(figures, life, [], lambda number, call=call: AtCall(call, number), 3, changed=changed)  # type: ignore[misc]
-        at_lines(figures, life, [], chance, 10, changed=changed)
+            sweep(figures, subject, [], lambda number, call=call: AtCall(call, number), 3, changed=changed)  # type: ignore[misc]
+        at_lines(figures, subject, [], chance, 10, changed=changed)
     return figures
 
 
 def at_adjusting(folder: Path, chance: Random, tries: int) -> Figures:
     """While an `adjust` revives many queues."""
     figures = Figures("SIGKILL while an adjust revives 500 queues")
-    life = many_retired(folder, chance, 500)
-    steps = adjusting(life)
+    subject = many_retired(folder, chance, 500)
+    steps = adjusting(subject)
     for kind in BEGUN, COMMITTED:
-        sweep(figures, life, steps, lambda number, kind=kind: AtEvent(kind, number), min(5, tries))  # type: ignore[misc]
+        sweep(figures, subject, steps, lambda number, kind=kind: AtEvent(kind, number), min(5, tries))  # type: ignore[misc]
     if STRACE is not None:
         for call in WRITING:
-            sweep(figures, life, steps, lambda number, call=call: AtCall(call, number), min(8, tries))  # type: ignore[misc]
-    to_the_end(figures, at_lines(figures, life, steps, chance, max(tries - figures.tried, tries // 2)))
+            sweep(figures, subject, steps, lambda number, call=call: AtCall(call, number), min(8, tries))  # type: ignore[misc]
+    to_the_end(figures, at_lines(figures, subject, steps, chance, max(tries - figures.tried, tries // 2)))
     return figures
 
 
-def adjusting(life: Life) -> list[Step]:
+def adjusting(subject: Subject) -> list[Step]:
     """What revives all its queues, and the first turns of those, with commits in between."""
-    model = life.after()
+    model = subject.after()
     steps: list[Step] = []
 
     def do(op: str, *args: Any) -> Any:
@@ -218,11 +220,13 @@ def adjusting(life: Life) -> list[Step]:
     return steps
 
 
-def many_retired(folder: Path, chance: Random, number: int) -> Life:
+def many_retired(folder: Path, chance: Random, number: int) -> Subject:
     """A frontier with so many queues over budget."""
-    life = Life.new(folder / "frontier", chance, queue_total_budget=0, retire_when="reached", commit_operations=10_000)
-    model = life.after()
+    subject = Subject.new(
+        folder / "frontier", chance, queue_total_budget=0, retire_when="reached", commit_operations=10_000
+    )
+    model = subject.after()
     plain = {"cost": 1, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
     uris = tuple({"url": f"https://h{host}.test/", **plain} for host in range(number))
     steps = [Step("schedule_many", model.now, uris), Step("lease", model.now, (1, 300.0)), Step("commit", model.now)]
-    return lived(life, [step._replace(told=on_model(model, step)) for step in steps])
+    return run_steps(subject, [step._replace(told=on_model(model, step)) for step in steps])

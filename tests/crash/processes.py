@@ -1,4 +1,4 @@
-"""Work in processes of their own, which may die, hang or be killed without harm to who watches them."""
+"""Work in child processes that may die, hang or be killed while the parent watches."""
 
 from __future__ import annotations
 

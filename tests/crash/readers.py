@@ -15,8 +15,8 @@ from budgetfrontier import Frontier, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.store.lmdb_env import READERS
+from tests.crash.faults import die
 from tests.crash.figures import Figures
-from tests.crash.harms import die
 from tests.crash.processes import Child, in_child, together
 from tests.support import PATIENCE, START, make_settings, pages
 

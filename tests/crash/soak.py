@@ -42,7 +42,7 @@ class Figures(Counter[str]):
         self.problems: list[str] = []
 
 
-class Life:
+class SoakRun:
     """One frontier, and what it must hold: which URLs wait, are out, or have been finished or deleted."""
 
     def __init__(self, path: Path, chance: Random, size: int, figures: Figures) -> None:
@@ -247,19 +247,19 @@ def soak(folder: Path, *, seed: int, closes: int, cuts: int, size: int) -> Figur
     while not figures.problems and (figures["closes"] < closes or figures["cuts of used pages"] < cuts):
         number += 1
         chance = Random(f"{seed} {number}")
-        life = Life(folder / f"seed-{seed}-life-{number}", chance, size, figures)
+        soak_run = SoakRun(folder / f"seed-{seed}-run-{number}", chance, size, figures)
         try:
             for _ in range(chance.randint(1, 5)):
                 for _ in range(chance.randint(1, 6)):
-                    life.step()
-                life.reopen()
-            life.end()
+                    soak_run.step()
+                soak_run.reopen()
+            soak_run.end()
         except CorruptFrontier:
-            life.drop()  # and it is among the problems
+            soak_run.drop()  # and it is among the problems
         if figures["cuts of used pages"] < cuts:
-            cut(life.path, folder, chance, 10, figures)
-        shutil.rmtree(life.path)
-    figures["lives"] = number
+            cut(soak_run.path, folder, chance, 10, figures)
+        shutil.rmtree(soak_run.path)
+    figures["runs"] = number
     return figures
 
 

@@ -11,11 +11,11 @@ import pytest
 from budgetfrontier.rules import charges
 from budgetfrontier.store.environment import Environment
 from tests.crash import campaign
+from tests.crash.faults import STRACE, AtEvent, NoFault, traced
 from tests.crash.figures import Unavailable
-from tests.crash.harms import STRACE, AtEvent, Harmless, traced
 from tests.crash.kills import begun
-from tests.crash.lives import COMMITTED, Life, live
 from tests.crash.processes import Go
+from tests.crash.runs import COMMITTED, Subject, run_process
 from tests.crash.workload import PLAIN, Step, on_model, plan
 from tests.support import PATIENCE
 
@@ -38,16 +38,16 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(tmp_p
     log = tmp_path / "calls"
     calls = "trace=openat,writev,pwritev,pwrite64,fdatasync"
 
-    class Watched(Harmless):
-        def strike(self, pid: int, go: Go) -> None:
+    class Watched(NoFault):
+        def inject(self, pid: int, go: Go) -> None:
             self.strace = traced(pid, "-o", str(log), "-s", "0", "-e", calls)
             go()
 
-        def mend(self) -> None:
+        def clear(self) -> None:
             self.strace.communicate(timeout=PATIENCE)
 
-    life = Life.new(tmp_path / "frontier", Random(1), commit_operations=1)
-    outcome = live(life, plan(life.after(), Random(2), 40), Watched())
+    subject = Subject.new(tmp_path / "frontier", Random(1), commit_operations=1)
+    outcome = run_process(subject, plan(subject.after(), Random(2), 40), Watched())
     assert outcome.done and not outcome.problem, outcome
     roots, unsynced = 0, False
     for line in log.read_text().splitlines():
@@ -66,8 +66,8 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(tmp_p
 
 
 def test_a_commit_that_is_told_but_not_made_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = begun(tmp_path, Random(1), commit_operations=1)
-    steps = plan(life.after(), Random(2), 30)
+    subject = begun(tmp_path, Random(1), commit_operations=1)
+    steps = plan(subject.after(), Random(2), 30)
     commit, count = Environment.commit, 0
 
     def forgetful(env: Environment) -> None:
@@ -77,19 +77,19 @@ def test_a_commit_that_is_told_but_not_made_is_noticed(tmp_path: Path, monkeypat
             commit(env)
 
     monkeypatch.setattr(Environment, "commit", forgetful)
-    assert not live(life.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 7)).problem
-    assert "the model" in live(life.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 8)).problem
+    assert not run_process(subject.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 7)).problem
+    assert "the model" in run_process(subject.copied(tmp_path / "copy"), steps, AtEvent(COMMITTED, 8)).problem
 
 
 def test_money_that_is_not_charged_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = Life.new(tmp_path / "frontier", Random(1), queue_total_budget=-1)
-    model = life.after()
+    subject = Subject.new(tmp_path / "frontier", Random(1), queue_total_budget=-1)
+    model = subject.after()
     uri = {"url": "https://a.test/", "cost": 2, "directive": 3, "priority": 0} | dict.fromkeys(("not_before", "queue"))
     steps: list[Step] = []
     for op, *args in ("schedule", uri | {"force": False}), ("lease", 1, 300.0), ("finish", 1, "SUCCESS", PLAIN, []):
         step = Step(str(op), model.now, tuple(args))
         steps.append(step._replace(told=on_model(model, step)))
     steps.append(Step("commit", model.now))
-    assert not live(life.copied(tmp_path / "copy"), steps, Harmless()).problem
+    assert not run_process(subject.copied(tmp_path / "copy"), steps, NoFault()).problem
     monkeypatch.setattr(charges, "charge", lambda record, cost, penalty: None)
-    assert "expenditure" in live(life.copied(tmp_path / "copy"), steps, Harmless()).problem
+    assert "expenditure" in run_process(subject.copied(tmp_path / "copy"), steps, NoFault()).problem

@@ -17,8 +17,8 @@ from budgetfrontier.engine.commands import deletion, runner
 from budgetfrontier.engine.commands.stepwise import STEPWISE, Stepwise
 from budgetfrontier.store.reader import Reader
 from tests.crash import processes
-from tests.crash.harms import die
-from tests.crash.killing import killed_after
+from tests.crash.faults import die
+from tests.crash.line_kills import killed_after
 from tests.support import START, in_progress, on_disk, pages, post
 
 KEPT = 4  # pages of b.test, beside 12 of a.test

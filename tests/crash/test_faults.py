@@ -32,7 +32,7 @@ from budgetfrontier.store.environment import LOOK_AT_READERS
 from budgetfrontier.store.lmdb_env import READERS, open_lmdb
 from tests.crash import processes
 from tests.crash.disks import Disk, disk_or_skip
-from tests.crash.harms import die
+from tests.crash.faults import die
 from tests.support import PATIENCE, crawl, make_settings, memory, on_disk, pages, post
 
 PAGE = 4096

@@ -31,7 +31,7 @@ from budgetfrontier.errors import (
 from budgetfrontier.store import backup, environment, lmdb_env
 from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.crash.disks import disk_or_skip
-from tests.crash.killing import killed_at_each_line
+from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier_v1 import look
 from tests.support import ENDLESS_CRAWL, PATIENCE, crawl, make_settings, pages
 

@@ -28,7 +28,7 @@ from budgetfrontier.store.repair import run as repairing
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
-from tests.crash.killing import killed_at_each_line
+from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
 from tests.store.repair.damaging import PAGE, aside, assert_repaired, damaging
 from tests.store.test_migrations import FOUND

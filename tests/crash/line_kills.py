@@ -1,4 +1,4 @@
-"""Kills at every line: work is done in a child process that dies before a line of the given modules runs first."""
+"""Kills at each line: a child process is killed before a line of the given modules runs for the first time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any
 def killed_at_each_line(work: Callable[[], object], folder: Path, *modules: ModuleType) -> Iterator[int]:
     """Do `work` again and again, killed at a later line of the modules each time, until it would be done.
 
-    Gives the number of lines that were run, after each kill; what the kill left in the folder can then be looked at,
-    and has to be put back. Lines before which the folder is as it was before the last one are passed over.
+    Yields the number of lines that were run, after each kill: the caller may then look at the folder, and has to
+    restore it. Lines before which the folder has not changed since the line before are skipped.
     """
     with tempfile.TemporaryDirectory() as kept:
         shutil.copytree(folder, kept, dirs_exist_ok=True)
@@ -32,7 +32,7 @@ def killed_at_each_line(work: Callable[[], object], folder: Path, *modules: Modu
 
 
 def _lines_that_find_a_change(work: Callable[[], object], folder: Path, *modules: ModuleType) -> Iterator[int]:
-    """Do `work` in a child process that waits at each new line; give the numbers of those that find another state."""
+    """Do `work` in a child process that waits at each new line; yield the numbers of lines that find a change."""
     told, tell = os.pipe()
     waited, resume = os.pipe()
 
@@ -62,7 +62,7 @@ def _lines_that_find_a_change(work: Callable[[], object], folder: Path, *modules
 
 
 def _state(folder: Path) -> list[tuple[str, int, int]]:
-    """All that is in a folder, by name, inode and contents."""
+    """Return the content of a folder: names, inodes and checksums."""
     return [
         (str(path), path.stat().st_ino, zlib.crc32(path.read_bytes()) if path.is_file() else 0)
         for path in sorted(folder.rglob("*"))
@@ -86,7 +86,7 @@ def killed_after(lines: int, work: Callable[[], object], *modules: ModuleType) -
 
 
 def _forked(work: Callable[[], object]) -> int:
-    """Begin `work` in a child process; its pid."""
+    """Start `work` in a child process, and return its pid."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -99,7 +99,7 @@ def _forked(work: Callable[[], object]) -> int:
 
 
 def _trace(at_line: Callable[[int], object], *modules: ModuleType) -> None:
-    """Call `at_line` before each line of the modules that runs for the first time, with how many have run."""
+    """Call `at_line` before each line of the modules that runs for the first time, with their number so far."""
     files = {module.__file__ for module in modules}
     run: set[tuple[str, int]] = set()
 

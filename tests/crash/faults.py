@@ -1,4 +1,4 @@
-"""SIGKILL at a chosen point: at a commit, before a step, at a line of Python, in a system call, or after some time."""
+"""Faults: SIGKILL at a commit, before a step, at a line of Python, in a system call, or after some time."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from typing import Any
 
 import budgetfrontier
 from tests.crash.figures import Unavailable
-from tests.crash.lives import DONE, LINES, Events
 from tests.crash.processes import Ended, Go
+from tests.crash.runs import DONE, LINES, Events
 from tests.support import PATIENCE
 
 _CODE = str(Path(budgetfrontier.__file__).parent)
 
 
 def die() -> None:
-    """End this process as the kernel, a power cut or an operator would."""
+    """Kill this process, as the kernel or an operator would."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Harmless:
-    """No harm until all steps are done; what others are made from."""
+class NoFault:
+    """No fault until all steps are done; the base class of the others."""
 
     lasting = False
     fails = False
-    """The process may see an error, and end with that."""
+    """Whether the process may end with a named error."""
 
     def arm(self, events: Events) -> None:
-        """In the process, before it opens the frontier."""
+        """Prepare the fault in the process, before it opens the frontier."""
 
-    def strike(self, pid: int, go: Go) -> None:
-        """Outside; the process begins at `go`, or when this returns."""
+    def inject(self, pid: int, go: Go) -> None:
+        """Cause the fault from outside; the process begins at `go`, or when this returns."""
 
     def accepts(self, ended: Ended) -> bool:
-        """Whether the process may have ended so: by SIGKILL or by its work, or with an error that has a name."""
+        """Tell whether the process may have ended so: by SIGKILL, with its work done, or with a named error."""
         return ended.signal == signal.SIGKILL or ended.answer is not None or (self.fails and ended.named)
 
-    def mend(self) -> None:
-        """Outside, after its end."""
+    def clear(self) -> None:
+        """Remove the fault, after the end of the process."""
 
 
 @dataclass
-class AtEvent(Harmless):
-    """The process is killed at the `number`th event of a kind: a step, a commit that begins, one that has returned."""
+class AtEvent(NoFault):
+    """A kill at the `number`th event of a kind: a step, the beginning of a commit, or its return."""
 
     kind: bytes
     number: int
@@ -60,8 +60,8 @@ class AtEvent(Harmless):
 
 
 @dataclass
-class AtLine(Harmless):
-    """The process is killed before the `number`th line of our Python that it comes to; 0: it counts them."""
+class AtLine(NoFault):
+    """A kill before the `number`th line of the package's code that is run; 0: the lines are only counted."""
 
     number: int
 
@@ -81,19 +81,19 @@ class AtLine(Harmless):
 
         def done() -> None:
             sys.settrace(None)
-            events.tell(LINES, count)
+            events.send(LINES, count)
 
         events.trap(DONE, 1, done)
         sys.settrace(call)
 
 
 @dataclass
-class AtTime(Harmless):
-    """The process is killed from outside, `delay` seconds after it began."""
+class AtTime(NoFault):
+    """A kill from outside, `delay` seconds after the process began."""
 
     delay: float
 
-    def strike(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go) -> None:
         go()
         time.sleep(self.delay)
         os.kill(pid, signal.SIGKILL)
@@ -103,8 +103,8 @@ STRACE = shutil.which("strace")
 
 
 @dataclass
-class AtCall(Harmless):
-    """What strace does at the `number`th system call of a name: by default it kills the process there."""
+class AtCall(NoFault):
+    """A fault that strace injects at the `number`th system call of a name; by default a kill."""
 
     call: str
     number: int | str
@@ -113,17 +113,17 @@ class AtCall(Harmless):
     def __post_init__(self) -> None:
         self.fails = self.what != "signal=KILL"
 
-    def strike(self, pid: int, go: Go) -> None:
+    def inject(self, pid: int, go: Go) -> None:
         inject = f"inject={self.call}:{self.what}:when={self.number}"
         self._strace = traced(pid, "-o", os.devnull, "-e", f"trace={self.call}", "-e", inject)
         go()
 
-    def mend(self) -> None:
+    def clear(self) -> None:
         self._strace.communicate(timeout=PATIENCE)
 
 
 def traced(pid: int, *options: str) -> subprocess.Popen[str]:
-    """A strace of a process, which has begun to look when this returns, and ends with it."""
+    """Return a running strace that is attached to a process, and ends with it."""
     if STRACE is None:
         raise Unavailable("strace is not installed")
     process = subprocess.Popen([STRACE, "-f", "-p", str(pid), *options], stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""Harm to those who work beside the engine, or in its place: who posts a command, compacts a frontier, backs it up."""
+"""Faults of tools that work beside or instead of the engine: posting a command, compacting, backup, repair."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.store.backup import compact
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import AtDisk, PowerCut, disk
+from tests.crash.faults import STRACE, AtCall, AtLine
 from tests.crash.figures import Figures
-from tests.crash.harms import STRACE, AtCall, AtLine
 from tests.crash.kills import begun, many_retired
-from tests.crash.lives import DONE, LINES, Events, Harm, Life, read_events, reopened
 from tests.crash.processes import Ended, in_child
+from tests.crash.runs import DONE, LINES, Events, Fault, Subject, read_events, reopened
 from tests.crash.workload import Ledger, Step, on_model
 
 COMMITTING = ("writev", "pwrite64", "fdatasync")
 COPYING = ("write", "fsync", "pwrite64", "rename", "renameat2", "chmod", "unlink", "writev", "fdatasync", "mkdir")
-"""The system calls by which a command is posted, and by which a copy is made and takes the file's place."""
+"""The system calls of posting a command, and of making a copy that replaces the file."""
 
 Work = Callable[[Path], object]
 
 
-def struck(life: Life, work: Work, harm: Harm) -> tuple[Ended, int]:
-    """Work beside a frontier in harm's way: how that ended, and after how many lines, if they were counted."""
+def run_with_fault(subject: Subject, work: Work, fault: Fault) -> tuple[Ended, int]:
+    """Do `work` in a process under a fault; return how that ended, and the number of lines, if they were counted."""
     read, write = os.pipe()
 
     def armed() -> bool:
         events = Events(write)
-        harm.arm(events)
-        work(life.folder)
-        events.tell(DONE)
+        fault.arm(events)
+        work(subject.folder)
+        events.send(DONE)
         return True
 
-    ended = in_child(armed, meanwhile=harm.strike)
+    ended = in_child(armed, meanwhile=fault.inject)
     os.close(write)
-    harm.mend()
+    fault.clear()
     return ended, sum(value for kind, value in read_events(read) if kind == LINES)
 
 
-def judge(figures: Figures, life: Life, ended: Ended, harm: Harm, candidates: list[Ledger]) -> None:
-    """The frontier must be one of these, and who worked beside it ended by its work, its harm, or a named error."""
-    problem = "" if harm.accepts(ended) else str(ended)
-    problem = problem or reopened(life, candidates)[1]
+def judge(figures: Figures, subject: Subject, ended: Ended, fault: Fault, candidates: list[Ledger]) -> None:
+    """Count the result: the frontier must equal a candidate, and the tool have ended in an accepted way."""
+    problem = "" if fault.accepts(ended) else str(ended)
+    problem = problem or reopened(subject, candidates)[1]
     figures.tried += 1
     figures.named += ended.named
     figures.whole += not problem
@@ -59,28 +59,28 @@ def judge(figures: Figures, life: Life, ended: Ended, harm: Harm, candidates: li
 
 def _everywhere(
     figures: Figures,
-    life: Life,
+    subject: Subject,
     chance: Random,
     tries: int,
-    work: Callable[[Figures, Life, Harm], int],
+    work: Callable[[Figures, Subject, Fault], int],
     calls: Sequence[str],
 ) -> Figures:
-    """Kill who works beside a frontier at random lines, and in each of these system calls."""
-    lines = work(figures, life, AtLine(0))
+    """Kill a tool at random lines, and in each of these system calls."""
+    lines = work(figures, subject, AtLine(0))
     for number in range(1, tries):
-        harm: Harm = AtLine(chance.randint(1, lines))
+        fault: Fault = AtLine(chance.randint(1, lines))
         if STRACE is not None and number % 2:
-            harm = AtCall(calls[number // 2 % len(calls)], 1 + number // 2 // len(calls))
-        work(figures, life, harm)
+            fault = AtCall(calls[number // 2 % len(calls)], 1 + number // 2 // len(calls))
+        work(figures, subject, fault)
     return figures
 
 
 # -- the mailbox
 
 
-def _posting(figures: Figures, life: Life, harm: Harm) -> int:
-    """Post a command, and see that it is applied once, or was never there."""
-    copy = life.copied(life.folder.with_name("copy"))
+def _posting(figures: Figures, subject: Subject, fault: Fault) -> int:
+    """Post a command, and check that it is applied once, or not at all."""
+    copy = subject.copied(subject.folder.with_name("copy"))
     without, applied = copy.after(), copy.after()
     chosen = {"queue_total_budget": 7}
     on_model(applied, Step("adjust", applied.now, ("*", chosen)))
@@ -90,59 +90,59 @@ def _posting(figures: Figures, life: Life, harm: Harm) -> int:
         mailbox.post(Command("adjust", {"match": "*", "set": chosen}, "somebody", "campaign"))
         mailbox.close()
 
-    ended, lines = struck(copy, post, harm)
-    judge(figures, copy, ended, harm, [applied] if ended.answer else [without] if ended.error else [without, applied])
+    ended, lines = run_with_fault(copy, post, fault)
+    judge(figures, copy, ended, fault, [applied] if ended.answer else [without] if ended.error else [without, applied])
     return lines
 
 
 def at_posting(folder: Path, chance: Random, tries: int) -> Figures:
-    """While a command is left for an engine."""
+    """Kill processes while they post a command."""
     figures = Figures("SIGKILL while a command is posted")
     return _everywhere(figures, begun(folder, chance), chance, tries, _posting, COMMITTING)
 
 
 def full_while_posting(folder: Path, chance: Random, tries: int) -> Figures:
-    """More and more pages are left for a command in a mailbox that is there, and for one that must be made."""
+    """Fill the disk, less each time, while a command is posted to an existing mailbox, and to one to be created."""
     figures = Figures("disk full while a command is posted")
     with disk(folder, "tmpfs") as small:
-        life = many_retired(small.folder, chance, 5)
+        subject = many_retired(small.folder, chance, 5)
         for number in range(tries):
             if number == tries // 2:
-                shutil.rmtree(life.folder / "mailbox")
-            _posting(figures, life, AtDisk(lambda free=number % (tries // 2): small.fill(free), small.clear))  # type: ignore[misc]
+                shutil.rmtree(subject.folder / "mailbox")
+            _posting(figures, subject, AtDisk(lambda free=number % (tries // 2): small.fill(free), small.clear))  # type: ignore[misc]
     return figures
 
 
 # -- copies
 
 
-def _compacting(figures: Figures, life: Life, harm: Harm) -> int:
-    copy = life.copied(life.folder.with_name("copy"))
-    ended, lines = struck(copy, compact, harm)
-    judge(figures, copy, ended, harm, [copy.after()])
+def _compacting(figures: Figures, subject: Subject, fault: Fault) -> int:
+    copy = subject.copied(subject.folder.with_name("copy"))
+    ended, lines = run_with_fault(copy, compact, fault)
+    judge(figures, copy, ended, fault, [copy.after()])
     return lines
 
 
-def _repairing(figures: Figures, life: Life, harm: Harm) -> int:
-    copy = life.copied(life.folder.with_name("copy"))
-    ended, lines = struck(copy, repair, harm)
-    judge(figures, copy, ended, harm, [copy.after()])
+def _repairing(figures: Figures, subject: Subject, fault: Fault) -> int:
+    copy = subject.copied(subject.folder.with_name("copy"))
+    ended, lines = run_with_fault(copy, repair, fault)
+    judge(figures, copy, ended, fault, [copy.after()])
     for folder in copy.folder.parent.glob("copy-repair-*"):
         shutil.rmtree(folder)
     return lines
 
 
-def _backing_up(figures: Figures, life: Life, harm: Harm) -> int:
-    """The frontier is as it was; its backup is the same, or is not there."""
-    copy, backup = life.copied(life.folder.with_name("copy")), life.folder.with_name("backup")
+def _backing_up(figures: Figures, subject: Subject, fault: Fault) -> int:
+    """Back a frontier up: it must be unchanged, and the backup equal to it, or missing."""
+    copy, backup = subject.copied(subject.folder.with_name("copy")), subject.folder.with_name("backup")
     shutil.rmtree(backup, ignore_errors=True)
 
     def back_up(folder: Path) -> None:
         with Reader(folder) as reader:
             reader.backup(backup)
 
-    ended, lines = struck(copy, back_up, harm)
-    judge(figures, copy, ended, harm, [copy.after()])
+    ended, lines = run_with_fault(copy, back_up, fault)
+    judge(figures, copy, ended, fault, [copy.after()])
     if ended.answer or backup.exists():
         problem = reopened(replace(copy, folder=backup), [copy.after()])[1]
         if problem:
@@ -151,42 +151,42 @@ def _backing_up(figures: Figures, life: Life, harm: Harm) -> int:
 
 
 def at_compacting(folder: Path, chance: Random, tries: int) -> Figures:
-    """While a copy is made and takes the file's place."""
+    """Kill processes while they compact a frontier."""
     figures = Figures("SIGKILL while a frontier is compacted")
     return _everywhere(figures, begun(folder, chance), chance, tries, _compacting, COPYING)
 
 
 def at_backing_up(folder: Path, chance: Random, tries: int) -> Figures:
-    """While a copy is made elsewhere."""
+    """Kill processes while they back a frontier up."""
     figures = Figures("SIGKILL while a frontier is backed up")
     return _everywhere(figures, begun(folder, chance), chance, tries, _backing_up, COPYING)
 
 
 def at_repairing(folder: Path, chance: Random, tries: int) -> Figures:
-    """While a frontier is made anew from what can be read of it: all of it, here."""
+    """Kill processes while they repair a frontier, which is not damaged here."""
     figures = Figures("SIGKILL while a frontier is repaired")
     return _everywhere(figures, begun(folder, chance), chance, tries, _repairing, COPYING)
 
 
 def full_while_compacting(folder: Path, chance: Random, tries: int) -> Figures:
-    """More and more pages are left for the copy."""
+    """Fill the disk, less each time, while a frontier is compacted."""
     figures = Figures("disk full while a frontier is compacted")
     for kind in "tmpfs", "ext4":
         with disk(folder, kind) as small:
-            life = begun(small.folder, chance)
+            subject = begun(small.folder, chance)
             for number in range(tries // 2):
-                _compacting(figures, life, AtDisk(lambda free=4 * number: small.fill(free), small.clear))  # type: ignore[misc]
+                _compacting(figures, subject, AtDisk(lambda free=4 * number: small.fill(free), small.clear))  # type: ignore[misc]
     return figures
 
 
 def power_while_compacting(folder: Path, chance: Random, tries: int) -> Figures:
-    """The disk keeps what was synced, of a copy and of the folder that it moves to."""
+    """Cut the power while a frontier is compacted: the disk keeps only what was synced."""
     figures = Figures("power cuts while a frontier is compacted")
     with disk(folder, "ext4") as small:
-        life = begun(small.folder, chance)
+        subject = begun(small.folder, chance)
         began = time.monotonic()
-        compact(life.copied(small.folder / "copy").folder)
+        compact(subject.copied(small.folder / "copy").folder)
         seconds = time.monotonic() - began
         for _ in range(tries):
-            _compacting(figures, life, PowerCut(small, chance.uniform(0.0, seconds)))
+            _compacting(figures, subject, PowerCut(small, chance.uniform(0.0, seconds)))
     return figures
