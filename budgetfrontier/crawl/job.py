@@ -1,43 +1,32 @@
-"""A crawl from its settings: seeds, the main loop on the frontier, and the end.
-
-One task uses the frontier, which is synchronous and bound to one thread. It leases when workers are free, finishes the
-leases of ended visits, and never sleeps longer than a commit interval, so that external commands are applied. The
-engine alone decides what to fetch next, and when.
-"""
+"""A crawl from its settings: its parts are opened, seeds are scheduled, the main loop runs, and the end is reported."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import shlex
-import time
 from collections.abc import Callable
 from pathlib import Path
-
-import msgspec
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
-from budgetfrontier.crawl.fetch.response import BROKEN, Response
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.interrupts import Interrupts, interrupts
 from budgetfrontier.crawl.limits import Limits
+from budgetfrontier.crawl.main_loop import MainLoop, Parts, patience
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures, is_policy_failure
 from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawl.progress import Progress, backlog
-from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
-from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit
+from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import CrawlState, CrawlUri, DeadLetter, Lease, Outcome
+from budgetfrontier.model import CrawlState, DeadLetter
 from budgetfrontier.reports import files
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
@@ -48,11 +37,7 @@ from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
 
-SHORTEST_SLEEP, LONGEST_SLEEP = 0.05, 0.5  # seconds between two checks for external commands
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
-NO_TIMEOUT = 300.0  # seconds that a page waits for its robots.txt if fetches have no timeout
-
-log = logging.getLogger(__name__)
 
 
 def crawl(
@@ -107,19 +92,8 @@ class Job:
         self._fetcher = Fetcher(settings.fetch, seeds=(url for url, _ in each_seed(settings)))
         self._sync: Callable[[], None] | None = None
         self._robots: Robots | None = None
-        self._prerequisites: Prerequisites | None = None
-        self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
-        self._done: list[asyncio.Task[Visit]] = []
-        self._slots = list(range(most_fetches(settings.fetch.concurrency), 0, -1))
-        self._stop = Stop.NONE
+        self._most_visits = most_fetches(settings.fetch.concurrency)
         self._policy_failures = PolicyFailures()
-        self._failures = 0
-        self._last_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
-        self._reporting: asyncio.Task[None] | None = None
-        self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
-        self._patience = settings.fetch.timeout or NO_TIMEOUT
-        # A visit may wait for its robots.txt before its fetch; its lease has to last for both.
-        self._ttl = max(settings.frontier.lease_ttl, 3 * self._patience)
 
     def run(self) -> int:
         """Open the frontier, crawl, close it; return the exit code."""
@@ -138,11 +112,11 @@ class Job:
                     self._open(opened, written)
                     begun = self._prepare()
                 if begun:
-                    asyncio.run(self._main())
+                    asyncio.run(self._loop.run())
             if begun:
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()
-        return 0 if begun and self._stop is not Stop.FORCED else 1
+        return 0 if begun and self._loop.stop is not Stop.FORCED else 1
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
@@ -163,21 +137,40 @@ class Job:
         self._limits = Limits(self._settings.limits, uris=before.succeeded + before.failed, seconds=seconds, size=size)
         if self._settings.fetch.robots is True:
             self._robots = Robots(self._settings.fetch.user_agent, cache=self._cache)
-            delays = HostDelays(self._frontier)
-            self._prerequisites = Prerequisites(self._frontier, self._robots, self._cache, delays)
-        self._visitor = Visitor(
-            self._settings,
-            fetcher=self._fetcher,
-            robots=self._robots,
-            scope=self._scope,
-            schedule=self._frontier.schedule_many,
-            write_links=self._outputs.write_links,
-            patience=self._patience,
-        )
+        self._loop = MainLoop(self._settings, self._folder, self._parts())
         begun = False
         with self._policy_failures.pausing(self._frontier):
             begun = self._begin()
         return begun
+
+    def _parts(self) -> Parts:
+        """Return what the main loop uses."""
+        frontier, robots, prerequisites = self._frontier, self._robots, None
+        if robots is not None:
+            prerequisites = Prerequisites(frontier, robots, self._cache, HostDelays(frontier))
+        visitor = Visitor(
+            self._settings,
+            fetcher=self._fetcher,
+            robots=robots,
+            scope=self._scope,
+            schedule=frontier.schedule_many,
+            write_links=self._outputs.write_links,
+            patience=patience(self._settings),
+        )
+        return Parts(
+            frontier=frontier,
+            cache=self._cache,
+            outputs=self._outputs,
+            fetcher=self._fetcher,
+            visitor=visitor,
+            robots=robots,
+            prerequisites=prerequisites,
+            limits=self._limits,
+            policy_failures=self._policy_failures,
+            progress=self._progress,
+            interrupts=self._interrupts,
+            most_visits=self._most_visits,
+        )
 
     def on_commit(self, frontier: Frontier) -> None:
         """Hook: make the outputs durable before the frontier commits the URIs as finished."""
@@ -193,27 +186,6 @@ class Job:
         """Hook: give up a robots.txt that has become a dead letter, so that no page waits for it."""
         if self._robots and is_robots(letter.uri):
             self._robots.give_up(letter.uri.url)
-
-    async def _main(self) -> None:
-        self._wake = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._interrupts.listen(lambda: loop.call_soon_threadsafe(self._interrupt))
-        if self._interrupts.count:
-            self._interrupt()
-        try:
-            async with self._fetcher:
-                try:
-                    await self._drive()
-                finally:
-                    left = [*self._visits, *([self._reporting] if self._reporting else [])]
-                    for task in left:
-                        task.cancel()
-                    await asyncio.gather(*left, return_exceptions=True)
-        finally:
-            self._interrupts.listen(None)
-        if self._settings.output.statistics:
-            self._write_statistics()
-        self._frontier.commit()
 
     # Beginning
 
@@ -249,190 +221,14 @@ class Job:
         frontier.commit()  # makes the crawl visible to other processes from the start
         for warning in advice(self._settings):
             self._progress.warn(warning)
-        if len(self._slots) < (wanted := self._settings.fetch.concurrency):
+        if self._most_visits < (wanted := self._settings.fetch.concurrency):
             self._progress.warn(
                 f"this process may open too few files (ulimit -n) for a fetch.concurrency of {wanted:,}: "
-                f"it fetches {counted(len(self._slots), 'page')} at a time"
+                f"it fetches {counted(self._most_visits, 'page')} at a time"
             )
         found = backlog(before) if before.scheduled else f"seeds: {tally.added}"
         say(f"crawl {self._settings.crawl} in {self._folder}: {found}")
         return True
-
-    def _interrupt(self) -> None:
-        """Take in what the signals ask for by now."""
-        if self._interrupts.count > 1 or self._stop is Stop.POLICY:
-            self._stop = Stop.FORCED
-            return
-        verb = "is" if len(self._visits) == 1 else "are"
-        fetches = counted(len(self._visits), "fetch", "fetches")
-        self._progress.say(f"stopping: {fetches} {verb} in flight; once more to stop at once")
-        self._stop = Stop.INTERRUPTED
-
-    # The loop
-
-    async def _drive(self) -> None:
-        """Lease, fetch and finish until nothing is left to do or there is a reason to stop."""
-        self._run_periodic_tasks()
-        while self._stop is not Stop.FORCED:
-            free = 0
-            with self._policy_failures.pausing(self._frontier):
-                free = self._lease()
-            if not self._visits and self._has_ended():
-                return
-            if self._stop is not Stop.NONE and self._robots:
-                self._robots.stop_waiting()
-            await self._wait(free)
-            done, self._done = self._done, []
-            for task in done:
-                with self._policy_failures.pausing(self._frontier):
-                    self._complete(task)
-            if self._policy_failures.failure and self._stop is Stop.NONE:
-                self._stop = Stop.POLICY
-            if self._cache.due:
-                self._frontier.commit()
-            self._run_periodic_tasks()
-
-    def _lease(self) -> int:
-        """Lease URIs for the free slots; return how many remain free. Commits at least once per commit interval.
-
-        In between, `lease` is called only if a URI is ready: even without a result it commits, which syncs all outputs.
-        """
-        free = self._free()
-        due = time.monotonic() - self._last_commit >= self._interval
-        if free and (due or self._frontier.next_ready_in() == 0):
-            for lease in self._frontier.lease(free, ttl=self._ttl):
-                self._start(lease)
-            free = self._free()
-        elif due:
-            self._frontier.commit()
-        else:
-            return free
-        self._last_commit = time.monotonic()
-        return free
-
-    def _free(self) -> int:
-        return 0 if self._stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
-
-    def _renew(self) -> None:
-        """Renew the leases of visits that take long, such as that of a page with a million links."""
-        for lease, _ in self._visits.values():
-            with contextlib.suppress(LeaseExpired):
-                self._frontier.renew(lease, self._ttl)
-
-    async def _wait(self, free: int) -> None:
-        """Sleep until a visit ends, a URI may be ready, or the commit interval is over."""
-        ready = self._frontier.next_ready_in() if free else None
-        sleep = self._interval if ready is None else min(self._interval, ready)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(sleep):
-                await self._wake.wait()
-        self._wake.clear()
-
-    def _has_ended(self) -> bool:
-        state = self._frontier.state
-        if state is CrawlState.PAUSED:
-            return self._stop is not Stop.NONE or self._frontier.summary().pause_reason == crawl_states.FINISH
-        return self._stop is not Stop.NONE or state in (CrawlState.NEW, CrawlState.FINISHED, CrawlState.TERMINATED)
-
-    def _run_periodic_tasks(self) -> None:
-        now, progress, limits = time.monotonic(), self._progress, self._limits
-        limits.tick(paused=self._frontier.state is CrawlState.PAUSED)
-        if limits.reached and self._stop is Stop.NONE:
-            self._stop = Stop.LIMIT
-        if progress.due:
-            progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows)
-        if 0 < self._settings.output.statistics <= now - self._last_statistics:
-            self._last_statistics = now
-            self._write_statistics()
-        if now - self._last_renewal >= self._ttl / 4:
-            self._last_renewal = now
-            self._renew()
-        every = self._settings.reports.every
-        if 0 < every <= now - self._last_reports and (self._reporting is None or self._reporting.done()):
-            self._last_reports = now
-            reports = write_reports(self._folder / "frontier", self._folder / "reports")
-            self._reporting = asyncio.create_task(reports)
-
-    def _write_statistics(self) -> None:
-        progress = self._progress
-        self._outputs.statistics(
-            self._frontier.summary(),
-            elapsed=progress.elapsed,
-            fetched=progress.fetched,
-            bytes=progress.bytes,
-            in_flight=len(self._visits),
-            failures=self._failures,
-        )
-
-    # One visit
-
-    def _start(self, lease: Lease) -> None:
-        """Start a visit; a page whose robots.txt is unknown is put back behind that robots.txt."""
-        if refused := self._visitor.refusal(lease.uri):
-            self._finish(lease, refused, slot=0)
-            return
-        asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
-        if asked is None:
-            return
-        if isinstance(asked, Response):
-            self._finish(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
-            return
-        task = asyncio.create_task(self._visitor.visit(lease, asked))
-        self._visits[task] = lease, self._slots.pop()
-        task.add_done_callback(self._on_visit_done)
-
-    def _on_visit_done(self, task: asyncio.Task[Visit]) -> None:
-        failed = not task.cancelled() and task.exception() is not None
-        self._done.insert(0 if failed else len(self._done), task)  # failures first: they may have closed the frontier
-        self._wake.set()
-
-    def _complete(self, task: asyncio.Task[Visit]) -> None:
-        lease, slot = self._visits.pop(task)
-        self._slots.append(slot)
-        if error := task.exception():
-            if isinstance(error, (FrontierError, OSError)):  # the disk fails: nothing may be finished any more
-                raise error
-            log.error("visit of %s failed", lease.uri.url, exc_info=error)
-            visit = Visit(
-                lease.uri, Response(status=BROKEN, reason=f"{type(error).__name__}: {error}"), Outcome.FAILURE
-            )
-        else:
-            visit = task.result()
-        self._finish(lease, visit, slot=slot)
-
-    def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
-        """Write a visit to the outputs, then finish its lease; `on_commit` ensures the same order on disk."""
-        response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
-        written = visit.outcome
-        if self._prerequisites and is_robots(lease.uri):
-            # Not earlier: a commit before the output is written would store rules of a fetch that is in no log.
-            visit.outcome, delay = self._prerequisites.record(lease, response)
-            written = Outcome.SUCCESS if visit.outcome is Outcome.DEFERRED else visit.outcome  # a hop was fetched
-            if discovered:
-                self._cache.put_found(discovered)
-        self._outputs.write(_with_uri(lease, visit.uri), response, written, slot=slot, noindex=visit.noindex)
-        if should_revisit(lease.uri, visit):
-            after = self._frontier.settings_for(lease).revisit_after
-            if after > 0:
-                begun = lease.expires - self._ttl  # by the frontier's clock, which never goes back
-                discovered = [*discovered, revisit(lease.uri, response, due=begun + after)]
-        try:
-            self._frontier.finish(
-                lease,
-                visit.outcome,
-                fetch_seconds=response.seconds,
-                crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
-                discovered=discovered,
-                reason=response.reason or f"status {response.status}",
-                delay=delay,
-            )
-        except LeaseExpired:
-            log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
-            return
-        if response.seconds is not None:
-            self._progress.count(len(response.raw))
-        self._limits.count(len(response.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
-        self._failures += response.status < 0 and visit.outcome is not Outcome.DISREGARDED
 
     # The end
 
@@ -454,13 +250,8 @@ class Job:
             overview,
             folder=self._folder,
             settings=self._settings,
-            stop=self._stop,
+            stop=self._loop.stop,
             limit=self._limits.reached,
             command=self._command,
         ):
             self._progress.say(line)
-
-
-def _with_uri(lease: Lease, uri: CrawlUri) -> Lease:
-    """Return the lease with the URI that was fetched for it, which differs for a redirected robots.txt."""
-    return lease if uri is lease.uri else msgspec.structs.replace(lease, uri=uri)

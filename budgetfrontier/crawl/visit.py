@@ -1,6 +1,6 @@
 """The visit of one lease: scope, robots.txt, the fetch, and the extraction of links.
 
-The result is returned, and the job finishes the lease with it. Only the links of very long pages are scheduled during
+The result is returned, and the main loop finishes the lease with it. Only the links of very long pages are scheduled during
 the visit, so that at most a few hundred links of a page are in memory.
 """
 

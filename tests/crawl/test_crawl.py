@@ -21,7 +21,7 @@ from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.job import SHORTEST_SLEEP, Job
+from budgetfrontier.crawl.main_loop import SHORTEST_SLEEP, MainLoop
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.engine.remote import steer
@@ -439,7 +439,7 @@ def test_the_disk_is_asked_to_sync_by_time_not_by_page(tmp_path: Path, monkeypat
 
     sync = Outputs.sync
     monkeypatch.setattr(Outputs, "sync", count)
-    monkeypatch.setattr("budgetfrontier.crawl.job.time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=lambda: 0.0))
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.01, "max_delay": 1.0}, "commit_interval": 60}
     with Site({"a.test/": linking(*(f"/{number}" for number in range(40)))}) as site:
         run(site.settings(HOME, frontier=polite), tmp_path)
@@ -452,13 +452,13 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
 ) -> None:
     looks = 0
 
-    def count(job: Job) -> None:
+    def count(loop: MainLoop) -> None:
         nonlocal looks
         looks += 1
-        look(job)
+        look(loop)
 
-    look = Job._run_periodic_tasks
-    monkeypatch.setattr(Job, "_run_periodic_tasks", count)
+    look = MainLoop._run_periodic_tasks
+    monkeypatch.setattr(MainLoop, "_run_periodic_tasks", count)
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.5, "max_delay": 0.5}, "commit_interval": 0}
     began = time.monotonic()
     with Site({"a.test/": linking("/1")}) as site:
@@ -471,9 +471,9 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time passes when the crawl looks around, and the page has links until it has done so often enough."""
-    clock, looks, look = ManualClock(time.time()), 0, Job._run_periodic_tasks
+    clock, looks, look = ManualClock(time.time()), 0, MainLoop._run_periodic_tasks
 
-    def look_around(self: Job) -> None:
+    def look_around(self: MainLoop) -> None:
         nonlocal looks
         looks += 1
         clock.advance(300.0)
@@ -489,8 +489,8 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
         return links.Page(found())
 
     monkeypatch.setattr(links, "discover", endless)
-    monkeypatch.setattr(Job, "_run_periodic_tasks", look_around)
-    monkeypatch.setattr("budgetfrontier.crawl.job.time", SimpleNamespace(monotonic=clock.time))
+    monkeypatch.setattr(MainLoop, "_run_periodic_tasks", look_around)
+    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=clock.time))
     monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:
         settings = site.settings(

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.job import Job, crawl
+from budgetfrontier.crawl.job import crawl
+from budgetfrontier.crawl.main_loop import MainLoop
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import Progress
 from budgetfrontier.crawl.visit import Visit, Visitor
@@ -50,14 +51,14 @@ def test_links_that_cannot_be_written_end_the_crawl_and_the_page_is_fetched_agai
 def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(job: Job, _: object) -> None:
-        job._frontier.commit()
+    def crash(loop: MainLoop, _: object) -> None:
+        loop._frontier.commit()
         raise RuntimeError("a crash")
 
     with Site(SMALL) as site:
         settings = site.settings(HOME)
         with monkeypatch.context() as patch:
-            patch.setattr(Job, "_complete", crash)
+            patch.setattr(MainLoop, "_complete", crash)
             with pytest.raises(RuntimeError):
                 run(settings, tmp_path)
         assert run(settings, tmp_path)[0] == 0
