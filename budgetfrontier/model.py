@@ -132,7 +132,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def average_cost(self) -> float:
-        """Return the average charge, without penalties; 0.0 before the first."""
+        """The average charge, without penalties; 0.0 before the first."""
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
 
 

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
         return int(code or 0)
-    except SystemExit as stop:  # a command has said that its arguments do not go together
+    except SystemExit as stop:  # a command has reported arguments that exclude each other
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -66,8 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
-    """What is asked for; an exit code when argparse has printed the help, the version, or what is wrong."""
-    with redirect_stdout(io.StringIO()) as printed:  # argparse says nothing when it cannot print
+    """Return the parsed arguments, or an exit code if argparse has printed the help, the version or an error."""
+    with redirect_stdout(io.StringIO()) as printed:  # argparse ignores errors when printing
         try:
             return build_parser(argv[0] if argv else None).parse_args(argv)
         except SystemExit as stop:
@@ -80,11 +80,11 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
 
 
 def _takes_output() -> bool:
-    """Tell whether stdout takes what is left for it; otherwise that goes nowhere."""
+    """Flush stdout; return False, and redirect it to nowhere, if it cannot be written."""
     try:
         sys.stdout.flush()
     except OSError:
-        # Python flushes stdout once more at exit: let it have somewhere to go.
+        # Python flushes stdout once more at exit, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True

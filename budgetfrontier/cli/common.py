@@ -205,7 +205,7 @@ def is_descending(args: argparse.Namespace) -> bool:
 
 
 def note_if_stopped(args: argparse.Namespace) -> None:
-    """If no process runs the job, print that, and the command that continues it."""
+    """Print, if no process runs the job, that it is stopped, and the command that continues it."""
     from budgetfrontier.reports.commands import start_command
     from budgetfrontier.store.reader import Reader
 

@@ -66,7 +66,7 @@ def crawl(
                 settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command
             ).run()
         except KeyboardInterrupt:
-            if heard.count < 2:  # it was not ours
+            if heard.count < 2:  # the KeyboardInterrupt came from elsewhere
                 raise
             shown.say("stopped at once; all that was finished is kept; to go on, run the same command")
             return 1
@@ -173,7 +173,7 @@ class Job:
         )
 
     def on_commit(self, frontier: Frontier) -> None:
-        """Hook: make the outputs durable before the frontier commits the URIs as finished."""
+        """Make the outputs durable (a hook) before the frontier commits the URIs as finished."""
         if self._sync is not None:
             self._sync()
 
@@ -183,7 +183,7 @@ class Job:
         self._cache.commit()
 
     def on_dead_letter(self, frontier: Frontier, letter: DeadLetter) -> None:
-        """Hook: give up a robots.txt that has become a dead letter, so that no page waits for it."""
+        """Give up a robots.txt that has become a dead letter (a hook), so that no page waits for it."""
         if self._robots and is_robots(letter.uri):
             self._robots.give_up(letter.uri.url)
 

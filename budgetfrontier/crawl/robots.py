@@ -34,7 +34,7 @@ _LARGE = 16 * 1024  # bytes of rules from which matching, which then takes milli
 
 
 class Permission(Enum):
-    """Whether robots.txt permits to fetch a URL."""
+    """The permission of robots.txt to fetch a URL."""
 
     ALLOWED = "allowed"
     DISALLOWED = "disallowed"

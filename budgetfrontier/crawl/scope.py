@@ -22,7 +22,7 @@ _LONGEST_KEY = 1024  # characters of a cached key, because userinfo and seeds ma
 
 
 class Verdict(NamedTuple):
-    """Whether a URI is in scope, and the rule that decides.
+    """A decision of the scope: whether a URI is in scope, and the rule that decides.
 
     `rule` is the text of a rule, such as "seed-hosts", "reject ext:zip" or "rules[1] accept all"; or, where rules are
     not applied or none matches, "seed", "prerequisite", "redirected seed", "max_hops" or "not accepted".

@@ -1,4 +1,4 @@
-"""Whether a URL is in the scope of a crawl, from the stored settings: for `explain`, without the extra `crawl`."""
+"""The decision of a crawl's scope on a URL, from the stored settings: for `explain`, without the extra `crawl`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large plain data would be once it is encoded, found out without encoding it."""
+"""The size that plain data would have encoded, computed without encoding it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is scheduled for later: URIs with a time before which they do not go to their queues, and retries set aside."""
+"""The table of URIs scheduled for later: those with a time before which they are not queued, and delayed retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a call on a frontier safe: whose it is, what time it is, when it commits, and how it ends.
+"""The guard of calls on a frontier: their thread, their time, when they commit, and how they end.
 
 Any exception in the middle of an operation aborts to the last commit and closes the frontier, so that it is never left
 with half an operation.

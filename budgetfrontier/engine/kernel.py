@@ -34,7 +34,7 @@ class Kernel:
         )
 
     def is_empty(self) -> bool:
-        """Whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
+        """Tell whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
         counters = self.counters
         return not self.rollout.waiting and crawl_states.is_empty(
             queued=counters.queued,

@@ -34,7 +34,7 @@ class Parts(NamedTuple):
     path: Path
     now: float
     paused: bool
-    """What opening did left the crawl empty: it has paused at its finish."""
+    """Whether opening has left the crawl empty, so that it has paused at its finish."""
     buried: list[tuple[int, DeadRow]]
     """URIs that were given up on, for their process died once too often."""
     hooks: list[object]
@@ -85,7 +85,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
 
 
 def _differ(stored: Settings, given: Settings) -> bool:
-    """Whether the settings differ in what queues are run by: the frontier's own, and the overrides."""
+    """Tell whether the settings differ in what queues are run by: the frontier's own, and the overrides."""
     return stored.frontier != given.frontier or stored.overrides != given.overrides
 
 

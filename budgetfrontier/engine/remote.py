@@ -63,7 +63,7 @@ def steer(
 
 
 def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
-    """The answer to a command in the mailbox, of the engine that runs; if it ended without one, it is applied here."""
+    """Return the running engine's answer to a command in the mailbox; if it ends without one, apply it here."""
     deadline = time.monotonic() + (_LOOK if timeout is None else timeout)
     while True:
         entry = _poll(path, number, deadline) or _apply_here(path, number)
@@ -85,7 +85,7 @@ def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
 
 
 def _poll(path: Path, number: int, deadline: float) -> AuditEntry | None:
-    """The answer to a command; None at the deadline, or once nobody runs the frontier who could still give it."""
+    """Return the answer to a command; None at the deadline, or if no process that could give it is running."""
     with Reader(path) as reader:
         while True:
             runs = lock_holder(path) is not None  # asked first: whoever ends after this has answered, or never will

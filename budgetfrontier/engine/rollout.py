@@ -1,4 +1,4 @@
-"""What a change of settings leaves to be done, a few hundred queues at a time, so that it holds nobody up.
+"""The roll-out of a change of settings, a few hundred queues at a time, so that no call has to wait long.
 
 First, if precedences may have changed, the INACTIVE queues find their FIFOs: they have waited longer. Then every
 RETIRED queue that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. How far

@@ -67,7 +67,7 @@ class SettingsInForce:
 
     @cached_property
     def constant_cost(self) -> int | None:
-        """Return what every URI costs without overrides; None if the cost policy looks at the URI."""
+        """The cost of every URI without overrides; None if the cost policy looks at the URI."""
         return self._cost_policy(self.base)[1]
 
     def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:

@@ -1,4 +1,4 @@
-"""What an open frontier consists of: its tables, each with its owner, the totals, and the settings in force."""
+"""The parts of an open frontier: its tables, each with its owner, the totals, and the settings in force."""
 
 from __future__ import annotations
 

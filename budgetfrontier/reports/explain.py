@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Outlook(StrEnum):
-    """When a URL, or the next URI of a queue, would be leased."""
+    """The outlook for a URL, or for the next URI of a queue: when it would be leased."""
 
     NOW = "now"  # as soon as a worker asks
     LATER = "later"  # without intervention, in time

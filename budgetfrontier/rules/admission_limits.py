@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def any_limit(frontier: FrontierSettings) -> bool:
-    """Whether the frontier or its queues are limited, overrides aside."""
+    """Tell whether the frontier or its queues are limited, overrides aside."""
     return bool(frontier.max_queued or frontier.max_queue_size)
 
 
 def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int, queue_size: Callable[[], int]) -> bool:
-    """Whether the frontier, or the queue of a URI with these settings, takes no further URI. A limit of 0 is none.
+    """Tell whether the frontier, or the queue of a URI with these settings, takes no further URI. A limit of 0 is none.
 
     `queued` is the total of the frontier. `queue_size` returns how many URIs the queue holds, and is called only if
     that matters.
@@ -31,7 +31,7 @@ def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int,
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
-    """Whether a URI is admitted over all limits. `uri` is None for one that is nothing but a URL.
+    """Tell whether a URI is admitted over all limits. `uri` is None for one that is nothing but a URL.
 
     A prerequisite is, such as robots.txt, for what fills the queue waits for it: a forced URI with directive HIGHEST.
     So is a revisit that is given to the finish of `via`, for it takes that URI's place.

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def is_over_total(spent: int, total: int, reached: bool) -> bool:
-    """Whether `spent` is over a total budget: beyond it, or with `retire_when: reached` at it. Negative: no maximum."""
+    """Tell whether `spent` exceeds a total budget, or with `retire_when: reached` equals it. Negative: no maximum."""
     return total >= 0 and (spent >= total if reached else spent > total)
 
 
 def must_retire(queue: QueueRecord, reached: bool) -> bool:
-    """Whether a queue is RETIRED instead of having its turn: nothing to replenish with, or over its total budget."""
+    """Tell whether a queue is RETIRED instead of having its turn: nothing to replenish, or over its total budget."""
     return queue.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, queue.total_budget, reached)
 
 

@@ -26,7 +26,7 @@ def bounded_cost(cost: int) -> int:
 
 
 def is_charged(outcome: Outcome) -> bool:
-    """Whether an attempt was really made: the others cost nothing and call for no politeness."""
+    """Tell whether an attempt was really made: the others cost nothing and call for no politeness."""
     return outcome in _CHARGED
 
 

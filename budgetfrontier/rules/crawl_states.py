@@ -9,7 +9,7 @@ FINISH = "finish"
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
-    """Whether nothing is queued, out, or scheduled for later; what waits for RETIRED queues does not count."""
+    """Tell whether nothing is queued, out, or scheduled for later; what waits for RETIRED queues does not count."""
     return not queued and not leases and future <= future_retired
 
 

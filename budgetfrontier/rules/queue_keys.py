@@ -13,7 +13,7 @@ MAX_QUEUE_KEY = 255
 
 
 def is_forced(uri: CrawlUri) -> bool:
-    """Whether a URI carries the key of its queue: that wins over the one that the policy would assign."""
+    """Tell whether a URI carries the key of its queue: that wins over the one that the policy would assign."""
     return uri.queue is not None
 
 

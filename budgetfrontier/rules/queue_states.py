@@ -17,7 +17,7 @@ ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
 WORST_PRECEDENCE = 0xFFFF
 NONE_WAITING = WORST_PRECEDENCE + 1
-"""What stands for the best precedence of the INACTIVE queues when there are none."""
+"""The value that stands for the best precedence of INACTIVE queues if there are none."""
 
 
 def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
@@ -26,7 +26,7 @@ def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
 
 
 def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
-    """Whether one more URI may go out, when some may be out already.
+    """Tell whether one more URI may go out, when some may be out already.
 
     What is out reserves its cost: once it has used up the balance or the total budget, nothing more goes out. What has
     landed is out as well, but no longer counts towards the concurrency.
@@ -135,7 +135,7 @@ def after_unretirement(queue: QueueRecord) -> QueueState:
 
 
 def is_possible(queue: QueueRecord) -> bool:
-    """Whether a queue may be in its state with the URIs that it holds: only EXHAUSTED and RETIRED ones hold none."""
+    """Tell whether a queue may be in its state with its URIs: only EXHAUSTED and RETIRED ones have none."""
     if queue.state is EXHAUSTED:
         return not queue.queued
     return queue.queued > 0 or queue.state is RETIRED

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Fate(Enum):
-    """What becomes of a URI whose attempt has ended."""
+    """The fate of a URI whose attempt has ended."""
 
     REMOVED = "removed"
     KEPT = "kept in its place"
@@ -22,7 +22,7 @@ class Fate(Enum):
 
 
 def is_last_attempt(attempt: int, settings: QueueSettings) -> bool:
-    """Whether a URI that fails this attempt (the first is 1) has no retry left."""
+    """Tell whether a URI that fails this attempt (the first is 1) has no retry left."""
     return attempt > settings.max_retries
 
 
@@ -36,12 +36,12 @@ def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float) 
 
 
 def is_delivered_too_often(delivery: int, max_deliveries: int) -> bool:
-    """Whether a URI that was handed out for the `delivery`-th time and lost is given up on."""
+    """Tell whether a URI that was handed out for the `delivery`-th time and lost is given up on."""
     return delivery >= max_deliveries
 
 
 def comes_again(uri: CrawlUri, via: CrawlUri | None) -> bool:
-    """Whether a URI that was found in the fetch of `via` is that one again: a revisit."""
+    """Tell whether a URI that was found in the fetch of `via` is that one again: a revisit."""
     return via is not None and uri.force and uri.url == via.url
 
 

@@ -11,7 +11,7 @@ from budgetfrontier.scrapy.wakeups import call_later
 
 
 class SpiderCloser:
-    """Closes the spider of a crawler once, with the first reason given, never in the middle of a step of the engine."""
+    """A closer of a crawler's spider: once, with the first reason given, and never during a step of Scrapy's engine."""
 
     def __init__(self, crawler: Any) -> None:
         self._crawler = crawler

@@ -39,7 +39,7 @@ class RequestLost(ValueError):
 
 
 class Serializer:
-    """Converts the requests of one spider to payloads and back.
+    """A converter of the requests of one spider to payloads and back.
 
     With `durable` False nothing outlives the process, and a request whose copy could be told from it is kept as the
     object it is, as in Scrapy's memory queues.

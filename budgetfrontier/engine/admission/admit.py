@@ -131,7 +131,7 @@ class Admitter:
         return found, keys
 
     def _one_by_one(self) -> bool:
-        """Whether each URI may change what the next one meets."""
+        """Tell whether each URI may change what the next one meets."""
         in_force = self._tables.in_force
         return in_force.limits_queues or not in_force.fixed_precedence
 

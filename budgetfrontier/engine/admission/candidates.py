@@ -1,4 +1,4 @@
-"""What may be admitted: from what a caller gives to a fingerprint, a queue and a pending value.
+"""The candidates for admission: each given URI with its fingerprint, queue and pending value.
 
 A known authority with a plain path skips the URL parser and the canonical form: the same bytes come out, several times
 sooner.
@@ -48,9 +48,9 @@ class Authority(msgspec.Struct, gc=False):
     hash: bytes
     queue: str
     mark: bytes | None
-    """What the plain values of its URLs begin with; None if its queue's key is not the host."""
+    """The first byte of the plain values of its URLs; None if its queue's key is not the host."""
     short: str
-    """What its URLs begin with in the records of its queue."""
+    """The beginning of its URLs in the records of its queue."""
 
 
 class Special(NamedTuple):
@@ -63,7 +63,7 @@ class Special(NamedTuple):
     cost: int
     settings: QueueSettings
     precedence: int | None
-    """What its queue takes from it, if a policy was asked for that."""
+    """The values that its queue takes from it, if a policy was asked for them."""
 
 
 Plain = tuple[Authority, str]
@@ -71,7 +71,7 @@ Plain = tuple[Authority, str]
 
 
 class Batch(NamedTuple):
-    """What of a batch may be new, in order, by fingerprint (with `force`: by a number); the first of a form counts."""
+    """The URIs of a batch that may be new, in order, by fingerprint (with `force`: by a number); the first of a form."""
 
     candidates: dict[Any, Plain | Special]
     forced: list[int]
@@ -79,7 +79,7 @@ class Batch(NamedTuple):
 
 
 class Candidates:
-    """Reads what is given, by the policies in force. Raises PolicyError alone, and stores nothing."""
+    """The reader of given URIs, by the policies in force. Raises nothing but PolicyError, and stores nothing."""
 
     def __init__(self, tables: Tables, suffix_list: str | None) -> None:
         frontier = tables.in_force.frontier
@@ -147,12 +147,12 @@ class Candidates:
         return Batch(candidates, forced, invalid)
 
     def _are_simple(self) -> bool:
-        """Whether strings cost the same, whatever they say, and their authority tells their queue."""
+        """Tell whether strings cost the same, whatever they say, and their authority tells their queue."""
         in_force = self._in_force
         return bool(in_force.fixed_precedence and self._by_parts and self._plain) and in_force.constant_cost is not None
 
     def _are_plain(self, batch: list[Any]) -> bool:
-        """Whether all of a batch are strings that the URL parser leaves as they are, if their authority is known."""
+        """Tell whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
         try:
             text = "\n".join(batch)
         except TypeError:

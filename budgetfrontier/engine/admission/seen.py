@@ -19,7 +19,7 @@ LONGEST_RECENT = 512  # characters
 
 
 class SeenTable:
-    """What is known. Exact, as far as 128 bits are."""
+    """The table `seen` of known fingerprints. Exact, as far as 128 bits are."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -29,11 +29,11 @@ class SeenTable:
         return f"<SeenTable {len(self.recent)} URLs in memory>"
 
     def is_seen(self, fingerprint: bytes) -> bool:
-        """Whether a form is known. O(log n)."""
+        """Tell whether a form is known. O(log n)."""
         return self._env.txn.get(fingerprint, db=self._env.db[keys.SEEN]) is not None
 
     def drop_seen(self, batch: Batch) -> None:
-        """Leave the candidates that are new; they are known from now on. Each form is stored once, in key order."""
+        """Drop the candidates that are known, and add the others to the table, each form once, in key order."""
         candidates = batch.candidates
         forced = set(batch.forced)
         put = self._env.txn.cursor(self._env.db[keys.SEEN]).put

@@ -1,4 +1,4 @@
-"""What a `delete` takes: looked for a part at a time, so that it holds nobody up, and told beforehand.
+"""The deletion of URIs: they are looked for a part at a time, so that no other call has to wait, and can be previewed.
 
 First one pass over what is scheduled for later, then one over the pending URIs of the queues that match. Until the
 first is done, nothing comes out of that table, so that nothing moves past it. What arrives after the command stays.
@@ -31,7 +31,7 @@ Taken = tuple[bytes, int | None]
 
 
 class Chosen:
-    """What a command names: queues by a glob on their keys, URIs by a regular expression."""
+    """The choice of a command: queues by a glob on their keys, URIs by a regular expression."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         glob = args.get("queue")
@@ -42,15 +42,15 @@ class Chosen:
 
     @property
     def given_up(self) -> int:
-        """How many URIs the pattern took too long for: they stay."""
+        """The number of URIs for which the pattern took too long: they stay."""
         return self._pattern.given_up if self._pattern else 0
 
     def queue(self, name: str) -> bool:
-        """Whether a queue is named."""
+        """Tell whether a queue is named."""
         return self._glob is None or fnmatchcase(name, self._glob)
 
     def uri(self, value: bytes, name: str) -> bool:
-        """Whether the URI of a record of such a queue is."""
+        """Tell whether the URI of a record of such a queue is."""
         return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
 
 

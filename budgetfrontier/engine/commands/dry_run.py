@@ -1,4 +1,4 @@
-"""What an adjustment would do, told beforehand.
+"""The preview of an adjustment.
 
 Nothing is changed, and any view will do: that of the engine, or that of a Reader, which holds up no engine.
 """
@@ -85,7 +85,7 @@ def preview(view: View, override: Override) -> dict[str, Any]:
 
 
 def is_matched(view: View, override: Override) -> bool:
-    """Whether an override names any queue that there is, as `preview` counts them. O(queues) if it does not."""
+    """Tell whether an override names any queue that there is, as `preview` counts them. O(queues) if it does not."""
     match, heads = parse_match(override.match), HeadUrls(view)
     unseen: dict[int, str] = {}
     for queue in view.stored_queues():

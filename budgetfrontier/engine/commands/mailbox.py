@@ -1,4 +1,4 @@
-"""How a running engine is told of commands: a tiny LMDB environment beside the frontier.
+"""The mailbox of commands for a running engine: a tiny LMDB environment beside the frontier.
 
 Any process may post; the engine looks there once every commit interval and applies what is new, in order and exactly
 once, for the number of the last command applied is part of the frontier's own commit.
@@ -34,7 +34,7 @@ class Command(msgspec.Struct, array_like=True):
 
 
 class _Arguments(TypedDict, total=False):
-    """What commands are given by these names; others mean nothing."""
+    """The arguments of commands by these names; others are ignored."""
 
     queue: str | None
     pattern: str | None
@@ -84,7 +84,7 @@ def _read(value: bytes) -> Command:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether it can be stored and printed wherever a command is told of: what msgpack adds to JSON cannot."""
+    """Tell whether it can be stored and printed wherever a command is told of: what msgpack adds to JSON cannot."""
     if isinstance(value, dict):
         return depth < _DEEPEST and all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
     if isinstance(value, list):

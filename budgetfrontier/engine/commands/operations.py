@@ -27,7 +27,7 @@ from budgetfrontier.store.meta import write_settings
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
-    """What `adjust` did, or with `dry_run` would do.
+    """The effect of `adjust`, or with `dry_run` the effect that it would have.
 
     `before` and `after` are the values in force for what `match` names. A dry run counts the queues that it matches,
     and lists those that would retire and revive (the first 1,000; it counts them all), and what the revived could then

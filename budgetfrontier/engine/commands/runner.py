@@ -92,12 +92,12 @@ class Runner:
         )
 
     def must_wait(self, command: Command) -> bool:
-        """Whether a command comes after the one that is in progress."""
+        """Tell whether a command comes after the one that is in progress."""
         dry_run = command.op in PREVIEWS and command.args.get("dry_run")
         return self.job is not None and command.op not in OVERTAKING and not dry_run
 
     def passed(self, number: int) -> bool:
-        """Whether a command was applied before its turn; if so, its turn is over."""
+        """Tell whether a command was applied before its turn; if so, its turn is over."""
         counters = self._kernel.counters
         if number not in counters.ahead:
             return False
