@@ -57,7 +57,7 @@ class Parts(NamedTuple):
     progress: Progress
     interrupts: Interrupts
     most_visits: int
-    """How many visits may be in flight."""
+    """The most visits that may be in flight."""
 
 
 class MainLoop:

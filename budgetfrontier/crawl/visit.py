@@ -1,7 +1,7 @@
 """The visit of one lease: scope, robots.txt, the fetch, and the extraction of links.
 
-The result is returned, and the main loop finishes the lease with it. Only the links of very long pages are scheduled during
-the visit, so that at most a few hundred links of a page are in memory.
+The result is returned, and the main loop finishes the lease with it. Only the links of very long pages are scheduled
+during the visit, so that at most a few hundred links of a page are in memory.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ Plain = tuple[Authority, str]
 
 
 class Batch(NamedTuple):
-    """The URIs of a batch that may be new, in order, by fingerprint (with `force`: by a number); the first of a form."""
+    """The URIs of a batch that may be new, in order, by fingerprint (with `force`: a number); the first of a form."""
 
     candidates: dict[Any, Plain | Special]
     forced: list[int]
