@@ -22,7 +22,7 @@ from budgetfrontier.store.lmdb_env import (
     open_tables,
     translate_error,
 )
-from tests.crash.killing import killed_at_each_line
+from tests.crash.line_kills import killed_at_each_line
 
 
 def test_a_kill_while_it_is_made_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
