@@ -10,6 +10,7 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from budgetfrontier import plugins, uris
+from budgetfrontier.rules import uri_order
 from budgetfrontier.store import keys, records
 
 Row = tuple[bytes, bytes, bytes]
@@ -40,5 +41,5 @@ class Rows:
         queue_id, queue, place, start = known
         canonical = place + self._canonical.path(path) + (self._canonical.query(query) if query else "")
         self._ordinal += 1  # counts known URLs, too, unlike our frontier: the order is the same
-        key = keys.pending.pack(queue_id, 3, keys.PRIORITY_ZERO, 1, self._ordinal)
+        key = keys.pending.pack(queue_id, *uri_order.rank(uri_order.NORMAL, 0, 1, self._ordinal))
         return start + xxh3_128_digest(canonical.encode())[:12], key, records.encode_url(url, queue)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import CrawlUri, Directive, Lease, QueueRecord
+from budgetfrontier.rules.uri_order import PRIORITY_ZERO, priority_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
@@ -50,8 +51,8 @@ class Leases:
                 uri.directive = _DIRECTIVES[directive]
         except (struct.error, IndexError) as e:
             raise Damage(f"no key of a URI: {key.hex()}") from e
-        if inverted != keys.PRIORITY_ZERO:
-            uri.priority = keys.priority_of(inverted)
+        if inverted != PRIORITY_ZERO:
+            uri.priority = priority_of(inverted)
         lease_id = self.next_id
         self.next_id = lease_id + 1
         lease = self.out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue.id, key)

@@ -15,7 +15,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import PolicyError, SettingsError
 from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.rules import wake_times
-from budgetfrontier.settings import Settings, policies
+from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
@@ -135,7 +135,7 @@ def _suffix_list(env: Environment, settings: Settings) -> str | None:
     db = env.db[keys.META]
     text = meta.read_suffixes(env.txn, db)
     if text is None:
-        text = policies.suffix_list(settings.frontier)
+        text = policy_factory.suffix_list(settings.frontier)
         if text is not None:
             meta.write_suffixes(env.txn, db, text)
     return text

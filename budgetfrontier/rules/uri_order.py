@@ -1,8 +1,33 @@
-"""The order of the URIs of a queue: by directive, priority and cost, then by arrival, which `lifo` reverses."""
+"""The order of the URIs of a queue: directive, higher priority first, cost, then arrival, which `lifo` reverses.
+
+A URI's rank in its queue is made of these four, as numbers of which the lowest goes out first; `store.keys` packs them
+so that stored ranks sort the same. A priority beyond 32 bits counts as the highest, or the lowest.
+"""
 
 from __future__ import annotations
 
+from budgetfrontier.model import Directive
+
 MAX_ORDINAL = (1 << 64) - 1
+NORMAL = int(Directive.NORMAL)
+PRIORITY_ZERO = 1 << 31
+"""What priority 0 is sorted by."""
+_LOWEST_PRIORITY = (1 << 32) - 1
+
+
+def rank(directive: int, priority: int, cost: int, arrival: int) -> tuple[int, int, int, int]:
+    """Return the rank of a URI in its queue: the one with the lowest goes out first."""
+    return int(directive), inverted(priority), cost, arrival
+
+
+def inverted(priority: int) -> int:
+    """Return what a priority is sorted by, within 32 bits: higher priorities come first."""
+    return min(max(PRIORITY_ZERO - priority, 0), _LOWEST_PRIORITY)
+
+
+def priority_of(inverted: int) -> int:
+    """Return the priority that was inverted."""
+    return PRIORITY_ZERO - inverted
 
 
 def arrival(ordinal: int, *, lifo: bool) -> int:

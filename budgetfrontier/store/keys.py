@@ -18,7 +18,7 @@ SCHEMA = 2  # the version of everything below
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
 QUEUE_IDS = "queue_ids"  # queue key -> queue id
-PENDING = "pending"  # queue id, directive, inverted priority, cost, ordinal -> CrawlUri, attempts, deliveries
+PENDING = "pending"  # queue id, rank -> CrawlUri, attempts, deliveries
 SEEN = "seen"  # authority hash, fingerprint -> nothing
 INACTIVE = "inactive"  # precedence, position -> queue id
 ACTIVE = "active"  # position in the ring -> queue id (READY queues)
@@ -54,23 +54,11 @@ u64 = Layout(">Q")
 fifo = Layout(">HQ")  # precedence, position
 timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
 due = Layout(">dQ")  # due time, ordinal
-pending = Layout(">IBIIQ")  # queue id, directive, inverted priority, cost, ordinal
-pending_start = Layout(">IBII")  # the same without the ordinal
-rank = Layout(">BIIQ")  # the same without the queue: the rank of a URI within its queue
+pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
+pending_start = Layout(">IBII")  # the same without the arrival
+rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)
 MAX_POSITION = MAX_ORDINAL - (1 << 32)  # in the ring at open: leaves room for those given out in one run
 EPOCH_SHIFT = 40  # bits of a lease id below the epoch: a trillion leases per run, sixteen million runs
-PRIORITY_ZERO = 1 << 31  # the inverted form of priority 0
-_LOWEST_PRIORITY = (1 << 32) - 1
-
-
-def invert_priority(priority: int) -> int:
-    """Return the 32-bit form in which a priority is stored, clamped: higher priorities sort first."""
-    return min(max(PRIORITY_ZERO - priority, 0), _LOWEST_PRIORITY)
-
-
-def priority_of(inverted: int) -> int:
-    """Return the priority of an inverted one."""
-    return PRIORITY_ZERO - inverted

@@ -16,7 +16,7 @@ from typing import Any, Self
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
-from budgetfrontier.settings import Settings, policies, policy_results
+from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, pending_pages
 from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
@@ -257,10 +257,10 @@ class Reader:
         with self.view() as view:
             frontier = view.settings()[0].frontier
             canonical = partial(
-                policy_results.form, policies.canonicalization(frontier), frontier.canonicalization_policy
+                policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
             )
             seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
-            assign = policies.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
+            assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
             name = policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
             queue = view.find_queue(name)
             pending = None

@@ -21,6 +21,7 @@ from budgetfrontier.model import (
     QueueRecord,
     RingPosition,
 )
+from budgetfrontier.rules.uri_order import priority_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 
@@ -328,7 +329,7 @@ def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:
     if directive > Directive.NORMAL:
         raise Damage(f"{directive} is not a directive")
     uri.directive = Directive(directive)
-    uri.priority = keys.priority_of(inverted)
+    uri.priority = priority_of(inverted)
     return uri
 
 

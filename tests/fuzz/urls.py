@@ -26,7 +26,7 @@ from budgetfrontier.model import Tally
 from budgetfrontier.policies import assignment
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.charges import MAX_COST
-from budgetfrontier.settings import policies
+from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.store import keys
 from budgetfrontier.store.report import row
@@ -213,8 +213,8 @@ class Expected:
     """What a frontier must hold, from what the parser and the policies say of each URL alone."""
 
     def __init__(self, settings: Settings) -> None:
-        self._canonical = policies.canonicalization(settings.frontier)
-        self._assign = policies.assignment(settings.frontier, policies.suffix_list(settings.frontier))
+        self._canonical = policy_factory.canonicalization(settings.frontier)
+        self._assign = policy_factory.assignment(settings.frontier, policy_factory.suffix_list(settings.frontier))
         self.seen: set[bytes] = set()
         self.urls: dict[str, set[str]] = defaultdict(set)
 

@@ -1,10 +1,51 @@
-"""The order of URIs in a queue."""
+"""The order of URIs in a queue: by directive, priority, cost and arrival."""
 
 from __future__ import annotations
 
-from budgetfrontier.rules import (
-    uri_order,
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetfrontier import CrawlUri
+from budgetfrontier.model import Directive
+from budgetfrontier.rules import charges, uri_order
+from budgetfrontier.store import keys
+
+LARGEST = (1 << 31) - 1
+Uri = tuple[Directive, int, int, int]
+numbers = st.tuples(
+    st.sampled_from(Directive), st.integers(-9, 9) | st.integers(), st.integers(0, charges.MAX_COST), st.integers(0, 9)
 )
+
+
+def in_words(uri: Uri) -> tuple[int, int, int, int]:
+    """Sort as the contract says: directive, higher priority first, cost, arrival."""
+    directive, priority, cost, arrival = uri
+    return directive, -min(max(priority, -LARGEST), LARGEST + 1), cost, arrival
+
+
+@given(st.lists(numbers))
+def test_packed_ranks_sort_by_directive_higher_priority_cost_and_arrival(uris: list[Uri]) -> None:
+    def packed(uri: Uri) -> bytes:
+        return keys.rank.pack(*uri_order.rank(*uri))
+
+    assert [in_words(uri) for uri in sorted(uris, key=packed)] == sorted(map(in_words, uris))
+
+
+@pytest.mark.parametrize("priority", [0, 1, -1, 1000, -1000, LARGEST, -LARGEST])
+def test_a_priority_is_found_again_in_what_it_is_sorted_by(priority: int) -> None:
+    assert uri_order.priority_of(uri_order.inverted(priority)) == priority
+
+
+def test_higher_priorities_sort_first_and_are_clamped() -> None:
+    priorities = [-(1 << 40), -LARGEST - 1, -7, 0, 1, LARGEST + 1, 1 << 40]
+    inverted = [uri_order.inverted(priority) for priority in priorities]
+    assert inverted == sorted(inverted, reverse=True) and len(set(inverted)) == len(priorities) - 2
+
+
+def test_a_url_alone_ranks_as_a_uri_that_asks_for_nothing() -> None:
+    uri = CrawlUri("https://a.test/")
+    assert uri_order.rank(uri.directive, uri.priority, 7, 9) == (uri_order.NORMAL, uri_order.PRIORITY_ZERO, 7, 9)
 
 
 def test_lifo_reverses_arrivals_and_the_ordinal_is_found_again() -> None:

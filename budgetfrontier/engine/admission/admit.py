@@ -16,8 +16,8 @@ from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, QueueRecord, Tally
-from budgetfrontier.rules import admission_limits, charges
-from budgetfrontier.rules.uri_order import arrival
+from budgetfrontier.rules import admission_limits, charges, uri_order
+from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
@@ -208,12 +208,12 @@ class Admitter:
         tables = self._tables
         counters = tables.counters
         start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
-        flip = arrival(0, lifo=tables.in_force.base.lifo)  # an ordinal ^ flip is its arrival, without a call for each
+        flip = uri_order.arrival(0, lifo=tables.in_force.base.lifo)  # ordinal ^ flip: its arrival, without a call
         cost = self._constant_cost()
         hops = "" if via is None else link_hops(via)
         records: list[tuple[bytes, bytes]] = []
         for queue_id, queue, candidates in groups:
-            start = start_of(queue_id, 3, keys.PRIORITY_ZERO, cost)
+            start = start_of(queue_id, NORMAL, PRIORITY_ZERO, cost)
             found_on = None if via is None else shorten(via.url, queue.queue)
             for candidate in candidates:
                 counters.ordinal = ordinal = counters.ordinal + 1
@@ -236,7 +236,7 @@ class Admitter:
         uri = special.uri
         if uri is None or uri.not_before is None or uri.not_before <= now:
             return False
-        rank = keys.rank.pack(uri.directive, keys.invert_priority(uri.priority), special.cost, 0)
+        rank = keys.rank.pack(*uri_order.rank(uri.directive, uri.priority, special.cost, 0))
         queue = self._tables.queues.find_or_create(special.queue)
         self._tables.future.add(queue, rank, special.value, uri.not_before)
         return True
@@ -258,8 +258,9 @@ def _unforced(given: str | CrawlUri) -> str | CrawlUri:
 
 def _record(queue_id: int, special: Special, ordinal: int) -> tuple[bytes, bytes]:
     """Return the pending record of a candidate."""
-    directive, priority = 3, keys.PRIORITY_ZERO
-    if special.uri is not None:
-        directive, priority = int(special.uri.directive), keys.invert_priority(special.uri.priority)
-    arrived = arrival(ordinal, lifo=special.settings.lifo)
-    return keys.pending.pack(queue_id, directive, priority, special.cost, arrived), special.value
+    arrival = uri_order.arrival(ordinal, lifo=special.settings.lifo)
+    if special.uri is None:
+        rank = uri_order.rank(NORMAL, 0, special.cost, arrival)
+    else:
+        rank = uri_order.rank(special.uri.directive, special.uri.priority, special.cost, arrival)
+    return keys.pending.pack(queue_id, *rank), special.value

@@ -20,7 +20,7 @@ from budgetfrontier.errors import InvalidUrl, PolicyError
 from budgetfrontier.model import CrawlUri, Tally
 from budgetfrontier.rules import duplicates, queue_keys, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
-from budgetfrontier.settings import policies, policy_results
+from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.records import (
     decode_uri,
@@ -84,14 +84,14 @@ class Candidates:
     def __init__(self, tables: Tables, suffix_list: str | None) -> None:
         frontier = tables.in_force.frontier
         self._tables = tables
-        self._assign = policies.assignment(frontier, suffix_list)
+        self._assign = policy_factory.assignment(frontier, suffix_list)
         self._by_authority = bool(getattr(self._assign, "by_authority", False))
-        self._canonical: Any = policies.canonicalization(frontier)
+        self._canonical: Any = policy_factory.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
         self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
         plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
         self._plain = "".join(sorted(plain)).encode()
-        self.canonicalizer_id = policies.canonicalizer_id(frontier)
+        self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
     @property
     def _in_force(self) -> SettingsInForce:

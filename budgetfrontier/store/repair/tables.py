@@ -19,7 +19,7 @@ from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import duplicates, queue_keys
 from budgetfrontier.rules.uri_order import ordinal_of
-from budgetfrontier.settings import Settings, policies
+from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.invariants import check_url
@@ -124,7 +124,7 @@ class TableRebuild:
         elif key == b"suffixes":
             self._suffixes = zlib.decompress(value).decode()
         elif key == b"canonicalizer":
-            asked_for = policies.canonicalizer_id(self._findings.settings.frontier)
+            asked_for = policy_factory.canonicalizer_id(self._findings.settings.frontier)
             if value != asked_for.encode():  # such a frontier could not be opened
                 raise ValueError(f"the settings ask for {asked_for}")
         elif key == b"command":
@@ -141,7 +141,7 @@ class TableRebuild:
             else:
                 self._set_aside(keys.SEEN, key, value, "not a fingerprint")
         if self._source.lacks(keys.SEEN):
-            self._canonical = policies.canonicalization(self._findings.settings.frontier)
+            self._canonical = policy_factory.canonicalization(self._findings.settings.frontier)
             self._notes.note_change("seen: a part is lost; URIs that are pending, for later or dead were added again")
 
     def _fingerprint(self, uri: CrawlUri) -> bytes | None:
@@ -201,7 +201,7 @@ class TableRebuild:
 
     def _queue_for(self, uri: CrawlUri) -> int:
         """Return the id of the queue for a URI whose own is lost; create it if necessary. Raises ValueError."""
-        assign = policies.assignment(self._findings.settings.frontier, self._suffixes)
+        assign = policy_factory.assignment(self._findings.settings.frontier, self._suffixes)
         name = queue_keys.queue_key_for(uri, assign)
         if queue_keys.queue_key_bytes(name) is None:
             raise ValueError(f"its queue is unknown, and {name!a} is not a valid key")

@@ -1,4 +1,4 @@
-"""The policies that settings name."""
+"""Creation of the policies that settings name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creation of the policies that the settings name."""
+"""Creation of the policies that the settings name; the policies themselves are in the folder `policies`."""
 
 from __future__ import annotations
 
