@@ -33,6 +33,12 @@ DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries"
 
 def register(commands: Commands) -> None:
     """Add the commands of this group."""
+    _register_import(commands)
+    _register_export(commands)
+    _register_dead_letters(commands)
+
+
+def _register_import(commands: Commands) -> None:
     parser = add_command(
         commands,
         "import",
@@ -40,10 +46,10 @@ def register(commands: Commands) -> None:
         "add URIs or seeds to a crawl, running or stopped",
         more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), frontier.recover.gz of "
         "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl. "
-        "The scope is not asked: what is listed is crawled, and of its links what the crawl's scope takes. "
-        "Says how many were added, were seen before (duplicate), found no room (full) or are invalid, and why: a bad "
-        "record ends nothing. Exits with 1 if a source has no URI, or could not be read to its end; what could be read "
-        "was imported.",
+        "The scope of the crawl does not apply to the URIs imported, but to their links. "
+        "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
+        "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end; the "
+        "part that could be read was imported.",
     )
     add_job(parser)
     parser.add_argument(
@@ -51,56 +57,57 @@ def register(commands: Commands) -> None:
         help="files, folders, - for stdin (a list), or the URLs themselves (http://...)",
     )  # fmt: skip
     parser.add_argument(
-        "--from", dest="kind", choices=KINDS, default=None, help="what the sources are (default: told by looking)"
+        "--from", dest="kind", choices=KINDS, default=None, help="the format of the sources (default: detected)"
     )
     parser.add_argument(
         "--seeds", action="store_true",
-        help="they are seeds: they go before links, and seed-hosts and seed-domains take their hosts in for what is "
-        "found from them",
+        help="import them as seeds: they are crawled before links, and seed-hosts and seed-domains include their hosts "
+        "for URIs found from them",
     )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
     mode.add_argument(
         "--seen", action="store_true", help="they were fetched elsewhere: mark them as seen, queue nothing"
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print what became of them")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="the format of the result")
     add_who(parser)
 
+
+def _register_export(commands: Commands) -> None:
     parser = add_command(
         commands,
         "export",
         export,
         "write the pending URIs of all queues, and those scheduled for later, to a file",
-        more="`import` reads it back. Queues come in the order of their turns. Their budgets and states, what was "
-        "seen, how often a URI was tried, and dead letters are not in it: `backup` copies a whole frontier. FILE "
-        "appears when it is whole; what an export that was killed has left beside it, FILE.*.partial, is removed "
-        "by the next one to FILE.",
+        more="`import` reads it. Queues are written in the order of their turns, without budgets, states, seen URIs, "
+        "numbers of attempts and dead letters: `backup` copies a whole frontier. FILE appears when it is complete; "
+        "an export that was killed leaves FILE.*.partial, which the next export to FILE removes.",
     )
     add_job(parser)
     parser.add_argument("file", metavar="FILE", help="a new file, a gzip if its name ends in .gz; - for stdout")
     parser.add_argument(
         "--format", choices=FORMATS, default=None,
-        help="jsonl: all fields of each, costs and times included; urls: a plain list, of URLs only; heritrix: a "
-        "recovery journal, of URLs with hops and via (default: by FILE's name: *.jsonl, *recover*, else urls)",
+        help="jsonl: all fields, including costs and times; urls: a plain list of URLs; heritrix: a recovery "
+        "journal with URLs, hops and via (default: by the name of FILE: *.jsonl, *recover*, else urls)",
     )  # fmt: skip
-    parser.add_argument(
-        "--force", action="store_true", help="replace FILE if it is there already, as a whole at the end"
-    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists, atomically at the end")
     common.add_queue_filter(parser)
 
+
+def _register_dead_letters(commands: Commands) -> None:
     parser = add_command(
         commands,
         "dead-letters",
         dead_letters,
-        "list the URIs that were given up on; replay or drop them",
-        more="Replaying puts them back on their queues, as fresh as when they were scheduled.",
+        "list the URIs that were given up; replay or drop them",
+        more="Replaying puts them back into their queues, with no attempts counted.",
     )
     add_job(parser)
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
-        "--replay", nargs="+", type=_letter, metavar="ID", help="put these back on their queues, or `all`"
+        "--replay", nargs="+", type=_letter, metavar="ID", help="put these, or `all`, back into their queues"
     )
-    action.add_argument("--drop", nargs="+", type=_letter, metavar="ID", help="forget these for good, or `all`")
+    action.add_argument("--drop", nargs="+", type=_letter, metavar="ID", help="delete these, or `all`")
     parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort="id")
     add_who(parser)

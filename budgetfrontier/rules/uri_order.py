@@ -11,7 +11,7 @@ from budgetfrontier.model import Directive
 MAX_ORDINAL = (1 << 64) - 1
 NORMAL = int(Directive.NORMAL)
 PRIORITY_ZERO = 1 << 31
-"""What priority 0 is sorted by."""
+"""The number by which priority 0 is sorted."""
 _LOWEST_PRIORITY = (1 << 32) - 1
 
 
