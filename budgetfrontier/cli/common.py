@@ -119,7 +119,7 @@ def frontier_path(job: Path) -> Path:
             return path
     if not job.is_dir():
         command = shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(job)))
-        raise NotAFrontier(f"{job}: there is no such folder; `{command}` makes one")
+        raise NotAFrontier(f"{job}: there is no such folder; `{command}` creates one")
     raise NotAFrontier(f"{job}: there is no frontier here; name a job's folder, the one with `frontier` in it")
 
 

@@ -18,7 +18,7 @@ def register(commands: Commands) -> None:
         commands,
         "crawl",
         crawl,
-        "run a crawl from a YAML file, or go on with it",
+        "run a crawl from a YAML file, or continue it",
         more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
         "SIGTERM and SIGHUP are as Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
         "one at once, at any moment from its start to its end. A scope that has changed and would disregard more than "
@@ -27,10 +27,10 @@ def register(commands: Commands) -> None:
     parser.add_argument("config", metavar="CONFIG", type=Path, help="the YAML file")
     parser.add_argument("--job", metavar="DIR", type=Path, help="the job's folder (default: the crawl's name, here)")
     parser.add_argument(
-        "--paused", action="store_true", help="fetch nothing until `budgetfrontier resume`: to look and adjust first"
+        "--paused", action="store_true", help="fetch nothing until `budgetfrontier resume`, to inspect and adjust first"
     )
     parser.add_argument(
-        "--adopt", action="store_true", help="go on in a folder that holds a crawl of another name: it was renamed"
+        "--adopt", action="store_true", help="continue in the folder of a crawl of another name, which was renamed"
     )
     parser = add_command(
         commands,

@@ -71,11 +71,11 @@ class SourceResult:
                 note(f"{self.name}: {reason}: {count - MAX_REPORTED:,} more of these")
         if self.omitted:
             what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.omitted.items()))
-            note(clean(f"{self.name}: left out, as a frontier has no place for it: {what}"))
+            note(clean(f"{self.name}: left out, because a frontier cannot store it: {what}"))
         if self.broken:
             note(clean(f"{self.name}: only a part of it could be read; that part was imported"))
         elif not self.usable:
-            note(clean(f"{self.name}: there is no URI in it that could be imported"))
+            note(clean(f"{self.name}: no URI in it could be imported"))
 
 
 class Totals:
@@ -137,7 +137,7 @@ def _is_url(source: str) -> bool:
     if source.lower().startswith(("http://", "https://")):
         return True
     if "://" in source and not Path(source).exists():
-        raise FrontierError(f"{source}: give http or https URLs, or files and folders that hold some")
+        raise FrontierError(f"{source}: give http or https URLs, or files and folders with URLs")
     return False
 
 
@@ -177,7 +177,7 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
                     _make_seed(item.uri, href)
                 _check(item.uri)
             except InvalidUrl as error:
-                result.refuse(BadRecord(item.location, error.reason, f"no http or https URL ({error})"))
+                result.refuse(BadRecord(item.location, error.reason, f"not an http or https URL ({error})"))
             except RecordTooLarge as error:
                 result.refuse(BadRecord(item.location, "too-large", str(error)))
             except (ValueError, OverflowError, FrontierError) as error:
@@ -195,7 +195,7 @@ def _check(uri: CrawlUri) -> None:
         checked(Command("schedule", {"uris": [_as_argument(uri)]}, "", ""))
     size = len(msgspec.msgpack.encode(uri))  # raises for text that is not UTF-8 and for numbers over 64 bits
     if size > MAX_RECORD:
-        raise RecordTooLarge(f"{size:,} bytes with all it carries; a frontier takes {MAX_RECORD:,} at the most")
+        raise RecordTooLarge(f"{size:,} bytes with all its fields; a frontier accepts at most {MAX_RECORD:,}")
 
 
 def _count(tally: Tally, entry: AuditEntry) -> None:

@@ -15,10 +15,10 @@ def register(commands: Commands) -> None:
         commands,
         "compact",
         compact,
-        "make the frontier's file as small as what it holds",
+        "shrink the frontier's file to the size of its content",
         more="The crawl must be stopped; exit code 5 names the process that runs it. A copy without free pages is "
-        "made, compared record by record, and then takes the place of the file at once. It needs free disk for the "
-        "copy: exit code 3, and a frontier as it was, if there is less.",
+        "made, compared record by record, and then replaces the file atomically. Without enough free disk for it, the "
+        "exit code is 3, and the frontier is unchanged.",
     )
     add_job(parser)
 
@@ -27,18 +27,18 @@ def register(commands: Commands) -> None:
         "backup",
         backup,
         "copy the frontier as of its last commit into a new job's folder",
-        more="Running or stopped. DIR appears when the copy is whole and synced, and is a job like any other: report, "
-        "verify and crawl take it. Logs and reports are not copied.",
+        more="The crawl may be running. DIR appears when the copy is complete and synced; it is a job like others "
+        "for report, verify and crawl. Logs and reports are not copied.",
     )
     add_job(parser)
-    parser.add_argument("folder", metavar="DIR", type=Path, help="where to: a folder that is empty, or not there yet")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the target: a folder that is empty or does not exist")
     parser.add_argument(
         "--max-growth",
         type=_size,
         default=None,
         metavar="SIZE",
-        help="stop if the frontier grows by SIZE, such as 500MiB, while it is copied: pages that a copy reads are not "
-        "used again meanwhile (default: as much as the frontier has, at least 1GiB)",
+        help="stop if the frontier grows by SIZE, such as 500MiB, while it is copied: the copy keeps old "
+        "pages in use (default: the size of the frontier, at least 1GiB)",
     )
 
 

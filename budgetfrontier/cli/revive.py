@@ -28,10 +28,10 @@ def register(commands: Commands) -> None:
         commands,
         "revive",
         revive,
-        "schedule again what was disregarded, from crawl.log",
-        more="What crawl.log names last with the given status goes back to its queue, seen or not. Put right first "
-        "what kept it out, for it is looked at again when its turn comes. A second time, only what came into the log "
-        "since the first is revived; so the command goes on where it was interrupted.",
+        "schedule disregarded URIs again, from crawl.log",
+        more="URIs whose last line in crawl.log has the given status return to their queues, although they were seen. "
+        "Remove the cause first, because they are checked again at their turn. A later call revives only URIs logged "
+        "since the previous one, so that an interrupted call can be repeated.",
     )
     add_job(parser)
     parser.add_argument(
@@ -40,11 +40,11 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--since", metavar="TIME", type=_log_time, default=None,
-        help="only lines after this time, ISO 8601 as in the log (UTC unless it says); '' for all (default: after the "
+        help="only lines after this time, ISO 8601 as in the log (default zone: UTC); '' for all (default: after the "
         "last revival)",
     )  # fmt: skip
     parser.add_argument("--log", metavar="FILE", type=Path, help="the log (default: JOB/logs/crawl.log)")
-    parser.add_argument("--dry-run", action="store_true", help="only say how many there are")
+    parser.add_argument("--dry-run", action="store_true", help="only count them")
     add_who(parser)
 
 

@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
         "report",
         report,
         "print the frontier report",
-        more="Text keeps Heritrix's sections and legend; csv has one row for each queue. Live while the crawl runs.",
+        more="Text has Heritrix's sections and legend; csv has one row per queue. The crawl may be running.",
     )
     add_job(parser)
     add_format(parser, "html")
@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
     common.add_queue_filter(parser)
     common.add_listing(parser, columns=ROW_FIELDS, sort="queued")
 
-    parser = add_command(commands, "queue", queue, "show one queue and the URIs that are next in it")
+    parser = add_command(commands, "queue", queue, "show one queue and its next URIs")
     add_job(parser)
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
     add_format(parser)
@@ -60,8 +60,8 @@ def register(commands: Commands) -> None:
         commands,
         "explain",
         explain,
-        "say why a URL or a queue is not being crawled, and when it would be",
-        more="Where something has to be done first, the command that does it is given.",
+        "explain why a URL or a queue is not being crawled, and when it would be",
+        more="If something has to be done first, the command for it is printed.",
     )
     add_job(parser)
     parser.add_argument("target", metavar="URL_OR_KEY", help="a URL, or the key of a queue")

@@ -51,7 +51,7 @@ def register(commands: Commands) -> None:
                 "--for", dest="until", type=_from_now, metavar="DURATION", help="such as 90, 15m, 1h30m, 2d"
             )
             when.add_argument(
-                "--until", type=_moment, metavar="TIME", help="ISO 8601 (UTC unless it says) or epoch seconds"
+                "--until", type=_moment, metavar="TIME", help="ISO 8601 (default zone: UTC) or epoch seconds"
             )
         add_who(parser)
     _register_delete(commands)
@@ -67,7 +67,7 @@ def _register_adjust(commands: Commands) -> None:
         "adjust",
         adjust,
         "change budgets and other settings, for all queues or for those that match",
-        more="Appended to the overrides. Every retired queue gets another look, except those retired by name.",
+        more="Appended to the overrides. Every retired queue is reconsidered, except those retired by name.",
     )
     add_job(parser)
     parser.add_argument(
@@ -80,7 +80,7 @@ def _register_adjust(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--total-budget", type=int, metavar="N", help="short for --set queue_total_budget=N")
     parser.add_argument("--replenish", type=int, metavar="N", help="short for --set balance_replenish_amount=N")
-    parser.add_argument("--dry-run", action="store_true", help="only say which queues would retire or revive")
+    parser.add_argument("--dry-run", action="store_true", help="only print which queues would retire or revive")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
     add_who(parser)
     parser.set_defaults(usage=parser.error)
@@ -92,14 +92,14 @@ def _register_delete(commands: Commands) -> None:
         "delete",
         delete,
         "delete pending URIs by queue, by pattern, or by both",
-        more="For good: they still count as seen, and what is out may be finished. Give at least one of the two.",
+        more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both.",
     )
     add_job(parser)
     parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")
     parser.add_argument(
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say how many there are, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="only count them, and change nothing")
     add_who(parser)
     parser.set_defaults(usage=parser.error)
 
@@ -182,7 +182,7 @@ def adjust(args: argparse.Namespace) -> None:
     else:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             if not is_matched(view, override):
-                common.note(f"{override.match} {_no_match(override.match)}; check that it is written as you mean it")
+                common.note(f"{override.match} {_no_match(override.match)}; check its spelling")
         effect = common.steer(args, "adjust", details).effect
     if args.format == "json":
         json.dump(details | effect, sys.stdout, indent=1)

@@ -48,8 +48,8 @@ def _register_import(commands: Commands) -> None:
         "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl. "
         "The scope of the crawl does not apply to the URIs imported, but to their links. "
         "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
-        "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end; the "
-        "part that could be read was imported.",
+        "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "
+        "then the part that could be read was imported.",
     )
     add_job(parser)
     parser.add_argument(

@@ -16,9 +16,9 @@ def register(commands: Commands) -> None:
         "verify",
         verify,
         "check every page and every invariant of a frontier",
-        more="Reads everything as of the last commit, running or not, and writes nothing. Exit code 6 means damage. "
-        "With --repair, what can be read is kept, counters and indexes are made anew from it, and what cannot be read "
-        "is set aside, with the damaged file and a list of what was changed, in a folder beside the frontier.",
+        more="Reads everything as of the last commit, and writes nothing; the crawl may be running. Exit code 6 means "
+        "damage. With --repair, readable records are kept, and counters and indexes are rebuilt from them; unreadable "
+        "records are set aside in a folder beside the frontier, with the damaged file and a list of changes.",
     )
     add_job(parser)
     parser.add_argument(

@@ -122,8 +122,8 @@ def test_import_says_what_is_wrong_with_each_line(job: Path, tmp_path: Path, cli
     assert answer.out == "added 1, duplicate 0, full 0, invalid 4 (host 1, port 1, scheme 2)\n"
     told = [line for line in answer.err.splitlines() if line.startswith(str(listed))]
     assert told[:2] == [
-        f"{listed}:1: no http or https URL (scheme: none)",
-        f"{listed}:2: no http or https URL (scheme: mailto:)",
+        f"{listed}:1: not an http or https URL (scheme: none)",
+        f"{listed}:2: not an http or https URL (scheme: mailto:)",
     ]
     assert [line.removeprefix(f"{listed}:")[0] for line in told] == ["1", "2", "3", "4"]
 
@@ -188,7 +188,7 @@ def test_import_says_that_it_takes_no_other_scheme(stopped: Path, cli: Cli) -> N
     answer = cli("import", stopped, "ftp://new.test/a")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        "budgetfrontier: ftp://new.test/a: give http or https URLs, or files and folders that hold some\n"
+        "budgetfrontier: ftp://new.test/a: give http or https URLs, or files and folders with URLs\n"
     )
 
 
@@ -227,7 +227,7 @@ def test_import_of_a_frontier_of_kumo(job: Path, tmp_path: Path, cli: Cli) -> No
     assert answer.code == 0
     assert answer.out == "added 3, duplicate 0, full 0, invalid 2 (request 1, scheme 1), marked as seen 1\n"
     assert f"{folder}/queue.json: element 3: " in answer.err
-    assert f"{folder}: left out, as a frontier has no place for it: retry_count (3)" in answer.err
+    assert f"{folder}: left out, because a frontier cannot store it: retry_count (3)" in answer.err
     assert [(uri.url, uri.priority, uri.hops) for uri in pending(job, "new.test")] == [
         ("http://new.test/0", 2, "L"),
         ("http://new.test/1", 2, "L"),
@@ -264,7 +264,7 @@ def test_import_of_a_jobdir_of_scrapy(job: Path, tmp_path: Path, cli: Cli) -> No
     answer = cli("import", job, folder)
     assert answer.out == "added 5, duplicate 0, full 0, invalid 0\n"
     assert "4 fingerprints of Scrapy's own cannot be turned into URLs" in answer.err
-    assert f"{folder}: left out, as a frontier has no place for it: a part of meta (1), its class (1)\n" in answer.err
+    assert f"{folder}: left out, because a frontier cannot store it: a part of meta (1), its class (1)\n" in answer.err
     assert [uri.url for uri in pending(job, "a.test")] == [f"http://a.test/{n}" for n in (2, 1, 3)]
     assert [uri.method for uri in pending(job, "b.test")] == ["POST", "GET"]
 
@@ -293,7 +293,7 @@ def test_bad_records_without_end_are_told_a_few_times_and_counted(stopped: Path,
     assert answer.out == "added 0, duplicate 0, full 0, invalid 1,003 (json 3, scheme 1,000)\n"
     assert answer.code == 1
     assert len(answer.err.splitlines()) == 25
-    assert answer.err.endswith(f"{listed}: there is no URI in it that could be imported\n")
+    assert answer.err.endswith(f"{listed}: no URI in it could be imported\n")
     assert f"{listed}: scheme: 980 more of these" in answer.err
 
 
@@ -464,7 +464,7 @@ def test_an_import_without_urls_is_an_error(stopped: Path, tmp_path: Path, cli: 
     good.write_text("http://new.test/\n")
     answer = cli("import", stopped, listed)
     assert (answer.code, answer.out) == (1, "added 0, duplicate 0, full 0, invalid 0\n")
-    assert answer.err == f"{listed}: there is no URI in it that could be imported\n"
+    assert answer.err == f"{listed}: no URI in it could be imported\n"
     answer = cli("import", stopped, listed, good)
     assert answer.code == 1 and answer.out.startswith("added 1,")
     assert cli("import", stopped, good).code == 0  # a duplicate is one
@@ -495,7 +495,7 @@ def test_what_is_too_large_for_a_frontier_is_told(job: Path, tmp_path: Path, cli
     listed.write_text(json.dumps({"url": "http://new.test/", "source": "x" * (1 << 20)}) + "\nhttp://new.test/2\n")
     answer = cli("import", job, listed)
     assert (answer.code, answer.out) == (0, "added 1, duplicate 0, full 0, invalid 1 (too-large 1)\n")
-    assert f"{listed}:1: 1,048," in answer.err and "at the most" in answer.err
+    assert f"{listed}:1: 1,048," in answer.err and "at most" in answer.err
 
 
 # -- dead letters
