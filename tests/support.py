@@ -12,8 +12,10 @@ from typing import Any
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease, QueueRecord
+from budgetfrontier.store.environment import opened_here
 
 START = 1_000_000.0
 
@@ -133,6 +135,18 @@ def post(path: Path, op: str, **args: Any) -> int:
         return mailbox.post(Command(op, args, "somebody", ""))
     finally:
         mailbox.close()
+
+
+def kernel(frontier: Frontier) -> Kernel:
+    """The tables and turns below a frontier's API: to test their owners, to count their work, and to break them."""
+    return frontier._kernel
+
+
+def map_size(path: Path) -> int:
+    """The size of the map of the frontier that this process has open there."""
+    engine = opened_here(path)
+    assert engine is not None
+    return int(engine.env.info()["map_size"])
 
 
 def in_progress(frontier: Frontier) -> bool:

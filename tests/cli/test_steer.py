@@ -17,7 +17,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
-from tests.support import until
+from tests.support import in_progress, until
 
 
 def look(job: Path, key: str) -> QueueRecord:
@@ -405,10 +405,10 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
     uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(3)]
     frontier = Frontier.open(stopped / "frontier")
     command = Command("schedule", {"uris": uris, "revived": -5000, "upto": "2026-11-22T00:00:02.000Z"}, "me", "")
-    frontier._guard.begin(command, 0)
+    frontier._guard.begin(command, 0)  # a revival that is interrupted here by a kill
     frontier.close()
     assert cli("revive", stopped, "--status", "-5000").out == "revived 0 URIs\n"
     with Frontier.open(stopped / "frontier") as frontier:
-        while frontier.next_ready_in() == 0.0 and frontier._guard.commands.job is not None:
+        while frontier.next_ready_in() == 0.0 and in_progress(frontier):
             frontier.commit()
     assert look(stopped, "away.test").enqueued == 3

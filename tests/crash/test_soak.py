@@ -23,6 +23,7 @@ from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
 from budgetfrontier.store.repair.pages import Salvage
 from tests.crash.soak import Figures, cut, drained, missing_pages, soak
+from tests.store.repair.damaging import leaves
 from tests.support import START
 
 
@@ -117,8 +118,7 @@ def test_it_is_crawled_on_and_what_was_missing_is_filled(job: Path) -> None:
 
 
 def test_a_used_page_that_is_missing_is_told_to_writers_and_readers(job: Path) -> None:
-    with closing(Salvage(job / "frontier" / "data.mdb")) as salvage:
-        page = max(salvage._leaves[keys.SEEN])
+    page = max(leaves(job / "frontier" / "data.mdb", keys.SEEN))
     with open(job / "frontier" / "data.mdb", "r+b") as file:
         file.truncate(page * 4096)
     for opening in (Frontier.open, Reader):

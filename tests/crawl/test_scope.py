@@ -215,6 +215,7 @@ def test_what_is_remembered_of_hosts_is_bounded() -> None:
         rules.objection(link(f"https://host{number}.test/"))
         rules.objection(link(f"https://{'u' * 4000}{number}@a.test/"))
         rules.objection(link("https://a.test/", "RL", {"seed": f"https://a.test/{number}{'s' * 4000}"}))
+    # What is remembered has no other effect than the time it saves.
     assert len(rules._plans) <= 4096 and max(len(root) + len(seed or "") for root, seed in rules._plans) <= 1024
 
 

@@ -12,7 +12,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.testing import crash
-from tests.support import START, memory, on_disk, one, pages, paths, record, state
+from tests.support import START, kernel, memory, on_disk, one, pages, paths, record, state
 
 
 def loaded(number: int, clock: ManualClock | None = None, **options: Any) -> Frontier:
@@ -226,7 +226,7 @@ def test_many_land_at_one_host_without_walking_over_them() -> None:
     f = loaded(300)
     for _ in range(200):
         f.landed(one(f))
-    heads = f._kernel.tables.pending
+    heads = kernel(f).tables.pending
     queue_id = record(f, "A").id
     asked: list[bytes] = []
 

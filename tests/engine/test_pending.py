@@ -8,7 +8,7 @@ from budgetfrontier import CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.model import Directive
-from tests.support import START, memory, one, pages, paths, record
+from tests.support import START, kernel, memory, one, pages, paths, record
 
 
 def test_a_uri_that_is_out_stays_out_when_another_overtakes_it() -> None:
@@ -75,7 +75,7 @@ def test_a_queue_whose_totals_are_wrong_hands_nothing_out_twice() -> None:
     frontier = memory(hold_queues=False, concurrency=2)
     frontier.schedule_many(pages("A", 1))
     lease = one(frontier)
-    frontier._kernel.tables.queues.find("a.test").queued += 1  # type: ignore[union-attr]  # as a fault of ours might leave it
+    kernel(frontier).tables.queues.find("a.test").queued += 1  # type: ignore[union-attr]  # as a fault of ours might leave it
     frontier.adjust(balance_replenish_amount=100)
     with pytest.raises(CorruptFrontier, match=r"a\.test holds 2 URIs of which 1 are out"):
         frontier.lease(1)

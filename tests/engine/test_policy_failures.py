@@ -21,7 +21,7 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.leasing import LeaseQueue
 from budgetfrontier.store import keys
 from budgetfrontier.testing import crash
-from tests.support import START, make_settings, on_disk, one, pages
+from tests.support import START, kernel, make_settings, on_disk, one, pages
 
 URL = "http://a.test/1"
 
@@ -103,9 +103,9 @@ FAULTS = [(kind, what) for kind in NONSENSE for what in [*NONSENSE[kind], *ERROR
 
 def tables(f: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
     """All that would be committed now."""
-    kernel = f._kernel
-    kernel.tables.flush()
-    return {name: list(kernel.tables.env.txn.cursor(kernel.tables.env.db[name])) for name in keys.TABLES}
+    tables = kernel(f).tables
+    tables.flush()
+    return {name: list(tables.env.txn.cursor(tables.env.db[name])) for name in keys.TABLES}
 
 
 def opened(clock: ManualClock | None = None, **options: Any) -> Frontier:
@@ -114,7 +114,7 @@ def opened(clock: ManualClock | None = None, **options: Any) -> Frontier:
 
 def calls(f: Frontier, kind: str) -> list[Callable[[], object]]:
     """The calls in which a policy of a kind is asked."""
-    (lease,) = f._kernel.tables.leases.out.values()
+    (lease,) = kernel(f).tables.leases.out.values()
     if kind == "politeness":
         return [lambda: f.finish(lease), lambda: f.landed(lease)]
     batch: list[Any] = ["http://c.test/9", CrawlUri("http://c.test/8"), "http://d.test/"]
@@ -284,10 +284,10 @@ def test_a_stored_policy_that_is_gone_stops_nobody_who_brings_another(tmp_path: 
     on_disk(tmp_path, politeness_policy=f"{__name__}:rest").close()
     path = tmp_path / "frontier"
     with Frontier.open(path) as f:
-        stored = f._kernel.tables.env.txn.get(b"settings", db=f._kernel.tables.env.db[keys.META])
+        stored = kernel(f).tables.env.txn.get(b"settings", db=kernel(f).tables.env.db[keys.META])
         assert stored is not None
         gone = stored.replace(f"{__name__}:rest".encode(), b"gone:rest")
-        f._kernel.tables.env.txn.put(b"settings", gone, db=f._kernel.tables.env.db[keys.META])
+        kernel(f).tables.env.txn.put(b"settings", gone, db=kernel(f).tables.env.db[keys.META])
         f.schedule(URL)
     with pytest.raises(PolicyError, match="gone"):
         Frontier.open(path)
@@ -398,7 +398,7 @@ def do(f: Frontier, step: tuple[Any, ...]) -> Any:
     if name == "lease":
         return [_told(lease) for lease in f.lease(args[0])]
     if name in ("finish", "landed"):
-        out = list(f._kernel.tables.leases.out.values())
+        out = list(kernel(f).tables.leases.out.values())
         if not out:
             return None
         lease = out[args[0] % len(out)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from budgetfrontier import Outcome
 from budgetfrontier.engine import ring
 from budgetfrontier.engine.ring import Ring
-from tests.support import memory, record, state
+from tests.support import kernel, memory, record, state
 
 steps = st.lists(st.tuples(st.sampled_from(("append", "appendleft", "popleft", "remove", "skip")), st.integers(0, 5)))
 
@@ -92,7 +92,7 @@ def test_a_finish_touches_as_much_of_a_long_ring_as_of_a_short_one() -> None:
         frontier = memory(hold_queues=False, concurrency=2, polite=True)
         frontier.schedule_many(f"https://host{host}.test/{page}" for host in range(hosts) for page in range(4))
         leases = frontier.lease(50)
-        kept = frontier._kernel.tables.rotation.ring
+        kept = kernel(frontier).tables.rotation.ring
         kept.ids = Counted(kept.ids)
         for lease in leases:
             assert frontier.queue(lease.queue).state == "READY"  # type: ignore[union-attr]

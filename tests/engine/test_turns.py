@@ -11,7 +11,7 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
-from tests.support import START, crawl, crawl_state, memory, one, pages, record, state
+from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, record, state
 
 
 def test_more_workers_activate_more_queues() -> None:
@@ -158,7 +158,7 @@ class Compared:
             error_penalty_amount=draw.choice((0, 2)),
             retry={"delay": 0.0},
         )
-        self.tables = self.frontier._kernel.tables
+        self.tables = kernel(self.frontier).tables
         self.out: list[Lease] = []
         self.turns = self.finishes = 0
 
@@ -168,7 +168,7 @@ class Compared:
 
     def record(self, queue_id: int) -> QueueRecord:
         """A copy of a record, with the budgets that it takes on its turn."""
-        return self.frontier._kernel.turns.as_it_stands(self.tables.queues.look(queue_id))
+        return kernel(self.frontier).turns.as_it_stands(self.tables.queues.look(queue_id))
 
     def adjust(self) -> None:
         self.frontier.adjust(

@@ -108,7 +108,7 @@ def _write(folder: Path, name: str, content: bytes | str) -> Path:
     return path
 
 
-def _queue(folder: Path, content: bytes) -> Path:
+def scrapy_queue(folder: Path, content: bytes) -> Path:
     _write(folder, "requests.queue/0", content)
     return folder
 
@@ -156,7 +156,7 @@ def generated_column(folder: Path) -> Path:
 def many_records(folder: Path) -> Path:
     """Small requests, each of which would be made just as large as a record may be."""
     value = pickle.dumps(request(meta={"a": ["x" * 1000] * 500}), 4)
-    return _queue(folder, lifo(*[value] * 300))
+    return scrapy_queue(folder, lifo(*[value] * 300))
 
 
 def _kumo(element: str) -> Callable[[Path], Path]:
@@ -166,8 +166,8 @@ def _kumo(element: str) -> Callable[[Path], Path]:
 
 
 SOURCES: dict[str, Callable[[Path], Path]] = {
-    **{f"pickle: {name}": lambda folder, v=value: _queue(folder, lifo(v)) for name, value in PICKLES.items()},  # type: ignore[misc]
-    **{f"marshal: {name}": lambda folder, v=value: _queue(folder, lifo(v)) for name, value in MARSHALLED.items()},  # type: ignore[misc]
+    **{f"pickle: {name}": lambda folder, v=value: scrapy_queue(folder, lifo(v)) for name, value in PICKLES.items()},  # type: ignore[misc]
+    **{f"marshal: {name}": lambda folder, v=value: scrapy_queue(folder, lifo(v)) for name, value in MARSHALLED.items()},  # type: ignore[misc]
     "scrapy: many records": many_records,
     "scrapy: looped pages": looped_pages,
     "scrapy: generated column": generated_column,

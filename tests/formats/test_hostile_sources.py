@@ -57,7 +57,7 @@ def test_what_was_named_in_a_pickle_is_text_only(tmp_path: Path) -> None:
     """A flipped bit makes a mark or a list of what should be text; its address is nobody's business."""
     for operations in (b"\x8c\x07_codecs\x8c\x06encode\x93(\x8c\x06latin1\x86R", b"(](h\x00e\x93", b"])\x93"):
         source = tmp_path / "job"
-        hostile._queue(source, hostile.lifo(hostile.meta(operations)))
+        hostile.scrapy_queue(source, hostile.lifo(hostile.meta(operations)))
         assert hostile.look(source)[0] == 0
 
 
@@ -132,7 +132,7 @@ def test_a_queue_of_scrapy_that_is_cut_short_is_told(peers: Path, tmp_path: Path
 
 
 def _put(folder: Path, content: bytes) -> Path:
-    return hostile._queue(folder, content)
+    return hostile.scrapy_queue(folder, content)
 
 
 def test_behind_a_damaged_record_the_next_ones_are_read(tmp_path: Path) -> None:

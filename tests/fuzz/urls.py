@@ -31,7 +31,7 @@ from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.store import keys
 from budgetfrontier.store.report import row
 from tests.fuzz.target import Target, text
-from tests.support import START, make_settings
+from tests.support import START, kernel, make_settings
 
 REASONS = {"empty", "too-long", "scheme", "host", "port", "syntax", "encoding"}
 
@@ -239,7 +239,7 @@ class Expected:
 def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], set[bytes]]:
     """The records of the queues, their URIs in order, and the fingerprints."""
     frontier.commit()
-    env = frontier._guard.kernel.tables.env
+    env = kernel(frontier).tables.env
     records = {queue.queue: queue for queue in env.view().queues()}
     held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
     seen = {key for key, _ in env.view().items(keys.SEEN)}

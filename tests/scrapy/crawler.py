@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scrapy import Request, Spider, version_info
+from scrapy import Request, Spider, signals, version_info
 from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
@@ -53,6 +53,12 @@ def page(path: str = "", **options: Any) -> Request:
 def start(path: str = "", **options: Any) -> Request:
     """A request as Scrapy's own `start` makes it."""
     return page(path, **{"dont_filter": True, **options, "meta": {"is_start_request": True, **options.get("meta", {})}})
+
+
+def reach(scheduler: Any, request: Request) -> None:
+    """Tell the scheduler that a request has reached the downloader, as Scrapy's engine does."""
+    signal, spider = signals.request_reached_downloader, scheduler.crawler.spider
+    scheduler.crawler.signals.send_catch_log(signal, request=request, spider=spider)
 
 
 def drain(scheduler: Any) -> list[Request]:

@@ -169,7 +169,7 @@ class Flown:
 
     def __init__(self, made: Scheduler) -> None:
         self.scheduler, self.engine = made, Busy()
-        made._commit_timer.stop()
+        made._commit_timer.stop()  # no reactor runs that would call them
         made._ready_timer.stop()
         made.crawler.engine = self.engine
 
@@ -213,7 +213,8 @@ def test_a_landing_wakes_an_engine_that_waits(tmp_path: Path) -> None:
         assert flown.engine.woken == 1
         [second] = flown.take()
         flown.engine.downloader.active.discard(first[1])  # as what a cache answers: no signal tells of that
-        s._in_flight._received(SimpleNamespace(status=200), first[1])
+        response = SimpleNamespace(status=200)
+        s.crawler.signals.send_catch_log(signals.response_received, response=response, request=first[1])
         assert len(flown.take()) == 1
         assert len(s) == 20 and s.frontier.summary().in_process == 10
         for request in (*first, second):

@@ -13,7 +13,7 @@ from tests.scrapy.crawler import Pages, scheduler
 def limit(s: Any, url: str = "https://example.org/", slot: str | None = None) -> int:
     """The limit of the queue of a request."""
     assert s.enqueue_request(Request(url, meta={} if slot is None else {"download_slot": slot}))
-    lease = s._in_flight._states[s.next_request()].lease
+    lease = s._in_flight._states[s.next_request()].lease  # Scrapy sees no lease
     return int(s.frontier.settings_for(lease).per_queue_concurrency)
 
 

@@ -16,7 +16,7 @@ from scrapy.squeues import LifoMemoryQueue
 
 from budgetfrontier import QueueState, SettingsError
 from budgetfrontier.scrapy import Scheduler
-from tests.scrapy.crawler import drain, make, page, paths, scheduler, start, stats
+from tests.scrapy.crawler import drain, make, page, paths, reach, scheduler, start, stats
 
 FIFO: dict[str, Any] = {
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
@@ -289,7 +289,7 @@ def test_a_queue_over_its_budget_is_not_pending() -> None:
         s.enqueue_request(page("x", meta={"budgetfrontier_budget": 2}))
         seen = 0
         while request := s.next_request():  # as if each had been fetched
-            s._in_flight._states[request].reached = True
+            reach(s, request)
             seen += 1
         assert seen == 2
         assert not s.has_pending_requests() and len(s) == 0
@@ -312,7 +312,7 @@ def test_a_queue_that_rests_is_pending() -> None:
     with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": rest}) as s:
         s.enqueue_request(page("a"))
         s.enqueue_request(page("b"))
-        s._in_flight._states[s.next_request()].reached = True
+        reach(s, s.next_request())
         assert s.next_request() is None
         assert s.has_pending_requests() and len(s) == 1
 

@@ -66,6 +66,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = effective(*((f"host:a{n}.test", {"precedence": n}) for n in range(100)))
     for n in (*range(100), *range(100)):
         assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == n
+    # What is remembered has no other effect than the time it saves.
     assert len(found._matching) <= 10 and len(found._settings) <= 10
 
 
@@ -84,6 +85,7 @@ def test_one_override_for_everything_after_another_is_remembered_once() -> None:
     found = effective(*(("*", {"precedence": n % 9}) for n in range(1001)))
     for n in range(50):
         assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == 1000 % 9
+    # As above.
     assert set(found._matching.values()) == {()}
     assert len(found._settings) == 1
 

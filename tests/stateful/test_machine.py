@@ -338,7 +338,7 @@ class FrontierMachine(RuleBasedStateMachine):
         for _ in range(200):
             self.frontier.commit()
             self.frontier.check()
-            if self.frontier._kernel.counters.command == number:
+            if any(entry.number == number for entry in self.frontier.audit(limit=1)):
                 break
         expected = self.model.delete(key) if key in self.model.queues else 0
         same("deleted", self.frontier.audit(limit=1)[0].effect["deleted"], expected)

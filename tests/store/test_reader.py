@@ -17,7 +17,7 @@ from budgetfrontier.errors import CorruptFrontier, FrontierClosed, FrontierError
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import lmdb_env
 from budgetfrontier.testing import crash
-from tests.support import START, on_disk, pages
+from tests.support import START, map_size, on_disk, pages
 
 
 @pytest.fixture
@@ -239,8 +239,8 @@ def test_a_map_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.M
         rows = reader.queues()
         next(rows)
         number = 0
-        size = f._kernel.tables.env.env.info()["map_size"]
-        while f._kernel.tables.env.env.info()["map_size"] == size:
+        size = map_size(tmp_path / "frontier")
+        while map_size(tmp_path / "frontier") == size:
             f.schedule_many(f"https://h{host}.test/{number}" for host in range(1000))
             f.commit()
             number += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.store import keys, verify
 from budgetfrontier.store.lmdb_env import open_lmdb
+from budgetfrontier.store.lmdb_pages import File, Trees
 from budgetfrontier.store.records import decode_counters, decode_queue, encode
 from budgetfrontier.store.repair.run import Repaired, repair
 from tests.store.test_migrations import FOUND
@@ -60,6 +61,13 @@ class Damage:
     def change_totals(self, **fields: Any) -> None:
         totals = decode_counters(self.txn.get(b"counters", db=self.db(keys.META)) or b"")
         self.put(keys.META, b"counters", encode(msgspec.structs.replace(totals, **fields)))
+
+
+def leaves(data: Path, table: str) -> list[int]:
+    """The pages with the records of a table, in the order of their keys."""
+    with closing(File(data)) as file:
+        trees = Trees(file, file.roots()[0])
+        return list(trees.walk(table, {name: root for name, _, root in trees.tables()}[table]))
 
 
 @contextmanager

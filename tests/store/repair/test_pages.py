@@ -13,6 +13,7 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.repair.pages import Salvage
+from tests.store.repair.damaging import leaves
 from tests.support import crawl, make_settings, pages
 
 PAGE = 4096
@@ -88,8 +89,7 @@ def test_a_page_that_is_lost_costs_what_is_on_it_and_no_more(made: Path, tables:
 
 def test_what_is_lost_is_told(made: Path, tables: Tables, tmp_path: Path) -> None:
     whole = made.read_bytes()
-    with closing(Salvage(made)) as salvage:
-        page = salvage._leaves[keys.SEEN][1]
+    page = leaves(made, keys.SEEN)[1]
     data = bytearray(whole)
     data[page * PAGE : (page + 1) * PAGE] = b"x" * PAGE
     with closing(Salvage(damaged(made, tmp_path, data))) as salvage:
@@ -101,8 +101,7 @@ def test_what_is_lost_is_told(made: Path, tables: Tables, tmp_path: Path) -> Non
 
 def test_a_record_that_is_damaged_spoils_no_other(made: Path, tables: Tables, tmp_path: Path) -> None:
     whole = made.read_bytes()
-    with closing(Salvage(made)) as salvage:
-        page = salvage._leaves[keys.PENDING][0]
+    page = leaves(made, keys.PENDING)[0]
     data = bytearray(whole)
     data[page * PAGE + 20 : page * PAGE + 22] = b"\xff\xff"  # where its third record is
     found = read(damaged(made, tmp_path, data))

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,11 @@ from budgetfrontier.errors import (
 from budgetfrontier.store import backup, keys, verify
 from budgetfrontier.store.lmdb_env import UNFINISHED, open_lmdb
 from budgetfrontier.store.repair import run as repairing
-from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
 from tests.data.make_frontier_v1 import drain, look, plain
-from tests.store.repair.damaging import PAGE, aside, assert_repaired, damaging
+from tests.store.repair.damaging import PAGE, aside, assert_repaired, damaging, leaves
 from tests.store.test_migrations import FOUND
 from tests.support import START, make_settings, on_disk
 
@@ -102,8 +100,7 @@ def test_uris_whose_print_is_lost_are_not_scheduled_twice(tmp_path: Path) -> Non
         (lease,) = f.lease(1)
         f.finish(lease, Outcome.DEAD)
     path = tmp_path / "frontier"
-    with closing(Salvage(path / "data.mdb")) as salvage:
-        page = salvage._leaves[keys.SEEN][1]
+    page = leaves(path / "data.mdb", keys.SEEN)[1]
     data = bytearray((path / "data.mdb").read_bytes())
     data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
     (path / "data.mdb").write_bytes(data)
