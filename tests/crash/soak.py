@@ -222,7 +222,7 @@ def cut(
             open_lmdb(copy, readonly=True).close()
             opened = True
         except CorruptFrontier as e:
-            opened = "cut short" not in str(e)
+            opened = "is truncated" not in str(e)
         if opened and whole:
             look(copy)
         figures["cuts of free pages" if whole else "cuts of used pages"] += 1

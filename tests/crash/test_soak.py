@@ -122,7 +122,7 @@ def test_a_used_page_that_is_missing_is_told_to_writers_and_readers(job: Path) -
     with open(job / "frontier" / "data.mdb", "r+b") as file:
         file.truncate(page * 4096)
     for opening in (Frontier.open, Reader):
-        with pytest.raises(CorruptFrontier, match=r"cut short.*verify --repair"):
+        with pytest.raises(CorruptFrontier, match=r"is truncated.*verify --repair"):
             opening(job / "frontier")
     assert main(["verify", str(job)]) == 6
     assert main(["verify", str(job), "--repair"]) == 0
