@@ -401,10 +401,10 @@ def test_reports_that_cannot_be_written_meanwhile_stop_nothing(
 def test_a_bug_in_one_visit_ends_that_visit_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(url: str, answer: Response, *_: object, **__: object) -> links.Page:
+    def fail(url: str, answer: Response, *_: object, **__: object) -> links.PageLinks:
         if url.endswith("/1"):
             raise RuntimeError("a bug")
-        return links.Page(iter([("http://a.test/1", "L"), ("http://a.test/2", "L")]))
+        return links.PageLinks(iter([("http://a.test/1", "L"), ("http://a.test/2", "L")]))
 
     monkeypatch.setattr(links, "discover", fail)
     with Site(SMALL) as site:
@@ -479,14 +479,14 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
         clock.advance(300.0)
         look(self)
 
-    def endless(url: str, *_: object, **__: object) -> links.Page:
+    def endless(url: str, *_: object, **__: object) -> links.PageLinks:
         def found() -> Iterator[tuple[str, str]]:
             for number in count() if url == HOME else ():
                 if looks > 20:
                     return
                 yield f"http://a.test/{number % 1000}", "L"
 
-        return links.Page(found())
+        return links.PageLinks(found())
 
     monkeypatch.setattr(links, "discover", endless)
     monkeypatch.setattr(MainLoop, "_run_periodic_tasks", look_around)
@@ -509,7 +509,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
 def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: dict[str, set[int]] = {}
 
-    def watched(url: str, answer: Response, *given: Any, **options: Any) -> links.Page:
+    def watched(url: str, answer: Response, *given: Any, **options: Any) -> links.PageLinks:
         page = discover(url, answer, *given, **options)
 
         def each() -> Iterator[tuple[str, str]]:
@@ -517,7 +517,7 @@ def test_large_pages_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch:
                 threads.setdefault(url, set()).add(threading.get_ident())
                 yield link
 
-        return links.Page(each())
+        return links.PageLinks(each())
 
     discover = links.discover
     monkeypatch.setattr(links, "discover", watched)

@@ -9,7 +9,7 @@ import pytest
 from multidict import CIMultiDict
 
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.links import Page, discover, resolve, sitemaps
+from budgetfrontier.crawl.links import PageLinks, discover, resolve, sitemaps
 from budgetfrontier.settings.schema import LinkSettings
 
 URL = "https://example.org/dir/page"
@@ -27,7 +27,7 @@ def page(
     tags: bool = True,
     agent: str = "",
     **settings: Any,
-) -> Page:
+) -> PageLinks:
     sent = CIMultiDict([*([("Content-Type", mime)] if mime is not None else []), *headers])
     answer = Response(status=status, headers=sent, body=body)
     return discover(URL, answer, LinkSettings(**settings), tags=tags, agent=agent)

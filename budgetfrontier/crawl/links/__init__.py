@@ -15,7 +15,7 @@ from budgetfrontier.crawl.links import css, html, http, text, xml
 from budgetfrontier.crawl.links.urls import resolve, unique
 from budgetfrontier.settings.schema import LinkSettings
 
-__all__ = ["Page", "discover", "resolve", "sitemaps"]
+__all__ = ["PageLinks", "discover", "resolve", "sitemaps"]
 
 _SITEMAP = re.compile(rb"^[ \t]*+sitemap[ \t]*+:[ \t]*+([^\s#]++)", re.IGNORECASE | re.MULTILINE)
 _AMBIGUOUS_TYPES = frozenset(
@@ -28,7 +28,7 @@ _BEGINNING = 64
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
 
-class Page(msgspec.Struct):
+class PageLinks(msgspec.Struct):
     """The links of a response, and the robots directives that it contains."""
 
     links: Iterator[tuple[str, str]]
@@ -37,7 +37,7 @@ class Page(msgspec.Struct):
     nofollow: bool = False
 
 
-def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool, agent: str = "") -> Page:
+def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool, agent: str = "") -> PageLinks:
     """Return the links of a response to `url` (a normalized href): those of its header, then those of its body.
 
     Hops are L (navigational links; URLs of a sitemap), E (embedded resources), R (redirects by status, Refresh header
@@ -51,7 +51,7 @@ def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool
     """
     page_url = can_ada.parse(url)
     if location := resolve(page_url, response.location):
-        return Page(iter([(location, "R")]))
+        return PageLinks(iter([(location, "R")]))
     follow = settings.rel_nofollow == "follow"
     page = html.Html(page_url, [], iter(()))
     if 200 <= response.status < 300 and response.body:
@@ -67,7 +67,7 @@ def discover(url: str, response: Response, settings: LinkSettings, *, tags: bool
         noindex, nofollow = robots_tags.tags(chain(metas, http.values(response.headers, "X-Robots-Tag")), agent)
     if nofollow:
         links = (link for link in links if link[1] not in "LI")
-    return Page(islice(links, settings.max_per_page or None), noindex=noindex, nofollow=nofollow)
+    return PageLinks(islice(links, settings.max_per_page or None), noindex=noindex, nofollow=nofollow)
 
 
 def sitemaps(body: bytes, url: str) -> Iterator[str]:

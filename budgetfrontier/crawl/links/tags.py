@@ -62,10 +62,10 @@ def tags(text: str, *, xhtml: bool = False) -> Iterator[tuple[str, dict[str, str
     without a value are left out or "". A base within a template or SVG is left out. With `xhtml`, elements may be
     closed by "/>", and CDATA sections are text.
     """
-    return _Reader(text, xhtml=xhtml).tags()
+    return _TagReader(text, xhtml=xhtml).tags()
 
 
-class _Reader:
+class _TagReader:
     """A reader of one text. `_branches` has the (position, context) of all interpretations, in order of position."""
 
     def __init__(self, text: str, *, xhtml: bool) -> None:

@@ -134,7 +134,7 @@ def references(texts: Iterable[str], url: str) -> Iterator[tuple[str, str]]:
     unmatched end tags. References that contain an entity declared in the document are dropped. Elements nested more
     than 100 deep are not read; a tag of more than 1 MiB ends the reading.
     """
-    reader = _Reader(url)
+    reader = _XmlReader(url)
     for text in texts:
         more = reader.feed(text)
         yield from reader.found
@@ -143,7 +143,7 @@ def references(texts: Iterable[str], url: str) -> Iterator[tuple[str, str]]:
             return
 
 
-class _Reader:
+class _XmlReader:
     """A reader of one XML text: call `feed` with each piece, and take the references from `found`.
 
     Names are compared without their prefix. That suffices for the vocabularies read here, while expanding namespaces
