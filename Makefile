@@ -40,7 +40,7 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-crawl
 	$(BIN)/budgetfrontier demo $(ARGS)
 
-# A process for each core. The tests of a file stay together: some of them share servers and files.
+# A process for each core; an idle one takes tests over from a busy one.
 # Bytecode is kept whatever the environment says: the tests start hundreds of Pythons.
 test: $(VENV)/.stamp-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(ARGS)

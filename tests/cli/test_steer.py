@@ -372,14 +372,18 @@ def test_what_was_disregarded_is_revived_once(job: Path, cli: Cli) -> None:
     assert cli("revive", job, "--status", "-5000", "--log", logs / "none").code == 1
 
 
+def disregarded(job: Path, count: int) -> None:
+    """Write a crawl.log of so many URIs of one host that were out of scope, one each second."""
+    lines = (f"2026-11-22T00:00:0{n}.000Z -5000 - http://away.test/{n} L - - #000 - - - -\n" for n in range(count))
+    (job / "logs").mkdir()
+    (job / "logs" / "crawl.log").write_text("".join(lines))
+
+
 def test_what_an_interrupted_revival_left_in_the_mailbox_is_revived_once(
     stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(revive, "CHUNK", 2)
-    (stopped / "logs").mkdir()
-    with open(stopped / "logs" / "crawl.log", "w") as log:
-        for number in range(5):
-            log.write(f"2026-11-22T00:00:0{number}.000Z -5000 - http://away.test/{number} L - - #000 - - - -\n")
+    disregarded(stopped, 5)
     mailbox = Mailbox(stopped / "frontier")
     for first in 0, 2:
         args = {
@@ -398,10 +402,7 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
     stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "STEP", 1)
-    (stopped / "logs").mkdir()
-    with open(stopped / "logs" / "crawl.log", "w") as log:
-        for number in range(3):
-            log.write(f"2026-11-22T00:00:0{number}.000Z -5000 - http://away.test/{number} L - - #000 - - - -\n")
+    disregarded(stopped, 3)
     uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(3)]
     frontier = Frontier.open(stopped / "frontier")
     command = Command("schedule", {"uris": uris, "revived": -5000, "upto": "2026-11-22T00:00:02.000Z"}, "me", "")

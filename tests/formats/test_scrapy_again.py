@@ -65,16 +65,22 @@ def test_tuples_and_sets_come_back_as_they_were(tmp_path: Path) -> None:
     assert [request.cb_kwargs for request in requests] == [given["cb_kwargs"]] * 2
 
 
-@pytest.mark.parametrize("cookies", [{"s": "1", "t": "2"}, [{"name": "s", "value": "1"}, {"name": "t", "value": "2"}]])
-def test_cookies_come_back_where_scrapy_sends_them_from(tmp_path: Path, cookies: Any) -> None:
-    queue = tmp_path / "job" / "requests.queue"
+def job_of(folder: Path, request: dict[str, Any]) -> Path:
+    """A job with a frontier, and one request in Scrapy's own queue."""
+    queue = folder / "job" / "requests.queue"
     queue.mkdir(parents=True)
-    value = pickle.dumps({"url": "http://a.test/", "cookies": cookies}, 4)
+    value = pickle.dumps(request, 4)
     (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
     with scheduler(queue.parent, spider=Sample):
         pass  # it makes the frontier
-    assert main(["import", str(queue.parent), str(queue.parent)]) == 0
-    with scheduler(queue.parent, spider=Sample) as resumed:
+    return queue.parent
+
+
+@pytest.mark.parametrize("cookies", [{"s": "1", "t": "2"}, [{"name": "s", "value": "1"}, {"name": "t", "value": "2"}]])
+def test_cookies_come_back_where_scrapy_sends_them_from(tmp_path: Path, cookies: Any) -> None:
+    job = job_of(tmp_path, {"url": "http://a.test/", "cookies": cookies})
+    assert main(["import", str(job), str(job)]) == 0
+    with scheduler(job, spider=Sample) as resumed:
         [request] = drain(resumed)
         CookiesMiddleware().process_request(request)  # drops the header for what it knows itself
     assert request.headers["Cookie"] == b"s=1; t=2"
@@ -83,14 +89,9 @@ def test_cookies_come_back_where_scrapy_sends_them_from(tmp_path: Path, cookies:
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1251"])
 def test_headers_come_back_in_the_encoding_of_their_request(tmp_path: Path, encoding: str) -> None:
     sent = Request("http://a.test/", headers={"X-City": "M\xfcnchen"}, encoding="latin-1").replace(encoding=encoding)
-    queue = tmp_path / "job" / "requests.queue"
-    queue.mkdir(parents=True)
-    value = pickle.dumps(sent.to_dict(), 4)
-    (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
-    with scheduler(queue.parent, spider=Sample):
-        pass  # it makes the frontier
-    assert main(["import", str(queue.parent), str(queue.parent)]) == 0
-    with scheduler(queue.parent, spider=Sample) as resumed:
+    job = job_of(tmp_path, sent.to_dict())
+    assert main(["import", str(job), str(job)]) == 0
+    with scheduler(job, spider=Sample) as resumed:
         [request] = drain(resumed)
     assert (request.encoding, request.headers["X-City"]) == (encoding, b"M\xfcnchen")
 
@@ -99,11 +100,6 @@ def test_headers_come_back_in_the_encoding_of_their_request(tmp_path: Path, enco
 def test_a_request_in_no_encoding_of_texts_is_told(
     tmp_path: Path, encoding: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    queue = tmp_path / "job" / "requests.queue"
-    queue.mkdir(parents=True)
-    value = pickle.dumps({"url": "http://a.test/", "headers": {b"X-A": [b"a"]}, "encoding": encoding}, 4)
-    (queue / "0").write_bytes(struct.pack(">L", 1) + value + struct.pack(">L", len(value)))
-    with scheduler(queue.parent, spider=Sample):
-        pass  # it makes the frontier
-    assert main(["import", str(queue.parent), str(queue.parent)]) == 1
+    job = job_of(tmp_path, {"url": "http://a.test/", "headers": {b"X-A": [b"a"]}, "encoding": encoding})
+    assert main(["import", str(job), str(job)]) == 1
     assert "no request of Scrapy (LookupError: " in capsys.readouterr().err
