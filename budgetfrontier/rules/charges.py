@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetfrontier.model import CrawlUri, Outcome, QueueRecord
+from budgetfrontier.model import Outcome, QueueRecord
 
 if TYPE_CHECKING:
     from budgetfrontier.settings.overrides import QueueSettings
@@ -15,13 +15,8 @@ MAX_COST = (1 << 32) - 1
 _CHARGED = frozenset((Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD))
 
 
-def given_cost(uri: CrawlUri) -> int | None:
-    """Return the cost that was given with a URI, which overrides the policy's; None if there is none."""
-    return None if uri.cost is None else bounded_cost(uri.cost)
-
-
 def bounded_cost(cost: int) -> int:
-    """Return the cost that is fixed when a URI is scheduled: at least 0, at most MAX_COST."""
+    """Return a cost, given with a URI or by the policy, as it is fixed when the URI is scheduled: 0 to MAX_COST."""
     return min(max(cost, 0), MAX_COST)
 
 

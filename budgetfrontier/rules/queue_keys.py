@@ -12,13 +12,8 @@ MAX_QUEUE_KEY = 255
 """Bytes of a queue key in UTF-8; LMDB takes 511."""
 
 
-def is_forced(uri: CrawlUri) -> bool:
-    """Tell whether a URI carries the key of its queue: that wins over the one that the policy would assign."""
-    return uri.queue is not None
-
-
 def queue_key_for(uri: CrawlUri, assign: Callable[[CrawlUri], str]) -> str:
-    """Return the key of the queue that a URI is placed on; the policy is asked by `assign` if no key is forced."""
+    """Return the key of the queue that a URI is placed on: one forced on it wins over the policy's."""
     return assign(uri) if uri.queue is None else uri.queue
 
 

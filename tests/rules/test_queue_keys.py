@@ -17,13 +17,11 @@ def not_asked(uri: CrawlUri) -> NoReturn:
 @pytest.mark.parametrize("key", ["b.test", ""])
 def test_a_forced_key_wins_and_the_policy_is_not_asked(key: str) -> None:
     uri = CrawlUri("https://a.test/", queue=key)
-    assert queue_keys.is_forced(uri)
     assert queue_keys.queue_key_for(uri, not_asked) == key
 
 
 def test_without_a_forced_key_the_policy_is_asked_for_the_uri() -> None:
     uri = CrawlUri("https://a.test/")
-    assert not queue_keys.is_forced(uri)
     assert queue_keys.queue_key_for(uri, lambda asked: f"queue of {asked.url}") == "queue of https://a.test/"
 
 

@@ -181,7 +181,7 @@ class Candidates:
         if uri is not None:
             if via is not None and not uri_outcomes.comes_again(uri, via):  # what comes again stays what it was
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
-            if queue is None or queue_keys.is_forced(uri):
+            if queue is None or uri.queue is not None:  # it is not the one of its authority
                 _encoded(uri, url, "")  # before a policy sees it
                 queue = self.queue_key(renamed(uri, url))
                 value = encode_uri(uri, url, queue)
