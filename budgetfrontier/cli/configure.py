@@ -154,7 +154,7 @@ def check_config(args: argparse.Namespace) -> None:
 
     settings = read_settings(args.file)
     if settings.hooks:
-        from budgetfrontier.engine.opening import load_hooks
+        from budgetfrontier.engine.hooks import load_hooks
 
         load_hooks(settings.hooks)
     _load_crawler(settings)

@@ -1,60 +1,46 @@
-"""The end of an attempt: finished, retried or lost. Charges are made here, and wake times set."""
+"""The end of an attempt: the queue's rest, the URIs discovered, the charge, and where the URI and its queue go."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import Lease, Outcome, QueueRecord
+from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.records import tries, with_tries
 
-_SUCCESS = Outcome.SUCCESS
+_SUCCESS, _RETRY = Outcome.SUCCESS, Outcome.RETRY
 
 
 class Attempts:
-    """Ends leases, and lets URIs and queues go where `rules` says. O(1) each."""
+    """Ends attempts, and lets URIs and queues go where `rules` says. O(1) each."""
 
-    def __init__(self, tables: Tables, turns: Turns) -> None:
+    def __init__(self, tables: Tables, turns: Turns, admitter: Admitter) -> None:
         self._tables = tables
         self._turns = turns
+        self._admitter = admitter
 
     def __repr__(self) -> str:
         c = self._tables.counters
         return f"<Attempts {c.succeeded} succeeded, {c.failed} failed, {c.retried} retried, {self._tables.leases!r}>"
 
-    # -- finishes
-
-    def rest(self, lease: Lease, seconds: float, now: float) -> None:
-        """Let the queue of a lease rest so long, or as long as it does already."""
-        queue = self._tables.queues.get(lease.queue_id)
-        if now + seconds > queue.wake_time:
-            self._tables.rotation.set_wake(queue, now + seconds)
-
-    def rest_after(
-        self,
-        lease: Lease,
-        outcome: Outcome,
-        settings: QueueSettings,
-        politeness: float,
-        delay: float | None,
-        now: float,
-    ) -> None:
-        """Let the queue of a lease rest when a retry, or a `delay` given by name, may lengthen that."""
-        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay)
-        if by_name and delay:
-            queue = self._tables.queues.get(lease.queue_id)
-            queue.block = max(queue.block, now + delay)
-        if seconds > 0.0:
-            self.rest(lease, seconds, now)
-
-    def landed(self, lease: Lease, settings: QueueSettings, now: float) -> None:
-        """Note that a download is over, and its queue's wake time set: another URI of the queue may go out."""
-        queue = self._tables.queues.get(lease.queue_id)
+    def land(self, lease: Lease, fetch_seconds: float | None, crawl_delay: float | None, now: float) -> None:
+        """Let the queue of a lease rest from now on, for its download is over: another of its URIs may go out then."""
+        if lease.landed:
+            return
+        tables = self._tables
+        settings = tables.in_force.for_uri(lease.uri.url, lease.queue)
+        rest = tables.in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
+        queue = tables.queues.get(lease.queue_id)
+        if rest > 0.0:  # else its wake time stays, for a clock may be set back
+            self._rest(queue, rest, now)
         self._turns.refresh(queue)
-        self._tables.leases.landed(lease)
+        tables.leases.landed(lease)
         queue.landed += 1
         after = queue_states.after_landing(queue, settings, now)
         if after is not queue.state:
@@ -64,21 +50,35 @@ class Attempts:
         self,
         lease: Lease,
         outcome: Outcome,
-        settings: QueueSettings,
+        fetch_seconds: float | None,
+        crawl_delay: float | None,
+        discovered: Sequence[str | CrawlUri],
         reason: str,
-        retire_queue: bool,
         delay: float | None,
+        retire_queue: bool,
         now: float,
     ) -> None:
-        """Charge an attempt whose wake time is set, and put its URI and its queue where they belong.
+        """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
 
         `Leases.end`, and the common case of `Rotation.move`, back into the ring, are written out for speed.
         """
-        tables, counters, cost = self._tables, self._tables.counters, lease.cost
+        tables, counters = self._tables, self._tables.counters
+        in_force, rotation = tables.in_force, tables.rotation
+        settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
+        rest = 0.0
+        if not lease.landed and (outcome is _SUCCESS or charges.is_charged(outcome)):
+            rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
+        read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
         queue = tables.queues.get(lease.queue_id)
+        if outcome is _RETRY or delay:
+            self._rest_after(queue, lease, outcome, settings, rest, delay, now)
+        elif rest > 0.0:
+            self._rest(queue, rest, now)
+        if read:
+            self._admitter.admit(read, Tally(), now, lease.uri)
         if queue.revision != counters.settings_revision:
             self._turns.refresh(queue)
-        leases = tables.leases
+        leases, cost = tables.leases, lease.cost
         del leases.out[lease.id]
         leases.keys.discard(lease.key)
         queue.out -= 1
@@ -93,7 +93,6 @@ class Attempts:
         else:
             self._end(queue, lease, outcome, settings, reason, delay, now)
         state = queue.state
-        rotation = tables.rotation
         after = RETIRED if retire_queue else queue_states.after_finish(queue, settings, now, rotation.best_waiting)
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
@@ -102,6 +101,32 @@ class Attempts:
             queue.state = READY
         elif state is not after:
             self._turns.move(queue, after, now)
+
+    # -- the queue's rest
+
+    def _rest(self, queue: QueueRecord, seconds: float, now: float) -> None:
+        """Let a queue rest for so long, or as long as it does already."""
+        if now + seconds > queue.wake_time:
+            self._tables.rotation.set_wake(queue, now + seconds)
+
+    def _rest_after(
+        self,
+        queue: QueueRecord,
+        lease: Lease,
+        outcome: Outcome,
+        settings: QueueSettings,
+        politeness: float,
+        delay: float | None,
+        now: float,
+    ) -> None:
+        """Let a queue rest when a retry, or a `delay` given by name, may lengthen that."""
+        seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay)
+        if by_name and delay:
+            queue.block = max(queue.block, now + delay)
+        if seconds > 0.0:
+            self._rest(queue, seconds, now)
+
+    # -- the charge and the URI
 
     def _end(
         self,
@@ -115,7 +140,7 @@ class Attempts:
     ) -> None:
         """Count and charge an attempt that was no success, and put its URI where it belongs."""
         tables, counters, key = self._tables, self._tables.counters, lease.key
-        if outcome is Outcome.RETRY:
+        if outcome is _RETRY:
             self._retry(queue, lease, settings, reason, delay, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
@@ -129,7 +154,7 @@ class Attempts:
             tables.pending.remove(queue, key)
         else:
             queue.errors += 1
-            self._bury(queue, key, tables.pending.value(key), reason or "dead", now)
+            tables.bury(queue, key, tables.pending.value(key), reason or "dead", now)
         if charges.is_charged(outcome):
             penalty = charges.penalty(outcome, settings)
             charges.charge(queue, lease.cost, penalty)
@@ -143,10 +168,10 @@ class Attempts:
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts + 1, deliveries)
         delay = wake_times.retry_delay(settings, delay)
-        fate = uri_outcomes.fate(Outcome.RETRY, attempts + 1, settings, delay)
+        fate = uri_outcomes.fate(_RETRY, attempts + 1, settings, delay)
         if fate is Fate.DEAD:
             queue.errors += 1
-            self._bury(queue, key, value, reason or "retries exhausted", now)
+            tables.bury(queue, key, value, reason or "retries exhausted", now)
             return
         tables.counters.retried += 1
         if fate is Fate.DELAYED:
@@ -154,42 +179,3 @@ class Attempts:
             tables.future.add(queue, key[4:], value, now + delay)
         else:
             tables.pending.put_back(queue.id, key, value)
-
-    def _bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
-        """Move a URI to the dead letters."""
-        self._tables.pending.remove(queue, key)
-        self._tables.dead_letters.add(queue, key, value, reason, now)
-
-    # -- lost leases
-
-    def count_delivery(self, lease: Lease, now: float) -> None:
-        """Count a delivery that nobody finished, and give up on its URI when it is one too many."""
-        tables = self._tables
-        queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
-        attempts, deliveries = tries(value)
-        value = with_tries(value, attempts, deliveries + 1)
-        if uri_outcomes.is_delivered_too_often(deliveries + 1, tables.in_force.frontier.max_deliveries):
-            self._bury(queue, lease.key, value, "max deliveries", now)
-        else:
-            tables.pending.put_back(queue.id, lease.key, value)
-
-    def release(self, lease: Lease, now: float, *, front: bool = False) -> None:
-        """End a lease that nobody finished; its queue joins the ring, at its front or its back."""
-        tables = self._tables
-        queue = tables.queues.get(lease.queue_id)
-        tables.pending.put_back(queue.id, lease.key)
-        tables.leases.end(lease)
-        queue.out -= 1
-        queue.reserved -= lease.cost
-        queue.landed -= lease.landed
-        after = queue_states.after_lease_lost(queue, now)
-        if after is not queue.state or (after is READY and front):
-            self._turns.move(queue, after, now, front=front)
-
-    def expire(self, now: float) -> None:
-        """End the leases whose deadline has come."""
-        if now >= self._tables.leases.next_expiry:
-            due = self._tables.leases.due(now)
-            for lease, _ in zip(due, self._tables.queues.each(lease.queue_id for lease in due), strict=True):
-                self.count_delivery(lease, now)
-                self.release(lease, now)

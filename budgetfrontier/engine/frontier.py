@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from math import isnan
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import get_ident
-from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import opening
-from budgetfrontier.engine.commands import operations
-from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine import arguments, opening
+from budgetfrontier.engine.arguments import Letters
+from budgetfrontier.engine.attempts import Attempts
+from budgetfrontier.engine.batches import Batches
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import Adjustment
-from budgetfrontier.engine.commands.runner import CommandRun
+from budgetfrontier.engine.commands.steering import Steering
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
-from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError, SettingsError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -32,20 +29,13 @@ from budgetfrontier.model import (
     Summary,
     Tally,
 )
-from budgetfrontier.rules import charges
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import QueueSettings, validate_override
+from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.invariants import check
-from budgetfrontier.store.records import AuditEntry, expanded
+from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report, report, status_line
 
-BATCH = 1000  # URIs of `schedule_many` between two looks at the clock
-MOST_AT_ONCE = 1000  # queues in one commit while thousands revive, retire or wake: no call takes long
-PART = 8 << 20  # bytes of payloads and bodies in one operation of it
-
-# Looking a member up in its Enum, or hashing it, costs 0.1 us in CPython 3.11: the hot path has names of its own, and
-# asks for identity first.
-_RUNNING, _SUCCESS, _RETRY = CrawlState.RUNNING, Outcome.SUCCESS, Outcome.RETRY
+_RUNNING = CrawlState.RUNNING  # looking it up in its Enum costs 0.1 us in CPython 3.11
 
 
 class Frontier:
@@ -56,14 +46,17 @@ class Frontier:
     """
 
     def __init__(self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool) -> None:
-        self._path = parts.path
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
         self._guard = Guard(parts, clock, self._hooks)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
+        self._counters = parts.kernel.counters
         self._admitter = parts.admitter
+        self._attempts = Attempts(self._tables, self._kernel.turns, self._admitter)
+        self._batches = Batches(self._guard, self._admitter)
+        self._steering = Steering(self._guard)
 
     @classmethod
     def open(
@@ -86,12 +79,11 @@ class Frontier:
         folder = None if str(path) == ":memory:" else Path(path)
         parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases)
         try:
-            every_hook = [*hooks, *parts.hooks]
-            frontier = cls(parts, clock=clock, hooks=every_hook, keep_leases=keep_leases)
+            frontier = cls(parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases)
         except BaseException:
             parts.kernel.tables.env.close()
             raise
-        frontier._guard.operate(frontier._guard.read_mailbox)
+        frontier._guard.operate(frontier._guard.delivery.read_mailbox)
         return frontier
 
     # -- URIs in
@@ -106,7 +98,7 @@ class Frontier:
             guard.refuse()
         try:
             admission = self._admitter.take_one(uri, guard.now())
-            if self._kernel.counters.state is not _RUNNING:
+            if self._counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:
             guard.abort(e)
@@ -119,7 +111,7 @@ class Frontier:
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
         iterable is committed as it goes; those before the one in which a policy fails stay.
         """
-        return self._take_in(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))
+        return self._batches.schedule(uris)
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
         """Mark URIs as seen, as those that were fetched elsewhere; nothing is queued, and what is pending stays so.
@@ -127,41 +119,14 @@ class Frontier:
         With `charge`, the cost of each that was not seen before is added to the expenditure of its queue, so that
         total budgets count it; activity balances do not. The tally counts as `added` what was not seen before.
         """
-        return self._take_in(uris, lambda part, tally: self._admitter.mark_seen(part, tally, charge=charge))
-
-    def _take_in(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
-        self._guard.enter()
-        if isinstance(uris, str):
-            raise TypeError("this takes an iterable of URIs; one alone goes into a list, or to schedule")
-        tally = Tally()
-        remaining = iter(uris)
-        while batch := self._guard.materialize(islice(remaining, BATCH)):
-            for part in _parts(batch):
-                self._guard.enter()
-                try:
-                    take(part, tally)
-                    self._guard.settle()
-                except BaseException as e:
-                    self._guard.abort(e)
-                self._guard.leave(len(part))
-        return tally
+        return self._batches.mark_seen(uris, charge=charge)
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
         """Admit a batch, in order: what became of each. By the hundred, it costs about twice what `schedule_many` does.
 
         Never raises for what it is given. O(answer) memory: an endless iterable goes to `schedule_many`.
         """
-        self._guard.enter()
-        admissions: list[Admission] = []
-        for part in _parts(self._guard.materialize(uris)):
-            self._guard.enter()
-            try:
-                admissions += self._admitter.take_each(part, self._guard.now())
-                self._guard.settle()
-            except BaseException as e:
-                self._guard.abort(e)
-            self._guard.leave(len(part))
-        return admissions
+        return self._batches.schedule_each(uris)
 
     # -- URIs out
 
@@ -172,34 +137,18 @@ class Frontier:
         A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy
         fails before the first URI; after it, the next call does. O(1) per URI, about 2 µs.
         """
-        guard = self._guard
+        guard, kernel = self._guard, self._kernel
         if get_ident() != guard.owner:
             guard.refuse()
-        ttl = self._tables.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
-        count = int(count)
+        ttl, count = self._tables.in_force.lease_ttl(ttl), int(count)
         try:
             now = guard.now()
-            kernel = self._kernel
-            kernel.attempts.expire(now)
-            leases: list[Lease] = []
-            kernel.rollout.step()
+            kernel.catch_up(now)
             if kernel.underway:
-                guard.go_on()
-            kernel.turns.cut_short = kernel.rollout.waiting or kernel.underway
-            if kernel.counters.state is _RUNNING:
-                kernel.arrivals.place_due(now)
-                kernel.turns.wake_due(now)
-                try:
-                    kernel.turns.lease(leases, count, ttl, now)
-                except PolicyError:
-                    if not leases:
-                        raise  # else the next call meets that queue first, and raises
-            if not leases:
-                guard.settle()
-                if count > 0 and not kernel.turns.cut_short:
-                    guard.commit()
-            if kernel.turns.cut_short and len(self._tables.queues.dirty) >= MOST_AT_ONCE:
-                guard.commit()
+                guard.delivery.go_on()
+            leases = kernel.lease(count, ttl, now)
+            if not leases or kernel.turns.cut_short:
+                guard.commit_after_lease(len(leases), count)
         except BaseException as e:
             guard.abort(e)
         guard.leave(len(leases))
@@ -226,44 +175,23 @@ class Frontier:
         PolicyError, having changed nothing. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any
         more.
         """
-        guard, kernel = self._guard, self._kernel
+        guard, leases = self._guard, self._tables.leases
         if get_ident() != guard.owner:
             guard.refuse()
+        if outcome.__class__ is not Outcome:
+            outcome = Outcome(outcome)
+        if fetch_seconds is not None or crawl_delay is not None or delay is not None:
+            fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
+        if reason.__class__ is not str:
+            reason = str(reason or "")
+        found = guard.materialize(discovered) if discovered else ()
+        now = guard.now()
+        mine = leases.out.get(lease.id)
+        if mine is None or now >= leases.next_expiry:
+            mine, now = guard.still_out(lease)
         try:
-            if outcome.__class__ is not Outcome:
-                outcome = Outcome(outcome)
-            if fetch_seconds is not None:
-                fetch_seconds = _seconds(fetch_seconds, "fetch_seconds")
-            if crawl_delay is not None:
-                crawl_delay = _crawl_delay(crawl_delay)
-            if delay is not None:
-                delay = _seconds(delay, "delay")
-            if reason.__class__ is not str:
-                reason = str(reason or "")
-            found = guard.materialize(discovered) if discovered else ()
-            now = guard.now()
-            mine = self._tables.leases.out.get(lease.id)
-            if mine is None or now >= self._tables.leases.next_expiry:
-                mine = self._still_out(lease, now)
-        except Exception:
-            raise  # a wrong argument, or a lease that has ended: nothing was changed
-        except BaseException as e:
-            guard.abort(e)
-        try:
-            in_force = kernel.tables.in_force
-            settings = in_force.base if in_force.trivial else in_force.effective.for_uri(mine.uri.url, mine.queue)
-            charged = outcome is _SUCCESS or charges.is_charged(outcome)
-            # Policies are asked first: what they raise leaves everything as it was.
-            wait = in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay) if charged and not mine.landed else 0.0
-            read = self._admitter.read(found, Tally(), mine.uri) if found else ()
-            if outcome is _RETRY or delay:
-                kernel.attempts.rest_after(mine, outcome, settings, wait, delay, now)
-            elif wait > 0.0:
-                kernel.attempts.rest(mine, wait, now)
-            if read:
-                self._admitter.admit(read, Tally(), now, mine.uri)
-            kernel.attempts.finish(mine, outcome, settings, reason, retire_queue, delay, now)
-            if not kernel.counters.queued or kernel.counters.state is not _RUNNING:
+            self._attempts.finish(mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, now)
+            if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:
             guard.abort(e)
@@ -279,36 +207,17 @@ class Frontier:
         finished or expires; at that finish only a retry, or a `delay`, lengthens the rest. To land once more changes
         nothing. Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. O(1).
         """
-        guard, kernel = self._guard, self._kernel
-        guard.enter()
-        fetch_seconds = None if fetch_seconds is None else _seconds(fetch_seconds, "fetch_seconds")
-        crawl_delay = None if crawl_delay is None else _crawl_delay(crawl_delay)
-        now = guard.now()
-        mine = self._still_out(lease, now)
-        try:
-            if not mine.landed:
-                settings = kernel.tables.in_force.for_uri(mine.uri.url, mine.queue)
-                rest = kernel.tables.in_force.rest(mine.uri, settings, fetch_seconds, crawl_delay)
-                if rest > 0.0:  # else its wake time stays, for a clock may be set back
-                    kernel.attempts.rest(mine, rest, now)
-                kernel.attempts.landed(mine, settings, now)
-            lease.landed = True
-        except BaseException as e:
-            guard.abort(e)
-        guard.leave(1)
+        fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
+        mine, now = self._guard.still_out(lease)
+        self._guard.operate(lambda: self._attempts.land(mine, fetch_seconds, crawl_delay, now))
+        lease.landed = True
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
         """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
-        self._guard.enter()
-        ttl = self._tables.in_force.frontier.lease_ttl if ttl is None else _seconds(ttl, "ttl")
-        now = self._guard.now()
-        mine = self._still_out(lease, now)
-        try:
-            self._tables.leases.renewed(mine, now + ttl)
-            lease.expires = now + ttl
-        except BaseException as e:
-            self._guard.abort(e)
-        self._guard.leave(1)
+        ttl = self._tables.in_force.lease_ttl(ttl)
+        mine, now = self._guard.still_out(lease)
+        self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
+        lease.expires = now + ttl
 
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
@@ -317,19 +226,7 @@ class Frontier:
         operator may resume.
         """
         self._guard.enter()
-        kernel = self._kernel
-        state = kernel.counters.state
-        if kernel.underway:
-            return 0.0
-        if state in (CrawlState.PAUSED, CrawlState.PAUSING):
-            return float(kernel.tables.in_force.frontier.commit_interval)
-        if state is not CrawlState.RUNNING:
-            return None
-        if kernel.tables.rotation.ring or kernel.counters.inactive or kernel.rollout.waiting:
-            return 0.0
-        tables = kernel.tables
-        first = min(tables.rotation.first_wake(), tables.future.first_due(), tables.leases.first_expiry())
-        return None if first == NEVER else max(first - self._guard.now(), 0.0)
+        return self._kernel.next_ready_in(self._guard.now())
 
     # -- looking
 
@@ -337,7 +234,7 @@ class Frontier:
     def state(self) -> CrawlState:
         """Where the crawl stands. O(1)."""
         self._guard.enter()
-        return self._kernel.counters.state
+        return self._counters.state
 
     @property
     def settings(self) -> Settings:
@@ -371,29 +268,16 @@ class Frontier:
     def summary(self) -> Summary:
         """Return the counters, as of now. O(1)."""
         self._guard.enter()
-        kernel = self._kernel
-        kernel.counters.ready = len(kernel.tables.rotation.ring)
-        kernel.counters.leases = len(self._tables.leases.out)
-        return kernel.tables.env.view().summary(kernel.counters)
+        return self._tables.summary()
 
     def queue(self, key: str) -> QueueRecord | None:
         """Return a queue as it stands now, None if no URI was ever placed there. O(1)."""
-        _check_name(key)
-
-        def look() -> QueueRecord | None:
-            queue = self._tables.queues.look_up(key)
-            return None if queue is None else expanded(self._kernel.turns.as_it_stands(queue))
-
-        return self._guard.operate(look, changes=0)
+        key = arguments.queue_key(key)
+        return self._guard.operate(lambda: self._kernel.turns.look_up(key), changes=0)
 
     def report(self) -> Report:
         """Return the snapshot that all reports are made from, as of now. O(queues)."""
-
-        def look() -> Report:
-            self._tables.flush()
-            return report(self._tables.env.view(), generated=self._guard.now())
-
-        return self._guard.operate(look, changes=0)
+        return self._guard.operate(lambda: report(self._tables.flushed(), generated=self._guard.now()), changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last."""
@@ -408,11 +292,7 @@ class Frontier:
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
         self._guard.operate(self._tables.flush, changes=0)
-        self._guard.enter()
-        try:
-            self._tables.flush()  # hooks that waited may have used the frontier
-        except BaseException as e:
-            self._guard.abort(e)
+        self._guard.attempt(self._tables.flush)  # hooks that waited may have used the frontier
         check(self._tables.env.txn, self._tables.env.db)
 
     # -- steering
@@ -426,45 +306,35 @@ class Frontier:
         answer lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is
         O(queues).
         """
-        self._guard.enter()
-        if not settings:
-            raise SettingsError("adjust needs at least one setting to change")
-        args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
-        if dry_run:
-            args["dry_run"] = True
-        effect = self._steer("adjust", args, who, reason).effect
-        return Adjustment(id=self._kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
+        return self._steering.adjust(match, settings, who, reason, dry_run)
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
-        self._steer("pause", {"reason": reason}, who, reason)
-        return self.state
+        return self._steering.steer_crawl("pause", who, reason)
 
     def resume(self, *, reason: str = "", who: str | None = None) -> CrawlState:
         """Go on after a pause; a crawl that is still empty pauses, or finishes, again."""
-        self._steer("resume", {}, who, reason)
-        return self.state
+        return self._steering.steer_crawl("resume", who, reason)
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
         """End the crawl for good; leases that are out may still be finished."""
-        self._steer("terminate", {}, who, reason)
-        return self.state
+        return self._steering.steer_crawl("terminate", who, reason)
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Retire a queue by name: it keeps its URIs, hands none out, and only `unretire` brings it back."""
-        return self._steer_queue("retire", {"queue": key}, who, reason)
+        return self._steering.steer_queue("retire", key, who, reason)
 
     def unretire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Bring a RETIRED queue to the back of its FIFO; over budget, it retires again on its turn."""
-        return self._steer_queue("unretire", {"queue": key}, who, reason)
+        return self._steering.steer_queue("unretire", key, who, reason)
 
     def snooze(self, key: str, *, until: float, reason: str = "", who: str | None = None) -> bool:
         """Block a queue until a time (epoch seconds); the block survives restarts."""
-        return self._steer_queue("snooze", {"queue": key, "until": float(until)}, who, reason)
+        return self._steering.steer_queue("snooze", key, who, reason, until=float(until))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End a queue's wait now, politeness included."""
-        return self._steer_queue("wake", {"queue": key}, who, reason)
+        return self._steering.steer_queue("wake", key, who, reason)
 
     def delete(
         self,
@@ -480,34 +350,19 @@ class Frontier:
         URIs that are out stay. Deleted URIs stay seen. With `dry_run` nothing is deleted. O(URIs of the queues that
         match, and what is scheduled for later), in parts that may be committed: once begun, it goes on after a crash.
         """
-        args: dict[str, Any] = {"queue": queue, "pattern": pattern}
-        if dry_run:
-            args["dry_run"] = True
-        return int(self._steer("delete", args, who, reason).effect["deleted"])
+        return self._steering.delete(queue, pattern, who, reason, dry_run)
 
     def replay(
-        self,
-        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
-        *,
-        queue: str | None = None,
-        reason: str = "",
-        who: str | None = None,
+        self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
         """Put dead letters back on their queues: these (or their ids), those of a queue, or all."""
-        args = {"ids": _ids(letters), "queue": queue}
-        return int(self._steer("replay", args, who, reason).effect["replayed"])
+        return self._steering.steer_letters("replay", letters, queue, who, reason)["replayed"]
 
     def drop_dead_letters(
-        self,
-        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
-        *,
-        queue: str | None = None,
-        reason: str = "",
-        who: str | None = None,
+        self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
         """Drop dead letters for good: these (or their ids), those of a queue, or all."""
-        args = {"ids": _ids(letters), "queue": queue}
-        return int(self._steer("drop", args, who, reason).effect["dropped"])
+        return self._steering.steer_letters("drop", letters, queue, who, reason)["dropped"]
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command as it came from outside, and audit it. A command that is refused changes nothing.
@@ -515,20 +370,7 @@ class Frontier:
         One that takes long is committed in parts; one that takes long and is in progress is ended first, unless this
         is a `pause` or `terminate`.
         """
-        entry = self._apply(command, number).entry
-        assert entry is not None
-        return entry
-
-    def _apply(self, command: Command, number: int) -> CommandRun:
-        """Apply a command, all of its steps."""
-        self._guard.enter()
-        command, guard = checked(command), self._guard
-        while guard.commands.must_wait(command):
-            guard.operate(guard.go_on, changes=0)
-        job = guard.operate(lambda: guard.begin(command, number))
-        while job.entry is None:
-            guard.operate(guard.go_on, changes=0)
-        return job
+        return self._steering.apply(command, number)
 
     # -- durability
 
@@ -538,117 +380,19 @@ class Frontier:
 
     def close(self) -> None:
         """Give the leases back uncounted, commit, and let the next one open it. A second close does nothing."""
-        if self._guard.closed is not None and not self._guard.forked:
-            return
-        self._guard.enter()
-        try:
-            now = self._guard.now()
-            if not self._keep_leases:
-                for lease in reversed(list(self._tables.leases.out.values())):
-                    self._kernel.attempts.release(lease, now, front=True)
-                self._guard.settle()
-            self._hooks.before_commit()
-            self._kernel.counters.time = now
-            self._tables.flush()
-            self._tables.env.commit()
-        except BaseException as e:
-            self._guard.abort(e)
-        self._guard.close("this frontier was closed; open it again")
+        self._guard.end(keep_leases=self._keep_leases)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if not self._guard.forked:  # a child that leaves the block has nothing to close
             self.close()
 
     def __repr__(self) -> str:
+        path = self._tables.env.path
         if self._guard.closed is not None:
-            return f"<Frontier {self._path} closed>"
+            return f"<Frontier {path} closed>"
         if get_ident() != self._guard.owner:
-            return f"<Frontier {self._path} of another thread or process>"
-        return f"<Frontier {self._path} {status_line(self.summary())}>"
-
-    # -- inside
-
-    def _steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
-        self._guard.enter()
-        operations.check_command(op, args)
-        job = self._apply(Command(op, args, who or "api", reason), 0)
-        assert job.entry is not None
-        if job.failure is not None:
-            raise job.failure
-        if job.entry.error:
-            raise FrontierError(job.entry.error)
-        return job.entry
-
-    def _steer_queue(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> bool:
-        _check_name(args["queue"])
-        if self._guard.operate(lambda: self._tables.queues.look_up(args["queue"]), changes=0) is None:
-            return False
-        self._steer(op, args, who, reason)
-        return True
-
-    def _still_out(self, lease: Lease, now: float) -> Lease:
-        """End what has expired, then return the frontier's own record of a lease. Raises LeaseExpired."""
-        try:
-            self._kernel.attempts.expire(now)
-            self._guard.settle()
-        except BaseException as e:
-            self._guard.abort(e)
-        mine = self._tables.leases.out.get(lease.id)
-        if mine is None:
-            self._guard.leave(1)
-            raise LeaseExpired(
-                f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
-            )
-        return mine
-
-
-def _parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
-    """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
-    part: list[str | CrawlUri] = []
-    size = 0
-    for uri in batch:
-        if isinstance(uri, CrawlUri):
-            try:
-                carried = len(uri.payload or b"") + len(uri.body or b"")
-            except (TypeError, ValueError):
-                carried = 0  # no bytes, or an array, which has no truth: it will be INVALID
-            if part and size + carried > PART:
-                yield part
-                part, size = [], 0
-            size += carried
-        part.append(uri)
-    yield part
-
-
-def _check_name(key: object) -> None:
-    if not isinstance(key, str):
-        raise TypeError(f"a queue key is a str, not {type(key).__name__}")
-
-
-def _ids(letters: DeadLetter | int | Iterable[DeadLetter | int] | None) -> list[int] | None:
-    if letters is None:
-        return None
-    if isinstance(letters, DeadLetter | int):
-        letters = [letters]
-    if isinstance(letters, str | bytes):  # its characters would be taken for ids
-        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {letters!r}")
-    return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]
-
-
-def _crawl_delay(value: float) -> float:
-    value = float(value)
-    if isnan(value):
-        raise ValueError("crawl_delay is a number of seconds")
-    return value
-
-
-def _seconds(value: float, name: str) -> float:
-    value = float(value)
-    if not 0 <= value < NEVER:
-        raise ValueError(f"{name} is a number of seconds, not {value!r}")
-    return value
+            return f"<Frontier {path} of another thread or process>"
+        return f"<Frontier {path} {status_line(self.summary())}>"

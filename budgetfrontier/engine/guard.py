@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
+from time import monotonic
 from typing import NoReturn, TypeVar
 
 import lmdb
 
 from budgetfrontier.clock import Clock
-from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.engine.commands.runner import STARTS, STEP, CommandRun, Runner
+from budgetfrontier.engine.commands.delivery import Delivery
+from budgetfrontier.engine.commands.mailbox import Mailbox
+from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
-from budgetfrontier.errors import FrontierClosed, FrontierError, PolicyError, StorageFull, WrongThread
-from budgetfrontier.model import CrawlUri
-from budgetfrontier.store import keys, meta
+from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, StorageFull, WrongThread
+from budgetfrontier.model import CrawlUri, Lease
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
-from budgetfrontier.store.records import Counters, encode
 
 _T = TypeVar("_T")
-_NOBODYS_FAULT = (StorageFull, OSError, lmdb.Error)
+_NO_COMMANDS_FAULT = (StorageFull, OSError, lmdb.Error)
 
 REOPEN = (
     "Open it again: it is as of its last commit. If this happens again, see what `budgetfrontier verify` finds, and "
@@ -65,19 +64,15 @@ class Guard:
         self._clock = clock
         self._last_time = parts.now
         self._skew = 0.0
-        self._mailbox = None if parts.kernel.tables.env.memory else Mailbox(parts.path)
-        if self._mailbox is not None:
-            self._mailbox.begin_after(_last_known(parts.kernel.counters, self.commands))
-        self.changes = 0
-        """Operations since the last commit."""
-        self._begin()
-        self._next_tick = time.monotonic() + parts.kernel.tables.in_force.frontier.commit_interval
+        mailbox = None if parts.kernel.tables.env.memory else Mailbox(parts.path)
+        self.delivery = Delivery(self, self.commands, mailbox)
+        self.commits = CommitSchedule(parts.kernel.tables)
         _open.add(self)
 
     def __repr__(self) -> str:
         if self.closed is not None:
             return f"<Guard {self.tables.env.path} closed: {self.closed}>"
-        return f"<Guard {self.tables.env.path} of thread {self.owner}, {self.changes} changes since the last commit>"
+        return f"<Guard {self.tables.env.path} of thread {self.owner}, {self.commits!r}>"
 
     def enter(self) -> None:
         """Refuse a call that may not go on; every call begins with this."""
@@ -106,17 +101,17 @@ class Guard:
         if self.kernel.settle():
             self.hooks.paused_at_finish()
         if counters.state is not before:
-            self.changes += 1
+            self.commits.changes += 1
 
     def leave(self, changes: int) -> None:
         """End a call that changed something: commit when it is time, then run the hooks."""
         try:
-            self.changes += changes
-            env, queues = self.tables.env, self.tables.queues
+            commits, queues, env = self.commits, self.tables.queues, self.tables.env
+            commits.changes += changes
             if queues.overfull:
                 queues.trim()
-            due = self.changes >= self._most or env.due or len(queues.dirty) >= env.most_queues
-            if due or time.monotonic() >= self._next_tick:
+            full = commits.changes >= commits.most or env.due or len(queues.dirty) >= env.most_queues
+            if full or monotonic() >= commits.next_tick:  # here, for a call would cost 1 % of a lease and its finish
                 self.tick()
             if self.hooks.waiting:
                 self.hooks.run()
@@ -134,117 +129,60 @@ class Guard:
         self.leave(changes)
         return result
 
+    def attempt(self, operation: Callable[[], _T]) -> _T:
+        """Run what is not a whole call: an exception closes the frontier."""
+        self.enter()
+        try:
+            return operation()
+        except BaseException as e:
+            self.abort(e)
+
+    def still_out(self, lease: Lease) -> tuple[Lease, float]:
+        """End the leases that have expired; return the frontier's own record of one, and the time.
+
+        Raises LeaseExpired.
+        """
+        self.enter()
+        now = self.now()
+        try:
+            self.kernel.lost_leases.expire(now)
+            self.settle()
+        except BaseException as e:
+            self.abort(e)
+        mine = self.tables.leases.out.get(lease.id)
+        if mine is None:
+            self.leave(1)
+            raise LeaseExpired(
+                f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
+            )
+        return mine, now
+
     def tick(self) -> None:
         """Look at the mailbox, and commit what has changed: once every commit interval."""
-        self.read_mailbox()
+        self.delivery.read_mailbox()
         if self.kernel.rollout.waiting:
             self.kernel.rollout.step()
             self.settle()
         self.commit()
-        self._next_tick = time.monotonic() + self.tables.in_force.frontier.commit_interval
+        self.commits.begin_interval()
 
     def commit(self) -> None:
         """Make what has changed durable."""
         tables = self.tables
-        if self.changes or tables.queues.has_changed:
+        if self.commits.has_changes:
             self.hooks.before_commit()
             tables.counters.time = self.now()
             tables.flush()
             tables.env.commit()
             tables.queues.committed()
-        self._begin()
+        self.commits.begin()
 
-    def _begin(self) -> None:
-        room = self.tables.env.operations
-        self.changes = 0
-        self._most = min(self.tables.in_force.frontier.commit_operations or room, room)
-
-    def read_mailbox(self) -> None:
-        """Go on with a command that takes long; apply those that have come since the last look, up to such a one."""
-        if self.commands.job is not None:
-            self.go_on()
-        if self._mailbox is None:
-            return
-        waiting = self._mailbox.waiting(self.kernel.counters.command)
-        if waiting:
-            before = self.kernel.counters.command
-            self._apply_in_order(waiting)
-            if self.commands.job is not None:
-                self._let_overtake(waiting)
-            self.changes += 1
-            self.commit()
-            if self.kernel.counters.command > before:
-                self._mailbox.done(self.kernel.counters.command)
-
-    def _apply_in_order(self, waiting: list[tuple[int, Command]]) -> None:
-        """Apply commands until one takes long. Processes that die of one are counted, until it is known which it is."""
-        counters, commands = self.kernel.counters, self.commands
-        one_by_one = counters.starts > 0
-        counted = False
-        for number, command in waiting:
-            if commands.job is not None:
-                return
-            if commands.passed(number):
-                continue
-            if counters.trying == number and counters.starts >= STARTS:
-                commands.set_aside(self.now(), number, command)
-            else:
-                if not counted:
-                    self._count_start(number)
-                    counted = not one_by_one
-                commands.begin(command, number, self.now())
+    def commit_after_lease(self, leased: int, wanted: int) -> None:
+        """Commit if a lease has found nothing, or has more to do after moving many queues."""
+        if not leased:
             self.settle()
-            self._end_start()
-            if one_by_one:
-                self.changes += 1
-                self.commit()
-
-    def _let_overtake(self, waiting: list[tuple[int, Command]]) -> None:
-        """Apply those that overtake the command in progress; a pause does not overtake a `resume`."""
-        counters, resumes = self.kernel.counters, False
-        job = self.commands.job
-        for number, command in waiting:
-            resumes |= command.op == "resume"
-            may = command.op == "terminate" or (command.op == "pause" and not resumes)
-            if may and number not in counters.ahead and job is not None and number > job.begun.number:
-                self.commands.begin(command, number, self.now())
-                self.settle()
-
-    def go_on(self) -> None:
-        """Take the next step of the command in progress."""
-        counters, commands = self.kernel.counters, self.commands
-        inherited, job = commands.inherited, commands.job
-        if job is None:
-            return
-        if inherited and counters.trying == job.begun.number and counters.starts >= STARTS:
-            commands.set_aside(self.now())
-        else:
-            if inherited:
-                self._count_start(job.begun.number)
-            commands.step(self.now())
-        self.settle()
-        self.changes += STEP
-        if inherited:  # that it did not die of the first step must be known before the next
-            self._end_start()
+        if self.commits.is_due_after_lease(leased, wanted, cut_short=self.kernel.turns.cut_short):
             self.commit()
-
-    def _count_start(self, number: int) -> None:
-        """Note on disk that a command is begun, or gone on with, in case that this process dies of it."""
-        counters = self.kernel.counters
-        counters.starts = counters.starts + 1 if counters.trying == number else 1
-        counters.trying = number
-        self.changes += 1
-        self.commit()
-
-    def _end_start(self) -> None:
-        self.kernel.counters.trying = self.kernel.counters.starts = 0
-
-    def begin(self, command: Command, number: int) -> CommandRun:
-        """Apply a command of the API's, a long one for one step."""
-        job = self.commands.begin(command, number, self.now())
-        if job.entry is None:
-            self.changes += STEP
-        return job
 
     def materialize(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
         """Return the items of a caller's iterable. Its errors change nothing, but Ctrl-C closes the frontier."""
@@ -273,8 +211,8 @@ class Guard:
         if isinstance(error, PolicyError):
             raise error
         path = self.tables.env.path
-        if self.kernel.counters.starts and (not isinstance(error, Exception) or isinstance(error, _NOBODYS_FAULT)):
-            self._excuse()
+        if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
+            self.delivery.take_back_start()
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise translate_error(error, path) from error
@@ -282,15 +220,19 @@ class Guard:
             error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error
 
-    def _excuse(self) -> None:
-        """Count no start against the command that was begun, which is not to blame, if that can still be written."""
-        kernel, db = self.kernel, self.tables.env.db[keys.META]
-        with contextlib.suppress(Exception):
-            kernel.tables.env.abort()
-            with kernel.tables.env.env.begin(write=True) as txn:
-                stored = meta.read_counters(txn, db)
-                stored.trying = stored.starts = 0
-                txn.put(b"counters", encode(stored), db=db)
+    def end(self, *, keep_leases: bool) -> None:
+        """Give the leases back, unless they are kept, commit and close. To end once more does nothing."""
+        if self.closed is not None and not self.forked:
+            return
+        self.attempt(lambda: self._commit_last(keep_leases=keep_leases))
+        self.close("this frontier was closed; open it again")
+
+    def _commit_last(self, *, keep_leases: bool) -> None:
+        if not keep_leases:
+            self.kernel.lost_leases.give_back(list(self.tables.leases.out.values()), self.now())
+            self.settle()
+        self.commits.changes += 1  # the time of the end is stored, whatever else has changed
+        self.commit()
 
     def close(self, why: str) -> None:
         """Let go of the files; what was not committed is dropped."""
@@ -307,11 +249,4 @@ class Guard:
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
             self.tables.env.close()
-        if self._mailbox is not None:
-            self._mailbox.close()
-
-
-def _last_known(counters: Counters, commands: Runner) -> int:
-    """Return the highest number of a command that was begun."""
-    begun = 0 if commands.job is None else commands.job.begun.number
-    return max(counters.command, begun, *counters.ahead)
+        self.delivery.close()

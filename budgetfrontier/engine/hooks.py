@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier import plugins
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.store.records import DeadRow, dead_letter, expanded
@@ -104,6 +106,14 @@ class Hooks:
                         log.exception("the hook %s of %r failed; the crawl goes on", name, hook)
         finally:
             self._running = False
+
+
+def load_hooks(names: Sequence[str]) -> list[object]:
+    """Return the hooks that settings name as `module:name`; classes are instantiated. Raises SettingsError."""
+    try:
+        return [plugins.make(name) for name in names]
+    except SettingsError as error:
+        raise SettingsError(f"hooks: {error}") from error.__cause__
 
 
 def _find(hook: object, name: str) -> Callable[..., object] | None:

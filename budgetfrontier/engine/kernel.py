@@ -1,26 +1,30 @@
-"""The engine without threads, hooks and mailbox: its tables, what changes them, and when a crawl is over."""
+"""The engine without threads, hooks and mailbox: what a lease brings up to date first, and when a crawl is over."""
 
 from __future__ import annotations
 
 from budgetfrontier.engine.arrivals import Arrivals
-from budgetfrontier.engine.attempts import Attempts
+from budgetfrontier.engine.lost_leases import LostLeases
 from budgetfrontier.engine.rollout import Rollout
+from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import CrawlState
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.model import CrawlState, Lease
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
+_RUNNING = CrawlState.RUNNING  # looking it up in its Enum costs 0.1 us in CPython 3.11
+
 
 class Kernel:
-    """One open frontier inside. Its parts know those above them: tables, turns, attempts and arrivals, the roll-out."""
+    """One open frontier inside: tables, and what changes them. Each part knows only those that are made before it."""
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.tables = Tables(env, counters)
         self.counters = counters
         self.turns = Turns(self.tables)
-        self.attempts = Attempts(self.tables, self.turns)
+        self.lost_leases = LostLeases(self.tables, self.turns)
         self.arrivals = Arrivals(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
         self.underway = False
@@ -32,6 +36,48 @@ class Kernel:
             f"<Kernel {c.state}: {c.queued} URIs queued, {c.future} for later, {len(self.tables.leases.out)} out, "
             f"{c.queues} queues{', a command in progress' * self.underway}{', a roll-out' * self.rollout.waiting}>"
         )
+
+    # -- leases
+
+    def catch_up(self, now: float) -> None:
+        """End the leases that have expired, and go on with a roll-out: the first things that a lease does."""
+        self.lost_leases.expire(now)
+        if self.rollout.waiting:
+            self.rollout.step()
+
+    def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
+        """Hand out up to `count` URIs, once the URIs and the snoozed queues that are due have come back.
+
+        Raises PolicyError if a policy fails before the first URI.
+        """
+        leases: list[Lease] = []
+        turns = self.turns
+        turns.cut_short = self.rollout.waiting or self.underway
+        if self.counters.state is _RUNNING:
+            self.arrivals.place_due(now)
+            turns.wake_due(now)
+            try:
+                turns.lease(leases, count, ttl, now)
+            except PolicyError:
+                if not leases:
+                    raise  # else the next call meets that queue first, and raises
+        return leases
+
+    def next_ready_in(self, now: float) -> float | None:
+        """Return the seconds until something may be leased; None if nothing that is known will ever be."""
+        if self.underway:
+            return 0.0
+        tables, state = self.tables, self.counters.state
+        if state in (CrawlState.PAUSED, CrawlState.PAUSING):
+            return float(tables.in_force.frontier.commit_interval)
+        if state is not _RUNNING:
+            return None
+        if tables.rotation.ring or self.counters.inactive or self.rollout.waiting:
+            return 0.0
+        first = min(tables.rotation.first_wake(), tables.future.first_due(), tables.leases.first_expiry())
+        return None if first == NEVER else max(first - now, 0.0)
+
+    # -- the state of the crawl
 
     def is_empty(self) -> bool:
         """Tell whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""

@@ -43,7 +43,7 @@ class Leases:
         self.next_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
 
     def hand_out(self, queue: QueueRecord, key: bytes, value: bytes, uri: CrawlUri, deadline: float) -> Lease:
-        """Lease a pending record of a queue: `uri` is what it holds, but for what its key says."""
+        """Lease a pending record, whose cost its queue reserves; `uri` is what it holds, but for what its key says."""
         try:
             directive, inverted, cost, _ = _unpack_rank(key, 4)
             uri.cost = cost
@@ -57,6 +57,9 @@ class Leases:
         self.next_id = lease_id + 1
         lease = self.out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue.id, key)
         self.keys.add(key)
+        queue.out += 1
+        queue.reserved += cost
+        queue.last_leased = uri.url
         if value[:1] not in PLAIN:
             attempts, deliveries = tries(value)
             lease.attempt += attempts

@@ -193,16 +193,23 @@ class Rotation:
         cursor.set_range(keys.FIRST)
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 
-    def due(self, now: float, limit: int) -> list[int]:
-        """Return the ids of the first snoozed queues that are due, by (wake time, queue id)."""
-        found: list[int] = []
+    def wake_due(self, now: float, limit: int, state_of: Callable[[QueueRecord], QueueState]) -> bool:
+        """Move the first snoozed queues that are due to where `state_of` says, by (wake time, queue id).
+
+        Whether there may be more of them: `limit` were moved. O(1) before the earliest can be due.
+        """
+        if now < self.next_wake:
+            return False
+        due: list[int] = []
         cursor = self._env.txn.cursor(self._env.db[keys.SNOOZED])
-        cursor.first()
-        for key in cursor.iternext(keys=True, values=False):
-            if key == keys.SENTINEL:
-                continue
-            wake_time, queue_id = keys.timed.unpack(key)
-            if wake_time > now or len(found) == limit:
+        found = cursor.set_range(keys.FIRST)
+        while found and len(due) < limit:
+            wake_time, queue_id = keys.timed.unpack(cursor.key())
+            if wake_time > now:
                 break
-            found.append(queue_id)
-        return found
+            due.append(queue_id)
+            found = cursor.next()
+        for queue in self._queues.each(due):
+            self.move(queue, state_of(queue))
+        self.next_wake = self.first_wake()
+        return len(due) == limit

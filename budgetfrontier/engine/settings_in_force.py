@@ -10,6 +10,7 @@ from math import inf
 import msgspec
 
 from budgetfrontier import plugins
+from budgetfrontier.engine import arguments
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.rules import admission_limits, charges, queue_states, wake_times
 from budgetfrontier.settings import Settings, policy_results
@@ -50,6 +51,10 @@ class SettingsInForce:
     def for_uri(self, url: str, queue: str) -> QueueSettings:
         """Return the settings for a URI on a queue."""
         return self.base if self.trivial else self.effective.for_uri(url, queue)
+
+    def lease_ttl(self, given: float | None) -> float:
+        """Return for how many seconds a URI is leased: what a caller asks for, or None for the setting."""
+        return self.frontier.lease_ttl if given is None else arguments.seconds(given, "ttl")
 
     def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
         """Return the cost policy that settings name, made once, and its constant cost (None: it looks at the URI)."""

@@ -10,11 +10,13 @@ from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.settings_in_force import SettingsInForce
+from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, encode
+from budgetfrontier.store.view import View
 
 
 class Tables:
@@ -43,12 +45,30 @@ class Tables:
         self.in_force = SettingsInForce(settings, adjustments)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
 
+    def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
+        """Move a URI from its queue to the dead letters."""
+        self.pending.remove(queue, key)
+        self.dead_letters.add(queue, key, value, reason, now)
+
+    def summary(self) -> Summary:
+        """Return the totals as of now."""
+        self._count()
+        return self.env.view().summary(self.counters)
+
+    def _count(self) -> None:
+        """Bring those totals up to date that are the lengths of what is in memory."""
+        self.counters.ready = len(self.rotation.ring)
+        self.counters.leases = len(self.leases.out)
+
+    def flushed(self) -> View:
+        """Return a view of all as it is now."""
+        self.flush()
+        return self.env.view()
+
     def flush(self) -> None:
         """Write all that lives in memory between commits."""
         self.pending.settle()
         self.queues.flush()
         self.leases.flush()
-        counters = self.counters
-        counters.ready = len(self.rotation.ring)
-        counters.leases = len(self.leases.out)
-        self.env.txn.put(b"counters", encode(counters), db=self.env.db[keys.META])
+        self._count()
+        self.env.txn.put(b"counters", encode(self.counters), db=self.env.db[keys.META])

@@ -1,4 +1,4 @@
-"""The turns of queues: budgets taken, URIs arrived, activation, leases handed out, snoozed queues woken."""
+"""The turns of queues: budgets, arrivals, activation, the handing out of leases, and what operators do to a queue."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import LONGEST_SHOWN, decode_uri
+from budgetfrontier.store.records import LONGEST_SHOWN, decode_uri, expanded
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -61,6 +62,11 @@ class Turns:
                 self.take_budgets(queue, settings, precedence)
             elif settings is not None:
                 budgets.take_budgets(queue, settings, queue.revision)
+
+    def look_up(self, key: str) -> QueueRecord | None:
+        """Return a copy of the record of a queue key as it stands now; None if there is no such queue."""
+        queue = self._tables.queues.look_up(key)
+        return None if queue is None else expanded(self.as_it_stands(queue))
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
         """Return a copy that has learned of the last change of settings: a look moves no queue."""
@@ -162,8 +168,8 @@ class Turns:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
 
         Three things are written out here for speed, and compared with what they stand for in tests/engine/test_turns:
-        the head of a queue of which nothing is out (`PendingTable.head`), `budgets.must_retire`, and the move that a
-        turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish).
+        the head of a queue of which nothing is out (`PendingTable.head`), half of `budgets.must_retire`, and the move
+        that a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish).
         """
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
@@ -198,31 +204,23 @@ class Turns:
                 concurrency = settings.per_queue_concurrency
             if queue.revision != revision:
                 self.take_budgets(queue, *self.asked(queue, uri))
-            if queue.balance_replenish_amount <= 0 or (
-                queue.total_budget >= 0
-                and budgets.is_over_total(queue.expenditure, queue.total_budget, settings.reached)
+            if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
+                queue, settings.reached
             ):
                 rotation.move(queue, RETIRED)
                 turns += 1
                 continue
             if queue.out:
-                if not queue_states.may_lease(queue, concurrency, settings.reached):
+                if not may_lease(queue, concurrency, settings.reached):
                     rotation.move(queue, IN_PROCESS)
                     continue
                 if key in leases.keys:
                     raise _contradiction(queue)
-            if gone:
-                ring.popleft()
-            else:
-                ids.popleft()
-            lease = leases.hand_out(queue, key, value, uri, deadline)
-            leased.append(lease)
-            queue.out += 1
-            queue.reserved += lease.cost
-            queue.last_leased = uri.url
+            (ring if gone else ids).popleft()
+            leased.append(leases.hand_out(queue, key, value, uri, deadline))
             if concurrency > 1 or queue.landed:
                 tables.pending.went_out(queue_id, key)
-            if queue.out - queue.landed < concurrency and queue_states.may_lease(queue, concurrency, settings.reached):
+            if queue.out - queue.landed < concurrency and may_lease(queue, concurrency, settings.reached):
                 ids.append(queue_id)
                 counters.ring_back = queue.position = counters.ring_back + 1
             else:
@@ -230,18 +228,12 @@ class Turns:
                 counters.in_process += 1
 
     def wake_due(self, now: float) -> None:
-        """Move snoozed queues that are due to the ring's back, by (wake time, queue id): some hundreds in one call."""
-        if now < self._rotation.next_wake:
-            return
-        due = self._rotation.due(now, MAX_DUE)
-        self.cut_short |= len(due) == MAX_DUE
-        for queue in self._tables.queues.each(due):
-            self._wake(queue)
-        self._rotation.next_wake = self._rotation.first_wake()
+        """Move snoozed queues that are due to the ring's back: some hundreds in one call."""
+        self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
-    def _wake(self, queue: QueueRecord) -> None:
-        state = queue_states.after_waking(queue, self.settings_of(queue)) if queue.out else READY
-        self._rotation.move(queue, state)
+    def _awake(self, queue: QueueRecord) -> QueueState:
+        """Return the state of a SNOOZED queue whose wait is over."""
+        return queue_states.after_waking(queue, self.settings_of(queue)) if queue.out else READY
 
     # -- what operators do to queues
 
@@ -273,7 +265,7 @@ class Turns:
         """End the wait of a queue now."""
         queue.block = 0.0
         if queue.state is SNOOZED:
-            self._wake(queue)
+            self._rotation.move(queue, self._awake(queue))
         if queue.wake_time > now:
             self._rotation.set_wake(queue, now)
 

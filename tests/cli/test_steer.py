@@ -406,7 +406,7 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
     uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(3)]
     frontier = Frontier.open(stopped / "frontier")
     command = Command("schedule", {"uris": uris, "revived": -5000, "upto": "2026-11-22T00:00:02.000Z"}, "me", "")
-    frontier._guard.begin(command, 0)  # a revival that is interrupted here by a kill
+    frontier._guard.delivery.begin(command, 0)  # a revival that is interrupted here by a kill
     frontier.close()
     assert cli("revive", stopped, "--status", "-5000").out == "revived 0 URIs\n"
     with Frontier.open(stopped / "frontier") as frontier:

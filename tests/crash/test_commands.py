@@ -124,7 +124,7 @@ def test_commands_of_the_api_go_on_too(path: Path) -> None:
             f.pause()
             f.commit()
             runner.Runner.step = dies  # type: ignore[method-assign]
-            f._guard._most = 1  # every operation is committed from here on, after those of `on_disk`
+            f._guard.commits.most = 1  # every operation is committed from here on, after those of `on_disk`
             f.replay()
 
     killed(work)

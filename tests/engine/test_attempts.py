@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier import CrawlState, CrawlUri, Outcome
+from budgetfrontier import CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
 from tests.support import START, crawl, memory, one, pages, record, state
 
@@ -68,22 +68,6 @@ def test_the_zero_policy_spends_only_penalties() -> None:
         f.finish(one(f), Outcome.FAILURE)
         assert crawl(f) == "AA"
         assert record(f, "A").expenditure == 5
-
-
-def test_too_many_deliveries_end_in_a_dead_letter() -> None:
-    clock = ManualClock(START)
-    with memory(clock, max_deliveries=3) as f:
-        f.schedule_many(pages("A", 1))
-        deliveries = []
-        while leases := f.lease(1):
-            deliveries.append(leases[0].delivery)
-            clock.advance(301)
-        assert deliveries == [1, 2, 3]
-        (letter,) = f.dead_letters()
-        assert letter.uri.url == "https://a.test/0"
-        assert letter.deliveries == 3
-        assert (state(f, "A"), record(f, "A").expenditure, f.state) == ("EXHAUSTED", 0, CrawlState.FINISHED)
-        f.check()
 
 
 def test_a_retry_snoozes_its_queue() -> None:

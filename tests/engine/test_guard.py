@@ -22,8 +22,6 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierClosed, PolicyError, WrongThread
 from budgetfrontier.settings.overrides import Effective
-from budgetfrontier.store import environment
-from budgetfrontier.testing import crash
 from tests.support import START, crawl_state, memory, one, pages
 
 
@@ -50,16 +48,6 @@ def test_an_hour_ahead_and_back_again_does_not_stop_the_frontier() -> None:
         assert frontier.next_ready_in() == pytest.approx(60.0)
         clock.advance(60.0)
         assert frontier.lease(1)[0].delivery == 2
-
-
-def test_many_queues_touched_are_committed_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "MOST_QUEUES", 500)
-    settings = Settings.from_dict({"frontier": {"commit_interval": 3600}})
-    frontier = Frontier.open(tmp_path / "f", settings)
-    frontier.schedule_many(f"http://h{i}.test/" for i in range(3000))
-    crash(frontier)
-    with Frontier.open(tmp_path / "f") as again:
-        assert again.summary().queued == 3000
 
 
 def word(uri: object) -> str:

@@ -21,7 +21,7 @@ from budgetfrontier.store.records import AuditEntry, Begun, Progress
 
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
-"""So many processes may die of a command before it is set aside."""
+"""So many processes may die of a command before it is given up on."""
 OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""
 
@@ -76,7 +76,7 @@ class Runner:
         self.inherited = False
         self._go_on(self.job, now)
 
-    def set_aside(self, now: float, number: int = 0, command: Command | None = None) -> None:
+    def give_up(self, now: float, number: int = 0, command: Command | None = None) -> None:
         """End a command of which so many processes have died, the one in progress if none is given; audit that."""
         job = self.job
         if command is not None:

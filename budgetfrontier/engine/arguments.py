@@ -1,0 +1,52 @@
+"""The arguments of the public API, checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf, isnan
+
+from budgetfrontier.model import DeadLetter
+
+Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
+"""Dead letters as callers name them: one or several, themselves or by id; None stands for all."""
+
+
+def seconds(value: float, name: str) -> float:
+    """Return a number of seconds of at least 0."""
+    value = float(value)
+    if not 0 <= value < inf:
+        raise ValueError(f"{name} is a number of seconds, not {value!r}")
+    return value
+
+
+def waits(
+    fetch_seconds: float | None, crawl_delay: float | None, delay: float | None = None
+) -> tuple[float | None, float | None, float | None]:
+    """Return what decides how long a queue rests after a fetch. A crawl-delay of robots.txt may be any number."""
+    if fetch_seconds is not None:
+        fetch_seconds = seconds(fetch_seconds, "fetch_seconds")
+    if crawl_delay is not None:
+        crawl_delay = float(crawl_delay)
+        if isnan(crawl_delay):
+            raise ValueError("crawl_delay is a number of seconds")
+    if delay is not None:
+        delay = seconds(delay, "delay")
+    return fetch_seconds, crawl_delay, delay
+
+
+def queue_key(key: object) -> str:
+    """Return a queue key, whether there is such a queue or not."""
+    if not isinstance(key, str):
+        raise TypeError(f"a queue key is a str, not {type(key).__name__}")
+    return key
+
+
+def letter_ids(letters: Letters) -> list[int] | None:
+    """Return the ids of dead letters, None for all."""
+    if letters is None:
+        return None
+    if isinstance(letters, DeadLetter | int):
+        letters = [letters]
+    if isinstance(letters, str | bytes):  # its characters would be taken for ids
+        raise TypeError(f"this takes dead letters or their ids, whole numbers, not {letters!r}")
+    return [letter.id if isinstance(letter, DeadLetter) else int(letter) for letter in letters]

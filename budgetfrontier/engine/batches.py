@@ -1,0 +1,78 @@
+"""Batches of URIs, admitted or marked as seen: part by part, each an operation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.guard import Guard
+from budgetfrontier.model import Admission, CrawlUri, Tally
+
+BATCH = 1000
+"""URIs taken from a caller's iterable at a time, and between two looks at the clock."""
+PART = 8 << 20
+"""Bytes of payloads and bodies in one operation."""
+
+
+class Batches:
+    """Takes in batches of URIs in order. Memory is bounded, whatever the length of the iterable."""
+
+    def __init__(self, guard: Guard, admitter: Admitter) -> None:
+        self._guard = guard
+        self._admitter = admitter
+
+    def __repr__(self) -> str:
+        return f"<Batches of {self._admitter!r}>"
+
+    def schedule(self, uris: Iterable[str | CrawlUri]) -> Tally:
+        """Admit a batch; count what became of each."""
+        return self._count(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))
+
+    def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool) -> Tally:
+        """Mark a batch as seen; with `charge`, queues pay for what was not seen before."""
+        return self._count(uris, partial(self._admitter.mark_seen, charge=charge))
+
+    def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
+        """Admit a batch; return what became of each. The whole batch is in memory."""
+        guard = self._guard
+        guard.enter()
+        admissions: list[Admission] = []
+
+        def take(part: list[str | CrawlUri]) -> None:
+            admissions.extend(self._admitter.take_each(part, guard.now()))
+
+        for part in parts(guard.materialize(uris)):
+            guard.operate(partial(take, part), changes=len(part))
+        return admissions
+
+    def _count(self, uris: Iterable[str | CrawlUri], take: Callable[[list[str | CrawlUri], Tally], None]) -> Tally:
+        guard = self._guard
+        guard.enter()
+        if isinstance(uris, str):
+            raise TypeError("this takes an iterable of URIs; one alone goes into a list, or to schedule")
+        tally = Tally()
+        remaining = iter(uris)
+        while batch := guard.materialize(islice(remaining, BATCH)):
+            for part in parts(batch):
+                guard.operate(partial(take, part, tally), changes=len(part))
+        return tally
+
+
+def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
+    """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
+    part: list[str | CrawlUri] = []
+    size = 0
+    for uri in batch:
+        if isinstance(uri, CrawlUri):
+            try:
+                carried = len(uri.payload or b"") + len(uri.body or b"")
+            except (TypeError, ValueError):
+                carried = 0  # no bytes, or an array, which has no truth: it will be INVALID
+            if part and size + carried > PART:
+                yield part
+                part, size = [], 0
+            size += carried
+        part.append(uri)
+    yield part

@@ -1,0 +1,98 @@
+"""Steering through the API: a command is checked, applied with all of its steps, and its errors are raised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.engine import arguments
+from budgetfrontier.engine.commands import operations
+from budgetfrontier.engine.commands.mailbox import Command, checked
+from budgetfrontier.engine.commands.operations import Adjustment
+from budgetfrontier.engine.commands.runner import CommandRun
+from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.model import CrawlState
+from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.store.records import AuditEntry
+
+if TYPE_CHECKING:
+    from budgetfrontier.engine.guard import Guard
+
+
+class Steering:
+    """Applies the commands of the API. A long one that is in progress is ended first."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def __repr__(self) -> str:
+        return f"<Steering of {self._guard!r}>"
+
+    def apply(self, command: Command, number: int) -> AuditEntry:
+        """Apply a command as it came from outside; a refusal is in its audit entry."""
+        return _entry(self._apply(command, number))
+
+    def steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
+        """Apply a command of the API's, and raise what it was refused with."""
+        self._guard.enter()
+        operations.check_command(op, args)
+        job = self._apply(Command(op, args, who or "api", reason), 0)
+        if job.failure is not None:
+            raise job.failure
+        entry = _entry(job)
+        if entry.error:
+            raise FrontierError(entry.error)
+        return entry
+
+    def steer_queue(self, op: str, key: str, who: str | None, reason: str, **args: Any) -> bool:
+        """Apply a command to a queue; False if there is no such queue."""
+        key, queues = arguments.queue_key(key), self._guard.tables.queues
+        if self._guard.operate(lambda: queues.look_up(key), changes=0) is None:
+            return False
+        self.steer(op, {"queue": key, **args}, who, reason)
+        return True
+
+    def steer_crawl(self, op: str, who: str | None, reason: str) -> CrawlState:
+        """Apply a command to the whole crawl; return the state that it is in then."""
+        self.steer(op, {"reason": reason} if op == "pause" else {}, who, reason)
+        self._guard.enter()
+        return self._guard.kernel.counters.state
+
+    def steer_letters(
+        self, op: str, letters: arguments.Letters, queue: str | None, who: str | None, reason: str
+    ) -> dict[str, int]:
+        """Apply a command to dead letters: some, those of a queue, or all; return how many they were."""
+        return self.steer(op, {"ids": arguments.letter_ids(letters), "queue": queue}, who, reason).effect
+
+    def adjust(self, match: str, settings: dict[str, Any], who: str | None, reason: str, dry_run: bool) -> Adjustment:
+        """Append an override, or only say what that would do."""
+        self._guard.enter()
+        if not settings:
+            raise SettingsError("adjust needs at least one setting to change")
+        args: dict[str, Any] = {"match": match, "set": dict(validate_override(match, settings).set)}
+        if dry_run:
+            args["dry_run"] = True
+        effect = self.steer("adjust", args, who, reason).effect
+        return Adjustment(id=self._guard.kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
+
+    def delete(self, queue: str | None, pattern: str | None, who: str | None, reason: str, dry_run: bool) -> int:
+        """Delete pending URIs, or only count those that would be; return how many."""
+        args: dict[str, Any] = {"queue": queue, "pattern": pattern}
+        if dry_run:
+            args["dry_run"] = True
+        return int(self.steer("delete", args, who, reason).effect["deleted"])
+
+    def _apply(self, command: Command, number: int) -> CommandRun:
+        """Apply a command, all of its steps."""
+        self._guard.enter()
+        command, guard = checked(command), self._guard
+        while guard.commands.must_wait(command):
+            guard.operate(guard.delivery.go_on, changes=0)
+        job = guard.operate(lambda: guard.delivery.begin(command, number))
+        while job.entry is None:
+            guard.operate(guard.delivery.go_on, changes=0)
+        return job
+
+
+def _entry(job: CommandRun) -> AuditEntry:
+    assert job.entry is not None  # it has ended
+    return job.entry

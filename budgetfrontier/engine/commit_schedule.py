@@ -1,0 +1,50 @@
+"""When a commit is due: by time, by operations, by memory, or because a lease has found nothing."""
+
+from __future__ import annotations
+
+import time
+
+from budgetfrontier.engine.tables import Tables
+
+MOST_AT_ONCE = 1000
+"""Queues in one commit while thousands revive, retire or wake: no call takes long."""
+
+
+class CommitSchedule:
+    """Counts what has changed since the last commit, and says when the next one is due.
+
+    `Guard.leave` compares `changes` with `most`, and the time with `next_tick`, after every call; so it does with the
+    limits of memory that `Environment` has: `due` and `most_queues`.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._env, self._queues = tables.env, tables.queues
+        self.begin()
+        self.begin_interval()
+
+    def __repr__(self) -> str:
+        return f"<CommitSchedule: {self.changes} of {self.most} operations since the last commit>"
+
+    def begin(self) -> None:
+        """Begin to count anew, after a commit."""
+        room = self._env.operations
+        self.changes = 0
+        """Operations since the last commit."""
+        self.most = min(self._tables.in_force.frontier.commit_operations or room, room)
+        """Operations at which a commit is due: as the settings say, or as many as the map has room for."""
+
+    def begin_interval(self) -> None:
+        """Let the commit interval begin: in real, monotonic time."""
+        self.next_tick = time.monotonic() + self._tables.in_force.frontier.commit_interval
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything has changed since the last commit."""
+        return self.changes > 0 or self._queues.has_changed
+
+    def is_due_after_lease(self, leased: int, wanted: int, *, cut_short: bool) -> bool:
+        """Tell whether a lease ends with a commit: it found nothing, or leaves more to do after moving many queues."""
+        if cut_short:
+            return len(self._queues.dirty) >= MOST_AT_ONCE
+        return wanted > 0 and not leased

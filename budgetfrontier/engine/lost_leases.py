@@ -1,0 +1,75 @@
+"""Leases that nobody finishes: expired, given back when a frontier is closed, or left by a process that died.
+
+Their URIs stay in their queues, and nothing is charged. A delivery is counted unless the lease was given back, and a
+URI that was delivered too often goes to the dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.turns import Turns
+from budgetfrontier.model import Lease
+from budgetfrontier.rules import queue_states, uri_outcomes
+from budgetfrontier.rules.queue_states import READY
+from budgetfrontier.store.records import tries, with_tries
+
+
+class LostLeases:
+    """Ends leases without an outcome. O(1) for each."""
+
+    def __init__(self, tables: Tables, turns: Turns) -> None:
+        self._tables = tables
+        self._turns = turns
+
+    def __repr__(self) -> str:
+        return f"<LostLeases of {self._tables.leases!r}>"
+
+    def expire(self, now: float) -> None:
+        """End the leases whose deadline has come; their queues join the ring's back."""
+        if now >= self._tables.leases.next_expiry:
+            for lease in self._each(self._tables.leases.due(now)):
+                self._count_delivery(lease, now)
+                self._release(lease, now, front=False)
+
+    def give_back(self, leases: list[Lease], now: float) -> None:
+        """End leases, which are in the order in which they were made: their queues go to the ring's front in it."""
+        for lease in self._each(leases[::-1]):
+            self._release(lease, now, front=True)
+
+    def drop(self, leases: list[Lease], now: float) -> None:
+        """End the leases of a process that died: as `give_back` does, but each delivery is counted."""
+        for lease in self._each(leases):
+            self._count_delivery(lease, now)
+        self.give_back(leases, now)
+
+    def _each(self, leases: list[Lease]) -> Iterator[Lease]:
+        """Yield leases, with memory for the records of their queues, however many those are."""
+        queues = self._tables.queues.each(lease.queue_id for lease in leases)
+        for lease, _ in zip(leases, queues, strict=True):
+            yield lease
+
+    def _count_delivery(self, lease: Lease, now: float) -> None:
+        """Count a delivery that nobody finished, and give up on its URI when it is one too many."""
+        tables = self._tables
+        queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
+        attempts, deliveries = tries(value)
+        value = with_tries(value, attempts, deliveries + 1)
+        if uri_outcomes.is_delivered_too_often(deliveries + 1, tables.in_force.frontier.max_deliveries):
+            tables.bury(queue, lease.key, value, "max deliveries", now)
+        else:
+            tables.pending.put_back(queue.id, lease.key, value)
+
+    def _release(self, lease: Lease, now: float, *, front: bool) -> None:
+        """End a lease; its queue joins the ring, at its front or its back."""
+        tables = self._tables
+        queue = tables.queues.get(lease.queue_id)
+        tables.pending.put_back(queue.id, lease.key)
+        tables.leases.end(lease)
+        queue.out -= 1
+        queue.reserved -= lease.cost
+        queue.landed -= lease.landed
+        after = queue_states.after_lease_lost(queue, now)
+        if after is not queue.state or (after is READY and front):
+            self._turns.move(queue, after, now, front=front)

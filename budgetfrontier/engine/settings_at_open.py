@@ -1,0 +1,93 @@
+"""The settings of a frontier that is opened: those given, those stored, and what may not differ between them."""
+
+from __future__ import annotations
+
+import json
+
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import PolicyError, SettingsError
+from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.settings.differences import changes
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.records import AuditEntry
+
+
+class SettingsAtOpen:
+    """Chooses the settings that an opened frontier is run by, and replaces the stored ones."""
+
+    def __init__(self, kernel: Kernel, given: Settings | None) -> None:
+        env = kernel.tables.env
+        self._kernel = kernel
+        self.stored, self._adjustments = meta.read_settings(env.txn, env.db[keys.META])
+        self.settings = given or self.stored or Settings()
+        """The settings given, else those stored, else the defaults."""
+
+    def __repr__(self) -> str:
+        return f"<SettingsAtOpen: {'as stored' if self.settings == self.stored else 'others'}>"
+
+    def put_in_force(self) -> None:
+        """Put the stored settings in force, for what comes before the change to the others."""
+        tables = self._kernel.tables
+        try:
+            tables.put_in_force(self.stored or self.settings, self._adjustments)
+        except PolicyError:  # one that is stored cannot be imported any more: whoever brings another may go on
+            tables.put_in_force(self.settings, self._adjustments)
+
+    def replace(self, now: float) -> None:
+        """Replace the stored settings; adjustments stay on top, and only a difference counts as a change."""
+        kernel, stored, settings = self._kernel, self.stored, self.settings
+        if stored is not None and _runs_queues_otherwise(stored, settings):
+            kernel.rollout.change_settings(settings, self._adjustments, now)
+        else:
+            kernel.tables.put_in_force(settings, self._adjustments)
+        if settings != stored:
+            env = kernel.tables.env
+            meta.write_settings(env.txn, env.db[keys.META], settings, self._adjustments)
+            if stored is not None:
+                kernel.tables.audit.record(_audit_entry(stored, settings, now))
+
+    def suffix_list(self) -> str | None:
+        """Return the public suffix list that the frontier was begun with, if its queue assignment needs one."""
+        env = self._kernel.tables.env
+        db = env.db[keys.META]
+        text = meta.read_suffixes(env.txn, db)
+        if text is None:
+            text = policy_factory.suffix_list(self.settings.frontier)
+            if text is not None:
+                meta.write_suffixes(env.txn, db, text)
+        return text
+
+    def check_canonicalizer(self, canonicalizer: str) -> None:
+        """Raise SettingsError for a canonical form other than the one that the frontier remembers URIs in."""
+        env = self._kernel.tables.env
+        db = env.db[keys.META]
+        stored = env.txn.get(b"canonicalizer", db=db)
+        if stored is None:
+            env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
+        elif stored != canonicalizer.encode():
+            raise SettingsError(
+                f"{env.path} remembers URIs in the canonical form {stored.decode(errors='replace')!r}, and these "
+                f"settings ask for {canonicalizer!r}: keep `canonicalization` as it was"
+                f"{_as_it_was(self.stored, self.settings)}, or begin a new frontier"
+            )
+
+
+def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:
+    """Tell whether settings differ in what queues are run by: the frontier's own, and the overrides."""
+    return stored.frontier != settings.frontier or stored.overrides != settings.overrides
+
+
+def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry:
+    changed = list(changes(stored, settings))
+    effect = {
+        "before": {change.name: change.before for change in changed},
+        "after": {change.name: change.after for change in changed},
+    }
+    return AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect)
+
+
+def _as_it_was(stored: Settings | None, settings: Settings) -> str:
+    """Return the settings to go back to, in parentheses, as one would write them."""
+    differ = changes(stored, settings) if stored else ()
+    was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
+    return f" ({', '.join(was)})" if was else ""
