@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from budgetfrontier.engine.arrivals import Arrivals
 from budgetfrontier.engine.lost_leases import LostLeases
+from budgetfrontier.engine.returning import Returns
 from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
@@ -25,7 +25,7 @@ class Kernel:
         self.counters = counters
         self.turns = Turns(self.tables)
         self.lost_leases = LostLeases(self.tables, self.turns)
-        self.arrivals = Arrivals(self.tables, self.turns)
+        self.returns = Returns(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
         self.underway = False
         """Whether a command is in progress that takes more than one step: the crawl is not over before it is."""
@@ -54,7 +54,7 @@ class Kernel:
         turns = self.turns
         turns.cut_short = self.rollout.waiting or self.underway
         if self.counters.state is _RUNNING:
-            self.arrivals.place_due(now)
+            self.returns.place_due(now)
             turns.wake_due(now)
             try:
                 turns.lease(leases, count, ttl, now)

@@ -1,4 +1,4 @@
-"""What is scheduled for later: retries set aside, revisits, and what is due."""
+"""What is scheduled for later: retries set aside, and revisits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from tests.support import START, crawl, memory, one, pages, record
+from tests.support import START, memory, one, pages, record
 
 
 def test_a_retry_can_set_only_its_uri_aside() -> None:
@@ -34,12 +34,3 @@ def test_a_revisit_is_a_forced_uri_for_later() -> None:
         assert (f.summary().future, f.summary().seen) == (1, 1)
         clock.advance(86400)
         assert one(f).uri.url == "https://a.test/0"
-
-
-def test_what_is_due_arrives_in_order() -> None:
-    clock = ManualClock(START)
-    with memory(clock) as f:
-        for host, wait in ("a", 30), ("b", 10), ("c", 30), ("d", 0):
-            f.schedule(CrawlUri(f"https://{host}.test/", not_before=START + wait))
-        clock.advance(40)
-        assert crawl(f) == "DBAC"

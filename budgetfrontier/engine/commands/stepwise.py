@@ -94,11 +94,11 @@ def _replay(
 ) -> bool:
     """Put dead letters back on their queues, as fresh as when they were scheduled."""
     found, done = _letters(kernel, args, progress, upto, limit)
-    ask = kernel.arrivals.asked_precedence
+    ask = kernel.returns.asked_precedence
     precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
     for (number, row), precedence in zip(found, precedences, strict=True):
         rank = row.rank[:-8] + bytes(8)  # an arrival now
-        kernel.arrivals.place(kernel.tables.queues.get(row.queue), rank, with_tries(row.value, 0, 0), precedence, now)
+        kernel.returns.place(kernel.tables.queues.get(row.queue), rank, with_tries(row.value, 0, 0), precedence, now)
         kernel.tables.dead_letters.remove(number)
     progress.effect["replayed"] += len(found)
     return done

@@ -12,7 +12,7 @@ from budgetfrontier.store.records import decode_uri, short_url
 MAX_DUE = 500  # URIs that waited for their time, in one call
 
 
-class Arrivals:
+class Returns:
     """Puts URIs that come back on their queues. It asks no policy, but for `asked_precedence`."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
@@ -20,7 +20,7 @@ class Arrivals:
         self._turns = turns
 
     def __repr__(self) -> str:
-        return f"<Arrivals {self._tables.counters.scheduled} URIs ever, {self._tables.future!r}>"
+        return f"<Returns from {self._tables.future!r}>"
 
     def asked_precedence(self, queue_id: int, value: bytes) -> int | None:
         """Return the precedence for `place`, if a policy is to be asked for it. Raises PolicyError."""
