@@ -9,7 +9,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
-from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
+from budgetfrontier.rules.queue_states import IN_PROCESS, READY
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.records import tries, with_tries
@@ -93,7 +93,7 @@ class Attempts:
         else:
             self._end(queue, lease, outcome, settings, reason, delay, now)
         state = queue.state
-        after = RETIRED if retire_queue else queue_states.after_finish(queue, settings, now, rotation.best_waiting)
+        after = queue_states.after_finish(queue, settings, now, rotation.best_waiting, retire_queue)
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1

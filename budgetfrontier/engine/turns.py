@@ -9,7 +9,7 @@ from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import must_retire
-from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED, may_lease
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
@@ -140,14 +140,14 @@ class Turns:
             tables.counters.queued += count
         if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
             return
-        after = queue_states.after_arrival(queue, settings, now)
+        after, at_once = queue_states.after_arrival(queue, settings, now, tables.in_force.frontier.hold_queues)
         if after is state:
             return
         if state is IN_PROCESS:
             self.move(queue, after, now)
             return
         tables.rotation.move(queue, after)
-        if after is INACTIVE and not tables.in_force.frontier.hold_queues:
+        if at_once:
             self.activate(queue, settings, queue.precedence, now)
 
     # -- activation and leases

@@ -43,3 +43,8 @@ def after_resume(state: CrawlState, scheduled: int) -> CrawlState:
     if state not in (CrawlState.PAUSED, CrawlState.PAUSING):
         return state
     return CrawlState.RUNNING if scheduled else CrawlState.NEW
+
+
+def after_terminate(state: CrawlState) -> CrawlState:
+    """Return the state of a crawl that is ended for good, whatever state it was in."""
+    return CrawlState.TERMINATED

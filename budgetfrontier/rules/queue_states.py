@@ -42,11 +42,18 @@ def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
     )
 
 
-def after_arrival(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
-    """Return the state of a queue on which URIs have been placed, with `hold_queues`."""
+def after_arrival(
+    queue: QueueRecord, settings: QueueSettings, now: float, hold_queues: bool
+) -> tuple[QueueState, bool]:
+    """Return the state of a queue on which URIs have been placed, and whether it is activated at once from there."""
     if queue.state is EXHAUSTED:
-        return RETIRED if queue.by_name else INACTIVE
-    return after_turn(queue, settings, now) if queue.state is IN_PROCESS else queue.state
+        after = _refilled(queue)
+        return after, after is INACTIVE and not hold_queues
+    return after_turn(queue, settings, now) if queue.state is IN_PROCESS else queue.state, False
+
+
+def _refilled(queue: QueueRecord) -> QueueState:
+    return RETIRED if queue.by_name else INACTIVE
 
 
 def on_activation(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
@@ -75,14 +82,16 @@ def after_waking(queue: QueueRecord, settings: QueueSettings) -> QueueState:
     return READY
 
 
-def after_finish(queue: QueueRecord, settings: QueueSettings, now: float, best_waiting: int) -> QueueState:
+def after_finish(
+    queue: QueueRecord, settings: QueueSettings, now: float, best_waiting: int, retire: bool = False
+) -> QueueState:
     """Return the state of a queue once an attempt has been charged.
 
-    `best_waiting` is the best precedence of the INACTIVE queues. The order of the questions is the rule. A queue that
-    yields to a better precedence forfeits its balance.
+    `best_waiting` is the best precedence of the INACTIVE queues; `retire`: the finish asks for it. The order of the
+    questions is the rule. A queue that yields to a better precedence forfeits its balance.
     """
     state = queue.state
-    if state is RETIRED:
+    if retire or state is RETIRED:
         return RETIRED
     if queue.total_budget >= 0 and is_over_total(queue.expenditure, queue.total_budget, settings.reached):
         return RETIRED
@@ -149,7 +158,7 @@ def nearest_possible(queue: QueueRecord, now: float) -> QueueState:
     if not queue.queued:
         return EXHAUSTED
     if state is EXHAUSTED:
-        return RETIRED if queue.by_name else INACTIVE
+        return _refilled(queue)
     if state is IN_PROCESS and not queue.out:
         return ready_or_snoozed(queue, now)
     return after_deletion(queue)

@@ -46,5 +46,6 @@ def test_a_pause_waits_for_leases_and_a_terminated_crawl_never_goes_on() -> None
     for after in (
         crawl_states.after_pause(CrawlState.TERMINATED, 0),
         crawl_states.after_resume(CrawlState.TERMINATED, 5),
+        *map(crawl_states.after_terminate, CrawlState),
     ):
         assert after is CrawlState.TERMINATED

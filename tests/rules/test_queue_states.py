@@ -33,6 +33,11 @@ def test_where_a_queue_goes_after_a_finish(fields: dict[str, Any], state: QueueS
     assert queue_states.after_finish(queue(**fields), USUAL, NOW, best_waiting=5) is state
 
 
+@pytest.mark.parametrize("fields", [{}, {"queued": 0}, {"state": INACTIVE}, {"balance": 0}, {"precedence": 9}])
+def test_a_finish_that_asks_for_it_retires_its_queue_whatever_else_holds(fields: dict[str, Any]) -> None:
+    assert queue_states.after_finish(queue(**fields), USUAL, NOW, best_waiting=5, retire=True) is RETIRED
+
+
 def test_a_queue_that_yields_to_a_better_precedence_forfeits_its_balance() -> None:
     yields, stays = queue(precedence=9, out=0), queue(precedence=5, out=0)
     assert (queue_states.after_finish(yields, USUAL, NOW, 5), yields.balance) == (INACTIVE, 0)
@@ -57,9 +62,20 @@ def test_an_activation_carries_over_neither_debt_nor_credit() -> None:
 
 
 def test_an_arrival_wakes_what_was_empty_unless_it_was_retired_by_name() -> None:
-    assert queue_states.after_arrival(queue(EXHAUSTED, out=0), USUAL, NOW) is INACTIVE
-    assert queue_states.after_arrival(queue(EXHAUSTED, out=0, by_name=True), USUAL, NOW) is RETIRED
-    assert queue_states.after_arrival(queue(SNOOZED), USUAL, NOW) is SNOOZED
+    for fields, state in (
+        ({"state": EXHAUSTED, "out": 0}, INACTIVE),
+        ({"state": EXHAUSTED, "out": 0, "by_name": True}, RETIRED),
+        ({"state": SNOOZED}, SNOOZED),
+    ):
+        assert queue_states.after_arrival(queue(**fields), USUAL, NOW, hold_queues=True) == (state, False)
+
+
+def test_an_arrival_activates_what_was_empty_at_once_unless_queues_are_held() -> None:
+    assert queue_states.after_arrival(queue(EXHAUSTED, out=0), USUAL, NOW, hold_queues=False) == (INACTIVE, True)
+    for state in RETIRED, INACTIVE, SNOOZED, READY:
+        assert queue_states.after_arrival(queue(state), USUAL, NOW, hold_queues=False) == (state, False)
+    by_name = queue(EXHAUSTED, out=0, by_name=True)
+    assert queue_states.after_arrival(by_name, USUAL, NOW, hold_queues=False) == (RETIRED, False)
 
 
 @pytest.mark.parametrize("state", QueueState)

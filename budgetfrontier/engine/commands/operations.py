@@ -18,7 +18,7 @@ from budgetfrontier.engine.commands import deletion, stepwise
 from budgetfrontier.engine.commands.dry_run import preview, values
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.model import QueueRecord
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings.overrides import compacted, validate_override
@@ -96,8 +96,8 @@ def _resume(kernel: Kernel, args: dict[str, Any]) -> None:
 
 
 def _terminate(kernel: Kernel, args: dict[str, Any]) -> None:
-    kernel.counters.state = CrawlState.TERMINATED
-    kernel.counters.pause_reason = None
+    counters = kernel.counters
+    counters.state, counters.pause_reason = crawl_states.after_terminate(counters.state), None
 
 
 def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
