@@ -8,7 +8,7 @@ from itertools import islice
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules import queued_totals
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode, tries
@@ -84,7 +84,7 @@ class FutureTable:
     def _count(self, queue: QueueRecord, change: int) -> None:
         queue.future += change
         self._counters.future += change
-        if queue.state is RETIRED:
+        if not queued_totals.is_queued(queue.state):
             self._counters.future_retired += change
 
 

@@ -15,6 +15,7 @@ from sortedcontainers import SortedDict
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.ring import Ring
 from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules import queued_totals
 from budgetfrontier.rules.queue_states import (
     IN_PROCESS,
     INACTIVE,
@@ -108,10 +109,10 @@ class Rotation:
             counters.retired_back += 1
             queue.position = counters.retired_back
             self._env.txn.put(keys.u64.pack(queue.position), keys.u32.pack(queue.id), db=self._env.db[keys.RETIRED])
-        if (state is RETIRED) != (before is RETIRED):
-            sign = -1 if state is RETIRED else 1
-            counters.queued += sign * queue.queued
-            counters.future_retired -= sign * queue.future
+        if state is RETIRED or before is RETIRED:  # no other change of state changes these totals
+            queued, future_retired = queued_totals.change(queue, before, state)
+            counters.queued += queued
+            counters.future_retired += future_retired
         if self.on_move is not None and state is not before:
             self.on_move(queue, before)
 

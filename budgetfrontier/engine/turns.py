@@ -136,7 +136,7 @@ class Turns:
         queue.queued += count
         queue.enqueued += count
         state = queue.state
-        if state is not RETIRED:
+        if state is not RETIRED:  # `queued_totals.is_queued`, without a call
             tables.counters.queued += count
         if state is not EXHAUSTED and state is not IN_PROCESS:  # the common case of the rule: it stays where it is
             return

@@ -13,7 +13,7 @@ import lmdb
 
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.rules import crawl_states, queue_states
+from budgetfrontier.rules import crawl_states, queue_states, queued_totals
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import report
@@ -207,13 +207,12 @@ class _Checker:
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()
-        retired = [q for q in all_queues if q.state is QueueState.RETIRED]
         states = Counter(q.state for q in all_queues)
         truth = {
-            "queued": sum(q.queued for q in all_queues) - sum(q.queued for q in retired),
+            "queued": sum(queued_totals.share(q, q.state)[0] for q in all_queues),
             "expenditure": sum(q.expenditure for q in all_queues),
             "future": sum(q.future for q in all_queues),
-            "future_retired": sum(q.future for q in retired),
+            "future_retired": sum(queued_totals.share(q, q.state)[1] for q in all_queues),
             "queues": len(all_queues),
             "ready": states[QueueState.READY],
             "in_process": states[QueueState.IN_PROCESS],
@@ -222,7 +221,7 @@ class _Checker:
             "retired": states[QueueState.RETIRED],
         }
         if int(self._txn.get(b"schema", db=self._db[keys.META]) or 0) > 1:  # schema 1 did not count them
-            truth["retired_by_name"] = sum(q.by_name for q in retired)
+            truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pytest
+
+from budgetfrontier import CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from tests.support import START, crawl, memory, on_disk, pages, state
+from budgetfrontier.rules import queued_totals
+from tests.support import START, crawl, kernel, memory, on_disk, pages, state
 
 
 def test_ready_queues_take_turns() -> None:
@@ -76,3 +81,29 @@ def test_the_order_of_the_fifos_survives_a_restart(tmp_path: Path) -> None:
         assert crawl(f, 4) == "AABB"
     with on_disk(tmp_path) as f:
         assert crawl(f) == "CCDDABCD"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_totals_are_always_the_shares_of_all_queues(seed: int) -> None:
+    draw, clock = random.Random(seed), ManualClock(START)
+    with memory(clock, concurrency=2, retry={"delay": 5.0, "scope": "uri"}, queue_total_budget=9) as f:
+        for number in range(300):
+            key = f"{draw.choice('abc')}.test"
+            later = clock.time() + draw.choice((0, 0, 20))
+            step = draw.randrange(8)
+            if step < 3:
+                f.schedule(CrawlUri(f"https://{key}/{number}", not_before=later))
+            elif step < 5:
+                for lease in f.lease(2):
+                    f.finish(lease, draw.choice((Outcome.SUCCESS, Outcome.RETRY)), retire_queue=draw.random() < 0.1)
+            elif step == 5:
+                draw.choice((f.retire, f.unretire))(key)
+            elif step == 6:
+                f.delete(pattern=f"/{draw.randrange(10)}")
+            else:
+                clock.advance(10)
+            queues = [queue for letter in "abc" if (queue := f.queue(f"{letter}.test")) is not None]
+            shares = [queued_totals.share(queue, queue.state) for queue in queues]
+            counters = kernel(f).counters
+            assert counters.queued == sum(queued for queued, _ in shares)
+            assert counters.future_retired == sum(future_retired for _, future_retired in shares)

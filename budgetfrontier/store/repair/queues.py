@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.rules import crawl_states, queue_keys, queue_states
+from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_totals
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
@@ -176,11 +176,11 @@ class QueueRebuild:
         if state is not EXHAUSTED:
             name = state.lower()
             setattr(totals, name, getattr(totals, name) + 1)
+        queued, future_retired = queued_totals.share(queue, state)
+        totals.queued += queued
+        totals.future_retired += future_retired
         if state is RETIRED:
-            totals.future_retired += queue.future
             totals.retired_by_name += queue.by_name
-        else:
-            totals.queued += queue.queued
         if state in _BACK_OF:
             back = _BACK_OF[state]
             setattr(totals, back, max(getattr(totals, back), queue.position))
