@@ -63,6 +63,21 @@ def test_a_stored_wake_time_too_far_ahead_is_clipped(tmp_path: Path) -> None:
         assert wait is not None and wait <= 900.0
 
 
+def test_the_opening_that_shortens_delays_cuts_no_wait_but_the_next_one_does(tmp_path: Path) -> None:
+    clock = ManualClock(START)  # stands still
+    hour = {"min_delay": 3600.0, "max_delay": 3600.0, "respect_crawl_delay_up_to": 0.0}
+    short = {"min_delay": 1.0, "max_delay": 30.0, "respect_crawl_delay_up_to": 0.0}
+    retry = {"delay": 10.0}
+    with on_disk(tmp_path, clock, politeness=hour, retry=retry) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(one(f))
+        assert f.next_ready_in() == 3600.0
+    with on_disk(tmp_path, clock, politeness=short, retry=retry) as f:
+        assert f.next_ready_in() == 3600.0
+    with on_disk(tmp_path, clock) as f:
+        assert f.next_ready_in() == 30.0
+
+
 NO_WAIT = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
 
 
