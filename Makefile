@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench integrations-bench host-bench plots faults soak sites oldest clean
+.PHONY: help demo test check format wheel-check docs bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
 	@echo "make integrations-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
 	@echo "make host-bench   measure one host with slow callbacks and pipelines in Scrapy, with its own scheduler and ours"
+	@echo "make instructions  count the instructions of each URI under callgrind (needs valgrind)"
 	@echo "make plots        put the newest figures of these into docs/explanation"
 	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
 	@echo "make soak         close and open random crawls, and cut their files short; ARGS='--closes 50': in a minute"
@@ -81,6 +82,9 @@ integrations-bench: $(VENV)/.stamp-bench
 
 host-bench: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.one_host $(ARGS)
+
+instructions: $(VENV)/.stamp-bench
+	$(BIN)/python -m benchmarks.instructions $(ARGS)
 
 plots: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks.publish $(ARGS)

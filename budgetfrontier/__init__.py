@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri as CrawlUri
     from budgetfrontier.model import DeadLetter as DeadLetter
     from budgetfrontier.model import Directive as Directive
+    from budgetfrontier.model import Finish as Finish
     from budgetfrontier.model import Lease as Lease
     from budgetfrontier.model import Outcome as Outcome
     from budgetfrontier.model import QueueRecord as QueueRecord
@@ -60,6 +61,7 @@ _HOMES = {
         "CrawlUri",
         "DeadLetter",
         "Directive",
+        "Finish",
         "Lease",
         "Outcome",
         "QueueRecord",

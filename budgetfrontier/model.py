@@ -5,6 +5,7 @@ They have no behaviour of their own. The names of `vocabulary` can be imported f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -18,6 +19,7 @@ __all__ = [
     "CrawlUri",
     "DeadLetter",
     "Directive",
+    "Finish",
     "Lease",
     "Outcome",
     "QueueRecord",
@@ -198,6 +200,22 @@ class Summary(msgspec.Struct, kw_only=True):
 
     def keys(self) -> tuple[str, ...]:
         return self.__struct_fields__
+
+
+class _Ending(msgspec.Struct):
+    lease: Lease
+    outcome: Outcome = Outcome.SUCCESS
+
+
+class Finish(_Ending, kw_only=True):
+    """One finish of `Frontier.finish_many`: a lease, and what `Frontier.finish` takes with it."""
+
+    fetch_seconds: float | None = None
+    crawl_delay: float | None = None
+    discovered: Iterable[str | CrawlUri] = ()
+    reason: str = ""
+    delay: float | None = None
+    retire_queue: bool = False
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

@@ -16,6 +16,7 @@ from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.operations import Adjustment
 from budgetfrontier.engine.commands.steering import Steering
+from budgetfrontier.engine.finishes import Finishes
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.model import (
@@ -23,6 +24,7 @@ from budgetfrontier.model import (
     CrawlState,
     CrawlUri,
     DeadLetter,
+    Finish,
     Lease,
     Outcome,
     QueueRecord,
@@ -56,6 +58,7 @@ class Frontier:
         self._admitter = parts.admitter
         self._attempts = Attempts(self._tables, self._kernel.turns, self._admitter)
         self._batches = Batches(self._guard, self._admitter)
+        self._finishes = Finishes(self._guard, self._attempts)
         self._steering = Steering(self._guard)
 
     @classmethod
@@ -198,6 +201,16 @@ class Frontier:
         if self._hooks.on_finish:
             self._hooks.finished(mine, outcome)
         guard.leave(1 + len(found))
+
+    def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
+        """End many leases in order, as `finish` would one after the other, at about half of the cost of each.
+
+        A bare lease is a success; `Finish(lease, outcome, ...)` takes what `finish` does. Everything is checked before
+        anything changes. Returns the leases that have ended already, and those given twice; the others end. Every 1,000
+        are an operation of their own, that may be committed. Raises PolicyError: those before the URI that a policy
+        fails for have ended. O(1) for each.
+        """
+        return self._finishes.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Say that the download of a lease is over, while its outcome is not known: callbacks and pipelines take time.

@@ -23,7 +23,7 @@ from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, StorageFull, WrongThread
-from budgetfrontier.model import CrawlUri, Lease
+from budgetfrontier.model import Lease
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 
 _T = TypeVar("_T")
@@ -184,12 +184,12 @@ class Guard:
         if self.commits.is_due_after_lease(leased, wanted, cut_short=self.kernel.turns.cut_short):
             self.commit()
 
-    def materialize(self, uris: Iterable[str | CrawlUri]) -> list[str | CrawlUri]:
+    def materialize(self, given: Iterable[_T]) -> list[_T]:
         """Return the items of a caller's iterable. Its errors change nothing, but Ctrl-C closes the frontier."""
-        if isinstance(uris, str | bytes):
+        if isinstance(given, str | bytes):
             raise TypeError("this takes an iterable of URIs; one alone goes into a list")
         try:
-            found = list(uris)
+            found = list(given)
         except Exception:
             raise
         except BaseException as e:

@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from budgetfrontier import plugins
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import Lease, Outcome, QueueRecord, QueueState
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
@@ -70,7 +69,7 @@ class Hooks:
         else:
             return
         if self._hooks[name]:
-            self.waiting.append((name, (expanded(msgspec.structs.replace(queue)),)))
+            self.waiting.append((name, (expanded(record_of(queue)),)))
 
     def _died(self, ordinal: int, row: DeadRow) -> None:
         self.waiting.append(("on_dead_letter", (dead_letter(ordinal, row),)))

@@ -6,19 +6,13 @@ written at all; a crash then needs no repair beyond counting a delivery.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.model import CrawlUri, Directive, Lease, QueueRecord
-from budgetfrontier.rules.uri_order import PRIORITY_ZERO, priority_of
+from budgetfrontier.model import Lease
 from budgetfrontier.store import keys
-from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import PLAIN, Counters, LeaseRow, decode_lease, encode, tries
-
-_DIRECTIVES = tuple(Directive)
-_unpack_rank = keys.rank.unpack_from
+from budgetfrontier.store.records import Counters, LeaseRow, decode_lease, encode
 
 
 class Leases:
@@ -41,30 +35,6 @@ class Leases:
         """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them."""
         counters.epoch += 1
         self.next_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
-
-    def hand_out(self, queue: QueueRecord, key: bytes, value: bytes, uri: CrawlUri, deadline: float) -> Lease:
-        """Lease a pending record, whose cost its queue reserves; `uri` is what it holds, but for what its key says."""
-        try:
-            directive, inverted, cost, _ = _unpack_rank(key, 4)
-            uri.cost = cost
-            if directive != 3:
-                uri.directive = _DIRECTIVES[directive]
-        except (struct.error, IndexError) as e:
-            raise Damage(f"no key of a URI: {key.hex()}") from e
-        if inverted != PRIORITY_ZERO:
-            uri.priority = priority_of(inverted)
-        lease_id = self.next_id
-        self.next_id = lease_id + 1
-        lease = self.out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue.id, key)
-        self.keys.add(key)
-        queue.out += 1
-        queue.reserved += cost
-        queue.last_leased = uri.url
-        if value[:1] not in PLAIN:
-            attempts, deliveries = tries(value)
-            lease.attempt += attempts
-            lease.delivery += deliveries
-        return lease
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
         """Yield the leases that an earlier run left, by id."""

@@ -7,13 +7,14 @@ from itertools import islice
 from math import inf
 from typing import Any
 
+from budgetfrontier.engine.live_queue import encode_live, live
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, encode, shorten
+from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, shorten
 
 CACHE = 48 << 10
 """Records kept in memory at the most, about 700 bytes each."""
@@ -29,7 +30,8 @@ class QueueCache:
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
         self._counters = counters
-        self._cache: dict[int, QueueRecord] = {}
+        self.cache: dict[int, QueueRecord] = {}
+        """Records in memory, by id; who changes one that was found here adds its id to `dirty`."""
         self.dirty: set[int] = set()
         """The records to be written at the next commit, by id."""
         self._ids: dict[str, int] = {}
@@ -39,7 +41,7 @@ class QueueCache:
         """Whether more records are in memory than there is room for: `trim` drops some."""
 
     def __repr__(self) -> str:
-        return f"<QueueCache {self._counters.queues} queues, {len(self._cache)} in memory, {len(self.dirty)} changed>"
+        return f"<QueueCache {self._counters.queues} queues, {len(self.cache)} in memory, {len(self.dirty)} changed>"
 
     @property
     def has_changed(self) -> bool:
@@ -48,16 +50,16 @@ class QueueCache:
 
     def get(self, queue_id: int) -> QueueRecord:
         """Return the record of an id that exists, to be changed."""
-        queue = self._cache.get(queue_id)
+        queue = self.cache.get(queue_id)
         if queue is None:
-            queue = self._cache[queue_id] = self._read(queue_id)
-            self.overfull |= len(self._cache) > CACHE
+            queue = self.cache[queue_id] = self._read(queue_id)
+            self.overfull |= len(self.cache) > CACHE
         self.dirty.add(queue_id)
         return queue
 
     def look(self, queue_id: int) -> QueueRecord:
         """Return the record of an id that exists, only to be looked at."""
-        return self._cache.get(queue_id) or self._read(queue_id)
+        return self.cache.get(queue_id) or self._read(queue_id)
 
     def each(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
         """Yield the records of any number of queues, each to be changed until the next one is asked for."""
@@ -88,15 +90,19 @@ class QueueCache:
             if found is None:
                 return self._create(key, stored)
             queue_id = self._ids[key] = keys.u32.unpack(found)[0]
-        return self.get(queue_id)
+        queue = self.cache.get(queue_id)
+        if queue is None:
+            return self.get(queue_id)
+        self.dirty.add(queue_id)
+        return queue
 
     def _create(self, key: str, stored: bytes) -> QueueRecord:
         self._counters.queues += 1
         self._counters.queue_id = queue_id = self._counters.queue_id + 1
-        queue = self._cache[queue_id] = QueueRecord(key, queue_id)
+        queue = self.cache[queue_id] = live(QueueRecord(key, queue_id))
         self._ids[key] = queue_id
         self.dirty.add(queue_id)
-        self.overfull |= len(self._cache) > CACHE
+        self.overfull |= len(self.cache) > CACHE
         self._env.txn.put(stored, keys.u32.pack(queue_id), db=self._env.db[keys.QUEUE_IDS])
         return queue
 
@@ -115,7 +121,7 @@ class QueueCache:
         queue = decode_queue(value)
         if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another one would turn round for ever
             raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
-        return queue
+        return live(queue)
 
     def committed(self) -> None:
         """Note that all that was written is durable."""
@@ -124,7 +130,7 @@ class QueueCache:
     def flush(self) -> None:
         """Write what changed, the rows of the ring included: each once a commit, however often it turned."""
         txn, queues, active = self._env.txn, self._env.db[keys.QUEUES], self._env.db[keys.ACTIVE]
-        cache, pack, pack_position = self._cache, keys.u32.pack, keys.u64.pack
+        cache, pack, pack_position = self.cache, keys.u32.pack, keys.u64.pack
         arrived = []
         for queue_id in sorted(self.dirty):
             queue = cache[queue_id]
@@ -137,7 +143,7 @@ class QueueCache:
                 queue.row = row
             if queue.last_leased.startswith("http"):  # leased since it was last written
                 queue.last_leased = shorten(queue.last_leased, queue.queue)[:LONGEST_SHOWN]
-            txn.put(pack(queue_id), encode(queue), db=queues)
+            txn.put(pack(queue_id), encode_live(queue), db=queues)
         arrived.sort()
         for position, value in arrived:
             txn.put(position, value, db=active)
@@ -148,10 +154,10 @@ class QueueCache:
 
         Call it only where nobody holds a record that may still change: between operations. `each` does so, too.
         """
-        if len(self._cache) > CACHE:
+        if len(self.cache) > CACHE:
             self._ahead |= bool(self.dirty)
             self.flush()
-            _drop_oldest(self._cache)
+            _drop_oldest(self.cache)
         if len(self._ids) > CACHE:
             _drop_oldest(self._ids)
         self.overfull = False

@@ -39,10 +39,17 @@ class SettingsInForce:
         self.fixed_precedence = self.trivial and not self.asks_precedence
         self.limits_queues = admission_limits.any_limit(frontier) or not self.trivial
         """Some queue, or all, may be full."""
+        self.one_by_one = self.limits_queues or not self.fixed_precedence
+        """Each URI admitted may change what the next one meets."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
             self.longest_delay = inf
+
+    @property
+    def same_rest(self) -> float | None:
+        """For how long every queue rests after a fetch of which nothing is known; None if it depends on the URI."""
+        return self.base.min_delay if self.trivial and self._standard and not self.base.jitter else None
 
     def __repr__(self) -> str:
         changed = len(self.settings.overrides), len(self.adjustments)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
+from budgetfrontier.engine.live_queue import record_of
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
@@ -11,9 +10,8 @@ from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import LONGEST_SHOWN, decode_uri, expanded
+from budgetfrontier.store.records import LONGEST_SHOWN, PLAIN_FROM, decode_uri, expanded, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -70,7 +68,7 @@ class Turns:
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
         """Return a copy that has learned of the last change of settings: a look moves no queue."""
-        shown = replace(queue)
+        shown = record_of(queue)
         if queue.revision != self._tables.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
             if settings is not None:
@@ -173,59 +171,71 @@ class Turns:
         """
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
-        ring, cursor, pack = rotation.ring, tables.env.pending, keys.u32.pack
-        ids, gone = ring.ids, ring.gone
+        ring, pending, runs = rotation.ring, tables.pending, tables.pending.runs
+        ids, gone, cached, dirty = ring.ids, ring.gone, queues.cache.get, queues.dirty
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
-        turns, deadline = 0, now + ttl
+        leases_out, out_keys, lease_id = leases.out, leases.keys, leases.next_id
+        turns, in_process, deadline = MAX_TURNS, 0, now + ttl
         leases.next_expiry = min(leases.next_expiry, deadline)
-        while len(leased) < count:
-            if turns == MAX_TURNS:
-                self.cut_short |= bool(ring or counters.inactive)
-                break
-            if gone:
-                ring.skip()
-            if not ids:
-                if not counters.inactive:
-                    break
-                turns += 1
-                self._activate_next(now)
-                continue
-            queue_id = ids[0]
-            queue = queues.get(queue_id)
-            if queue.out:
-                key, value = tables.pending.head(queue_id) or _NOTHING
-            else:
-                cursor.set_range(pack(queue_id))
-                key, value = cursor.item()
-            uri = decode_uri(value, queue.queue)
-            if not trivial:
-                settings = in_force.effective.for_uri(uri.url, queue.queue)
-                concurrency = settings.per_queue_concurrency
-            if queue.revision != revision:
-                self.take_budgets(queue, *self.asked(queue, uri))
-            if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
-                queue, settings.reached
-            ):
-                rotation.move(queue, RETIRED)
-                turns += 1
-                continue
-            if queue.out:
-                if not may_lease(queue, concurrency, settings.reached):
+        try:
+            while count > 0:
+                if gone:
+                    ring.skip()
+                if not (turns and ids):
+                    if not turns or not counters.inactive:
+                        self.cut_short |= bool(ring or counters.inactive)
+                        break
+                    turns -= 1
+                    self._activate_next(now)
+                    continue
+                queue_id = ids[0]
+                queue = cached(queue_id) or queues.get(queue_id)
+                dirty.add(queue_id)
+                run = runs.get(queue_id) or pending.read(queue_id)
+                key, value = run[-1] if run else pending.head(queue_id) or _NOTHING
+                uri = restore_pending(key, value, queue.queue)
+                if not trivial:
+                    settings = in_force.effective.for_uri(uri.url, queue.queue)
+                    concurrency = settings.per_queue_concurrency
+                if queue.revision != revision:
+                    self.take_budgets(queue, *self.asked(queue, uri))
+                if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
+                    queue, settings.reached
+                ):
+                    rotation.move(queue, RETIRED)
+                    turns -= 1
+                    continue
+                out = queue.out
+                if out and not may_lease(queue, concurrency, settings.reached):
                     rotation.move(queue, IN_PROCESS)
                     continue
-                if key in leases.keys:
+                if not run:
                     raise _contradiction(queue)
-            (ring if gone else ids).popleft()
-            leased.append(leases.hand_out(queue, key, value, uri, deadline))
-            if concurrency > 1 or queue.landed:
-                tables.pending.went_out(queue_id, key)
-            if queue.out - queue.landed < concurrency and may_lease(queue, concurrency, settings.reached):
-                ids.append(queue_id)
-                counters.ring_back = queue.position = counters.ring_back + 1
-            else:
-                queue.state = IN_PROCESS
-                counters.in_process += 1
+                (ring if gone else ids).popleft()
+                run.pop()
+                cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
+                lease = leases_out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
+                lease_id += 1
+                out_keys.add(key)
+                if value < PLAIN_FROM:
+                    attempts, deliveries = tries(value)
+                    lease.attempt += attempts
+                    lease.delivery += deliveries
+                leased.append(lease)
+                count -= 1
+                queue.out = out + 1
+                queue.reserved += cost
+                queue.last_leased = uri.url
+                if concurrency > 1 and may_lease(queue, concurrency, settings.reached):
+                    ids.append(queue_id)
+                    counters.ring_back = queue.position = counters.ring_back + 1
+                else:
+                    queue.state = IN_PROCESS
+                    in_process += 1
+        finally:
+            counters.in_process += in_process
+            leases.next_id = lease_id
 
     def wake_due(self, now: float) -> None:
         """Move snoozed queues that are due to the ring's back: some hundreds in one call."""

@@ -21,7 +21,7 @@ from budgetfrontier.model import (
     QueueRecord,
     RingPosition,
 )
-from budgetfrontier.rules.uri_order import priority_of
+from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO, priority_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 
@@ -234,6 +234,8 @@ def expand(url: str, queue: str) -> str:
 # is attempts and deliveries (two bytes each) and a CrawlUri without the defaults at its end.
 
 PLAIN = {b"\xfe": "http://", b"\xff": "https://"}
+PLAIN_FROM = b"\xfe"
+"""Values from here on are plain URLs: they were never attempted, nor delivered."""
 _PLAIN_MARK = {b"\xfe": _HTTP, b"\xff": _HTTPS}
 MAX_ATTEMPTS = 0xFDFF  # so that the first byte differs from these
 
@@ -320,6 +322,21 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
     """Return a value with these numbers of attempts and deliveries."""
     rest = encode((short_url(value),)) if value[:1] in PLAIN else value[4:]
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
+
+
+_SCHEME_OF = {0xFE: "http://", 0xFF: "https://"}
+_NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
+_cost_of = keys.u32.unpack_from
+
+
+def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
+    """Return the CrawlUri of a pending record, from its key and value, as it is leased. Raises Damage.
+
+    What `restore_uri` does; a plain URL without a rank of its own, as most are, at a third of the cost.
+    """
+    if value >= PLAIN_FROM and key[4:9] == _NORMAL:
+        return CrawlUri(f"{_SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
+    return restore_uri(key[4:], value, queue)
 
 
 def restore_uri(rank: bytes, value: bytes, queue: str) -> CrawlUri:

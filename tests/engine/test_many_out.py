@@ -130,7 +130,7 @@ class Crawl:
 @pytest.mark.parametrize("most", [1 << 15, 2], ids=["all remembered", "two remembered"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_nothing_goes_out_twice_and_each_uri_ends_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "MOST", most)
+    monkeypatch.setattr(pending, "MOST_RUNS", most)
     for seed in range(4):
         crawl = Crawl(seed, 12, **SETTINGS[name])
         with crawl.frontier as frontier:

@@ -6,6 +6,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import pending
 from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.model import Directive
 from tests.support import START, kernel, memory, one, pages, paths, record
@@ -81,3 +82,97 @@ def test_a_queue_whose_totals_are_wrong_hands_nothing_out_twice() -> None:
         frontier.lease(1)
     with pytest.raises(FrontierClosed):
         frontier.finish(lease)
+
+
+def test_a_run_ends_where_a_record_is_put_into_it() -> None:
+    frontier = memory(hold_queues=False, concurrency=2)
+    frontier.schedule_many(pages("A", 40))
+    order = []
+    for number in range(40):
+        lease = one(frontier)
+        order += paths([lease])
+        frontier.finish(lease)
+        if number == 5:
+            frontier.schedule(CrawlUri("https://a.test/first", priority=1))
+        if number == 9:
+            frontier.schedule(CrawlUri("https://a.test/last"))
+    assert order[:12] == ["0", "1", "2", "3", "4", "5", "first", "6", "7", "8", "9", "10"]
+    assert paths([one(frontier)]) == ["39"]
+    assert paths([one(frontier)]) == ["last"]
+    frontier.check()
+
+
+def test_what_is_deleted_from_a_run_does_not_go_out() -> None:
+    frontier = memory(hold_queues=False, concurrency=40)
+    frontier.schedule_many(pages("A", 30))
+    assert paths(frontier.lease(3)) == ["0", "1", "2"]
+    assert frontier.delete(pattern=r".*/[3-8]$") == 6
+    assert frontier.delete(pattern=r".*/[3-8]$", dry_run=True) == 0
+    assert paths(frontier.lease(3)) == ["9", "10", "11"]
+    frontier.check()
+
+
+def test_a_deferred_uri_is_the_next_again() -> None:
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(pages("A", 5))
+    for _ in range(3):
+        lease = one(frontier)
+        assert paths([lease]) == ["0"]
+        frontier.finish(lease, Outcome.DEFERRED)
+    first = one(frontier)
+    frontier.finish(first)
+    assert paths([one(frontier)]) == ["1"]
+    frontier.check()
+
+
+@pytest.mark.parametrize("given_back", [(0, 1), (1, 0), (2, 0, 1), (0, 2, 1)])
+def test_uris_that_come_back_in_any_order_go_out_in_theirs(given_back: tuple[int, ...]) -> None:
+    frontier = memory(hold_queues=False, concurrency=3)
+    frontier.schedule_many(pages("A", 6))
+    leases = frontier.lease(3)
+    for number in given_back:
+        frontier.finish(leases[number], Outcome.RETRY, delay=0)
+    assert paths(frontier.lease(len(given_back))) == [str(number) for number in sorted(given_back)]
+    frontier.check()
+
+
+def test_thousands_that_wait_for_their_deletion_are_not_walked_over_again_and_again() -> None:
+    frontier = memory(hold_queues=False, concurrency=2)
+    frontier.schedule_many(pages("A", 3000))
+    for number in range(1000):
+        first, second = frontier.lease(2)
+        frontier.finish(first)
+        frontier.finish(second, Outcome.RETRY, delay=0)
+        if number % 3 == 0:
+            frontier.schedule(CrawlUri(f"https://a.test/first{number}", priority=1))
+    assert len(kernel(frontier).tables.pending.removed) < 1200  # nothing public tells how many there are
+    frontier.check()
+
+
+def test_large_records_are_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(CrawlUri(f"https://a.test/{n}", payload=bytes(200_000)) for n in range(40))
+    frontier.finish_many(frontier.lease(1))
+    for _ in range(10):
+        frontier.finish(one(frontier))
+        held = sum(len(value) for run in kernel(frontier).tables.pending.runs.values() for _, value in run)
+        assert held <= 400_000  # nothing public tells what is in memory
+    frontier.check()
+
+
+@pytest.mark.parametrize("room", [0, 5000])
+def test_without_room_for_runs_uris_are_read_one_by_one(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "MOST_READ", room)
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(pages("ABCDEFGH", 30))
+    for turn in range(30):
+        leases = frontier.lease(9)
+        assert paths(leases) == [str(turn)] * 8
+        frontier.finish_many(leases)
+        if turn % 4 == 0:
+            frontier.commit()
+        held = sum(
+            len(value) + pending.OVERHEAD for run in kernel(frontier).tables.pending.runs.values() for _, value in run
+        )
+        assert held <= room + 16 * 200 * 8
+    frontier.check()

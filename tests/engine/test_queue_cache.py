@@ -27,7 +27,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def kept(frontier: Frontier) -> int:
     found = kernel(frontier).tables.queues
-    return max(len(found._cache), len(found._ids))  # nothing public tells how many keys are kept
+    return max(len(found.cache), len(found._ids))  # nothing public tells how many keys are kept
 
 
 def each(call: Callable[[Frontier, str], object]) -> Callable[[Frontier], object]:
@@ -76,9 +76,9 @@ def test_the_cache_is_within_its_bound_again_at_once(room: int) -> None:
         found = kernel(frontier).tables.queues
         for name in NAMES:
             found.find(name)
-        assert len(found._cache) > 250  # the keys must go with the records, which no call shows
+        assert len(found.cache) > 250  # the keys must go with the records, which no call shows
         found.trim()
-        assert len(found._cache) == len(found._ids) == room * 3 // 4
+        assert len(found.cache) == len(found._ids) == room * 3 // 4
 
 
 def test_leases_of_many_queues_expire_and_change_within_the_bound() -> None:

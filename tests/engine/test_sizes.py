@@ -25,7 +25,7 @@ def test_memory_does_not_grow_with_the_queues_that_one_call_moves(monkeypatch: p
     clock = ManualClock(START)
     hosts = [f"https://h{number}.test/" for number in range(500)]
     with memory(clock, polite=True) as f:
-        cached = kernel(f).tables.queues._cache  # its memory cannot be measured: each record is small
+        cached = kernel(f).tables.queues.cache  # its memory cannot be measured: each record is small
         f.schedule_many(hosts)
         f.adjust(precedence=2)
         assert len(cached) < 100

@@ -91,6 +91,7 @@ class Candidates:
         self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
         plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
         self._plain = "".join(sorted(plain)).encode()
+        self._simple_in: tuple[SettingsInForce | None, bool] = None, False
         self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
     @property
@@ -146,10 +147,38 @@ class Candidates:
                 candidates.setdefault(key, special)
         return Batch(candidates, forced, invalid)
 
+    def read_plain(self, given: str) -> tuple[bytes, Authority, str] | None:
+        """Read one URL alone as `read` reads a plain one: its fingerprint, its authority, and the rest of it.
+
+        None if it is not plain, or its authority was not met before: `read` sees to those.
+        """
+        slash = given.find("/", 8)
+        authority = self._known.get(given[:slash])
+        if authority is None or slash < 0 or "/." in given or len(given) > uris.MAX_LENGTH:
+            return None
+        try:
+            if given.encode().translate(None, self._plain) or not self._are_simple():
+                return None
+        except UnicodeEncodeError:
+            return None
+        rest = given[slash:]
+        if "?" in rest:
+            path, _, query = rest.partition("?")
+            try:
+                canonical = authority.canonical + path + self._canonical.query(query)
+            except Exception as e:
+                raise self._no_form(given, e) from e
+        else:
+            canonical = authority.canonical + rest
+        return authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
+
     def _are_simple(self) -> bool:
         """Tell whether strings cost the same, whatever they say, and their authority tells their queue."""
-        in_force = self._in_force
-        return bool(in_force.fixed_precedence and self._by_parts and self._plain) and in_force.constant_cost is not None
+        in_force = self._tables.in_force
+        if in_force is not self._simple_in[0]:
+            simple = in_force.fixed_precedence and self._by_parts and self._plain
+            self._simple_in = in_force, bool(simple) and in_force.constant_cost is not None
+        return self._simple_in[1]
 
     def _are_plain(self, batch: list[Any]) -> bool:
         """Tell whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""

@@ -41,6 +41,14 @@ class SeenTable:
         for fingerprint in [fingerprint for fingerprint in fingerprints if not put(fingerprint, b"", True, False)]:
             del candidates[fingerprint]
 
+    def add(self, fingerprint: bytes, url: str) -> bool:
+        """Add the form of a plain URL, and remember the URL; tell whether the form was new."""
+        if len(self.recent) > RECENT:
+            self.recent.clear()
+        if len(url) <= LONGEST_RECENT:
+            self.recent.add(url)
+        return bool(self._env.txn.put(fingerprint, b"", overwrite=False, db=self._env.db[keys.SEEN]))
+
     def remember(self, batch: list[Any], invalid: list[Any]) -> None:
         """Keep the URLs of a batch in memory as known, whatever became of them, but for those that are INVALID."""
         if len(self.recent) > RECENT:

@@ -165,7 +165,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
             continue
         queue = kernel.tables.queues.get(queue_id)
         for key, _ in group:
-            kernel.tables.pending.remove(queue, key)
+            kernel.tables.pending.delete(queue, key)
             progress.effect["deleted"] += 1
         kernel.turns.deleted(queue)
         if queue_id != progress.at[2]:

@@ -108,11 +108,11 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     tables, counters = kernel.tables, kernel.counters
     env, settings = tables.env, tables.in_force.settings
     if args.get("dry_run"):
-        tables.flush()
-        return preview(env.view(), override)
+        return preview(tables.flushed(), override)
     adjustments = compacted([*tables.in_force.adjustments, override])
     before, revived = tables.in_force.effective, counters.retired - counters.retired_by_name
     kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
+    tables.pending.settle()  # an example is looked for among what is pending
     effect = values(env.view(), override, before, tables.in_force.effective) | {"revived_count": revived}
     write_settings(env.txn, env.db[keys.META], settings, adjustments)
     return effect
@@ -120,8 +120,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 
 def _delete(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Say what a delete would do; one that does it takes long."""
-    kernel.tables.flush()
-    return deletion.preview(kernel.tables.env.view(), args)
+    return deletion.preview(kernel.tables.flushed(), args)
 
 
 Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]

@@ -1,0 +1,206 @@
+"""Instructions per URI, counted by callgrind: `python -m benchmarks.instructions` (or `make instructions`).
+
+Wall times are noisy, instructions are not. Each workload runs twice in processes of their own, over a copy of the same
+prepared frontier, the second time with twice as many URIs: the difference is what those cost, without the start of the
+interpreter. Commits are included: one every COMMIT operations, since under callgrind the clock would make hundreds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks import ours, script
+from budgetfrontier import Finish, Frontier, Lease
+from budgetfrontier.testing import ManualClock
+
+HERE = Path(__file__).parent
+
+COUNT = 4000  # URIs of the shorter run
+PENDING = 24_000  # of the prepared frontiers
+HOSTS = 500
+LEASES = 64  # of one lease
+COMMIT = 4000  # operations
+LINKS = 5  # discovered on each page
+
+_NO_POLITENESS: dict[str, Any] = {"min_delay": 0, "delay_factor": 0, "max_delay": 0}
+
+DRAINS: dict[str, dict[str, Any]] = {
+    "rotation": {},
+    "zipf": {},
+    "politeness": {"politeness": {"min_delay": 1}},
+    "total budgets": {"queue_total_budget": 100_000},
+    "overrides": {
+        "overrides": [{"match": f"host:site{i}.example.com", "set": {"error_penalty_amount": 50}} for i in range(50)]
+    },
+    "concurrency 8": {"politeness": {**_NO_POLITENESS, "per_queue_concurrency": 8}},
+    "links": {},
+}
+"""What is drained, and the settings of the frontier that differ from those of the others."""
+
+DRAIN_CALLS = ("finish", "finish_many")
+SCHEDULES = ("schedule", "schedule_many", "schedule_many overrides", "schedule_many max_queue_size")
+
+
+def urls(name: str, count: int) -> Iterator[str]:
+    """Yield the URLs of a workload: each host in turn, or hosts by Zipf's law (exponent 1)."""
+    if name == "zipf":
+        rnd = random.Random(1)
+        hosts = rnd.choices(range(HOSTS), cum_weights=list(accumulate(1 / (i + 1) for i in range(HOSTS))), k=count)
+    else:
+        hosts = [i % HOSTS for i in range(count)]
+    return (_url(i, host) for i, host in enumerate(hosts))
+
+
+def _url(number: int, host: int) -> str:
+    return f"https://site{host}.example.com/section{number % 50}/page-{number}.html"
+
+
+def _settings(changes: dict[str, Any]) -> Any:
+    overrides = changes.get("overrides", ())
+    frontier = {"commit_interval": 86_400, "commit_operations": COMMIT, **changes}
+    frontier.pop("overrides", None)
+    settings = ours.impatient(**frontier)
+    return type(settings).from_dict({**settings.to_dict(), "overrides": list(overrides)}) if overrides else settings
+
+
+def prepare(name: str, folder: Path) -> None:
+    """Fill the frontier of a drain."""
+    count = COUNT if name == "links" else PENDING
+    with Frontier.open(folder, _settings(DRAINS[name])) as frontier:
+        frontier.schedule_many(urls(name, count))
+
+
+def drain(name: str, call: str, folder: Path, count: int) -> None:
+    """Lease and finish `count` URIs; each URL is read."""
+    clock = ManualClock()
+    frontier = Frontier.open(folder, clock=clock)
+    finish: Callable[[list[Any]], object]
+    finish = frontier.finish_many if call == "finish_many" else partial(_finish_each, frontier)
+    if name == "links":
+        finish = partial(_finish_with_links, frontier, call)
+    done = 0
+    while done < count:
+        leases = frontier.lease(min(LEASES, count - done))
+        if not leases:
+            wait = frontier.next_ready_in()
+            assert wait is not None, f"only {done} URIs"
+            clock.advance(max(wait, 0.001))
+            continue
+        for lease in leases:
+            assert lease.uri.url
+        finish(leases)
+        done += len(leases)
+    frontier.commit()
+
+
+def _finish_each(frontier: Frontier, leases: list[Lease]) -> None:
+    for lease in leases:
+        frontier.finish(lease)
+
+
+def _finish_with_links(frontier: Frontier, call: str, leases: list[Lease]) -> None:
+    """Finish pages that link to LINKS others, of which one is new."""
+    ended = []
+    for lease in leases:
+        number = int(lease.uri.url.rpartition("-")[2][:-5])
+        new = COUNT + number
+        numbers = (new, *((number * 7 + i) % new for i in range(1, LINKS)))
+        links = [_url(i, i % HOSTS) for i in numbers]
+        if call == "finish_many":
+            ended.append(Finish(lease, discovered=links))
+        else:
+            frontier.finish(lease, discovered=links)
+    if ended:
+        frontier.finish_many(ended)
+
+
+def schedule(name: str, folder: Path, count: int) -> None:
+    """Schedule `count` new URIs in an empty frontier."""
+    changes: dict[str, Any] = {}
+    if name.endswith("overrides"):
+        changes = DRAINS["overrides"]
+    elif name.endswith("max_queue_size"):
+        changes = {"max_queue_size": 1_000_000}
+    frontier = Frontier.open(folder, _settings(changes))
+    if name == "schedule":
+        for url in urls("zipf", count):
+            frontier.schedule(url)
+    else:
+        source = urls("zipf", count)
+        while batch := list(islice(source, 1000)):
+            frontier.schedule_many(batch)
+    frontier.commit()
+
+
+def _counted(arguments: list[str]) -> int:
+    """Return the instructions of one run of this module."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-m"]
+    command += ["benchmarks.instructions", "--workload", *arguments]
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=HERE.parent, env=environment, capture_output=True, text=True, check=False)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or found is None:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    return int(found[1])
+
+
+def measure(name: str, call: str, room: Path) -> float:
+    """Return the instructions per URI of a workload."""
+    totals = []
+    prepared = room / "prepared"
+    if name in DRAINS:
+        prepare(name, prepared)
+    for count in (COUNT, 2 * COUNT):
+        folder = room / "measured"
+        if name in DRAINS:
+            shutil.copytree(prepared, folder)
+        totals.append(_counted([name, call, str(folder), str(count)]))
+        shutil.rmtree(folder)
+    shutil.rmtree(prepared, ignore_errors=True)
+    return (totals[1] - totals[0]) / COUNT
+
+
+def _workload(arguments: list[str]) -> None:
+    name, call, folder, count = arguments
+    if name in DRAINS:
+        drain(name, call, Path(folder), int(count))
+    else:
+        schedule(name, Path(folder), int(count))
+    os._exit(0)  # what the end of the interpreter costs is none of the URIs' business
+
+
+def main() -> None:
+    """Measure all workloads, or those that are named, and print and write the table."""
+    if sys.argv[1:2] == ["--workload"]:
+        return _workload(sys.argv[2:])
+    parser = script.parser("benchmarks.instructions", __doc__)
+    parser.add_argument("names", nargs="*", metavar="WORKLOAD", help="a drain or a way of scheduling (default: all)")
+    options = script.parse(parser)
+    if shutil.which("valgrind") is None:
+        parser.error("valgrind is not installed: apt-get install valgrind")
+    about = script.describe(options)
+    measured: dict[str, float] = {}
+    with script.temporary("instructions", options.folder) as room:
+        for name in options.names or [*SCHEDULES, *DRAINS]:
+            for call in DRAIN_CALLS if name in DRAINS else ("",):
+                measured[f"{name}, {call}" if call else name] = measure(name, call, room)
+                print(f"{list(measured)[-1]}: {measured[list(measured)[-1]]:,.0f}", file=sys.stderr)
+    lines = ["| workload | thousand instructions per URI |", "| --- | --- |"]
+    lines += [f"| {name} | {figure / 1000:.1f} |" for name, figure in measured.items()]
+    record = script.record(about, instructions=measured)
+    results = options.results or (None if options.names else script.RESULTS)
+    script.write("instructions", "Instructions per URI", ["\n".join(lines), script.facts(about)], record, results)
+
+
+if __name__ == "__main__":
+    main()
