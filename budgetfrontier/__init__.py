@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from budgetfrontier.clock import ManualClock as ManualClock
-    from budgetfrontier.engine.commands.operations import Adjustment as Adjustment
+    from budgetfrontier.engine.commands.adjustment import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier
     from budgetfrontier.errors import CorruptFrontier as CorruptFrontier
     from budgetfrontier.errors import FrontierClosed as FrontierClosed
@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "clock": ("ManualClock",),
-    "engine.commands.operations": ("Adjustment",),
+    "engine.commands.adjustment": ("Adjustment",),
     "engine.frontier": ("Frontier",),
     "errors": (
         "CorruptFrontier",

@@ -139,12 +139,11 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 
     Computed in this process from the last commit: a running engine is not involved.
     """
-    from budgetfrontier.engine.commands.deletion import preview
-    from budgetfrontier.engine.commands.operations import check_command
+    from budgetfrontier.engine.commands.deletion import check, preview
     from budgetfrontier.reports.format import counted
     from budgetfrontier.store.reader import Reader
 
-    check_command("delete", details)
+    check(details)
     with Reader(common.frontier_path(args.job)) as reader:
         totals = reader.summary()
         with reader.view() as view:
@@ -159,7 +158,7 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 
 def adjust(args: argparse.Namespace) -> None:
     """Apply an adjustment; with --dry-run, print what it would do."""
-    from budgetfrontier.engine.commands.dry_run import is_matched, preview
+    from budgetfrontier.engine.commands.adjustment import is_matched, preview
     from budgetfrontier.reports.format import counted
     from budgetfrontier.settings.overrides import validate_override
     from budgetfrontier.store.reader import Reader

@@ -13,8 +13,8 @@ from budgetfrontier.engine import arguments, opening
 from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.engine.attempts import Attempts
 from budgetfrontier.engine.batches import Batches
+from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.commands.operations import Adjustment
 from budgetfrontier.engine.commands.steering import Steering
 from budgetfrontier.engine.finishes import Finishes
 from budgetfrontier.engine.guard import Guard

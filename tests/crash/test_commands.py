@@ -14,7 +14,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome
 from budgetfrontier.engine import guard
 from budgetfrontier.engine.commands import deletion, runner
-from budgetfrontier.engine.commands.stepwise import STEPWISE, Stepwise
+from budgetfrontier.engine.commands.operations import STEPWISE, Stepwise
 from budgetfrontier.store.reader import Reader
 from tests.crash import processes
 from tests.crash.faults import die

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
-from tests.support import START, crawl, crawl_state, memory, one, pages, record
+from tests.support import START, crawl_state, memory, one, pages, record
 
 
 def test_dead_letters_are_kept_whole_and_can_be_replayed_or_dropped() -> None:
@@ -41,14 +41,3 @@ def test_text_is_not_taken_for_the_ids_of_dead_letters(text: Any) -> None:
             with pytest.raises(TypeError, match="whole numbers, not"):
                 of_letters(text)
         assert f.summary().dead == 2
-
-
-def test_replay_by_queue() -> None:
-    with memory() as f:
-        f.schedule_many(pages("AB", 2))
-        while leases := f.lease(1):
-            f.finish(leases[0], Outcome.DEAD, reason="gone")
-        assert f.replay(queue="b.test") == 2
-        assert crawl(f) == "BB"
-        assert f.replay() == 2
-        assert crawl(f) == "AA"

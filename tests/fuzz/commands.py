@@ -18,8 +18,7 @@ from budgetfrontier import Frontier, Outcome, cli, plugins
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Mailbox
-from budgetfrontier.engine.commands.operations import OPERATIONS
-from budgetfrontier.engine.commands.stepwise import STEPWISE
+from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.names import per_uri
 from tests.fuzz.target import Target

@@ -7,12 +7,14 @@ first is done, nothing comes out of that table, so that nothing moves past it. W
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from itertools import groupby
 from typing import Any
 
 from budgetfrontier.bounded_cache import BoundedCache
+from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
@@ -105,12 +107,23 @@ def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Take
     return part, False
 
 
+def check(args: dict[str, Any]) -> None:
+    """Raise for a deletion that could not be applied."""
+    translate(args.get("queue") or "")
+    try:
+        Pattern(args.get("pattern") or "")
+    except ValueError as e:
+        raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
+
+
 def start(args: dict[str, Any]) -> Progress:
     """Return the progress of a deletion that begins."""
     return Progress([LATER, b"", 0], {"deleted": 0, "queues": 0})
 
 
-def step(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> bool:
+def step(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
     """Delete the next; whether that was all. O(limit)."""
     chosen, only = Chosen(args), None
     if chosen.only is not None:
@@ -171,6 +184,11 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
         if queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1
+
+
+def dry_run(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return what a deletion would do now; one that does it takes steps."""
+    return preview(kernel.tables.flushed(), args)
 
 
 def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import deletion, operations
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS
-from budgetfrontier.engine.commands.stepwise import STEPWISE, audited
+from budgetfrontier.engine.commands.operations import OPERATIONS, PREVIEWS, STEPWISE
+from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.store import keys, meta

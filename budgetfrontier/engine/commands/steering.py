@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.engine import arguments
 from budgetfrontier.engine.commands import operations
+from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
-from budgetfrontier.engine.commands.operations import Adjustment
 from budgetfrontier.engine.commands.runner import CommandRun
 from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.model import CrawlState

@@ -1,24 +1,84 @@
-"""The preview of an adjustment.
+"""The adjustment of settings: an override appended to those in force, and the preview of one.
 
-Nothing is changed, and any view will do: that of the engine, or that of a Reader, which holds up no engine.
+A preview changes nothing, and any view will do: that of the engine, or that of a Reader, which holds up no engine.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from budgetfrontier import plugins
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import budgets
 from budgetfrontier.rules.queue_states import EXHAUSTED, RETIRED
 from budgetfrontier.settings.matching import Match, parse_match
-from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.settings.overrides import (
+    Effective,
+    Override,
+    QueueSettings,
+    compacted,
+    validate_override,
+    value_in,
+)
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.store import keys
+from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import decode_future, expand, short_url
 from budgetfrontier.store.view import HeadUrls, View
 
 NAMED = 1000  # queues that a dry run names; it counts them all
 _PRICED = 100_000  # URIs of one queue that a dry run adds up
+
+
+class Adjustment(msgspec.Struct, kw_only=True):
+    """The effect of `adjust`, or with `dry_run` the effect that it would have.
+
+    `before` and `after` are the values in force for what `match` names. A dry run counts the queues that it matches,
+    and lists those that would retire and revive (the first 1,000; it counts them all), and what the revived could then
+    spend; a real one only counts the queues that get another look. `id` is that of its audit entry.
+    """
+
+    id: int
+    match: str
+    set: dict[str, Any]
+    dry_run: bool
+    before: dict[str, Any]
+    after: dict[str, Any]
+    matched: int = 0
+    retired: list[str] = []
+    revived: list[str] = []
+    retired_count: int = 0
+    revived_count: int = 0
+    spend: int = 0
+
+
+def check(args: dict[str, Any]) -> None:
+    """Raise for an adjustment that could not be applied."""
+    policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
+    if policy is not None:
+        plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
+
+
+def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Append an override to the adjustments, or only say what that would do."""
+    override = validate_override(args["match"], args["set"])
+    if not override.set:
+        raise FrontierError("adjust needs at least one setting to change")
+    tables, counters = kernel.tables, kernel.counters
+    env, settings = tables.env, tables.in_force.settings
+    if args.get("dry_run"):
+        return preview(tables.flushed(), override)
+    adjustments = compacted([*tables.in_force.adjustments, override])
+    before, revived = tables.in_force.effective, counters.retired - counters.retired_by_name
+    kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
+    tables.pending.settle()  # an example is looked for among what is pending
+    effect = values(env.view(), override, before, tables.in_force.effective) | {"revived_count": revived}
+    write_settings(env.txn, env.db[keys.META], settings, adjustments)
+    return effect
 
 
 def values(view: View, override: Override, before: Effective, after: Effective) -> dict[str, Any]:

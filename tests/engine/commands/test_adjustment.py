@@ -1,4 +1,4 @@
-"""A dry run: what an adjustment would do, told from the engine and from outside."""
+"""Adjustments: what they do, and what a dry run says that they would, told from the engine and from outside."""
 
 from __future__ import annotations
 
@@ -7,14 +7,57 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import (
-    CrawlUri,
-    Frontier,
-    Reader,
-)
-from budgetfrontier.engine.commands.dry_run import preview
+from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
+from budgetfrontier.engine.commands.adjustment import preview
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.overrides import validate_override
-from tests.support import START, crawl, memory, on_disk, pages, state
+from tests.support import START, crawl, memory, on_disk, pages, record, state
+
+URL = "https://c.test/"
+
+
+def test_a_cost_policy_that_cannot_be_imported_is_refused(f: Frontier) -> None:
+    with pytest.raises(PolicyError, match="cannot be imported"):
+        f.adjust(cost_policy="no.such_module:policy")
+    assert f.schedule(URL) is Admission.ADDED
+
+
+def test_a_changed_total_counts_at_once_and_a_changed_replenish_amount_later() -> None:
+    with memory(balance_replenish_amount=4) as f:
+        f.schedule_many(pages("A", 20))
+        assert crawl(f, 1) == "A"
+        f.adjust(balance_replenish_amount=10)
+        assert record(f, "A").balance == 3
+        assert crawl(f, 3) == "AAA"
+        assert crawl(f, 1) == "A"
+        assert record(f, "A").balance == 9
+        f.adjust(queue_total_budget=4)
+        assert crawl(f) == ""
+        assert state(f, "A") == "RETIRED"
+
+
+@pytest.mark.parametrize("wrong", [{"queue_total_budgte": 1}, {"queue_total_budget": "much"}, {"match": "what:ever"}])
+def test_a_wrong_adjustment_changes_nothing(wrong: dict[str, Any]) -> None:
+    with memory(queue_total_budget=0) as f:
+        f.schedule_many(pages("A", 4))
+        assert crawl(f) == "A"
+        with pytest.raises(SettingsError):
+            f.adjust(**{"queue_total_budget": 9, **wrong})
+        assert state(f, "A") == "RETIRED"
+        f.check()
+
+
+def test_adjustments_that_are_set_again_do_not_pile_up(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "f") as frontier:
+        for budget in range(50):
+            frontier.adjust(match="host:a.test", queue_total_budget=budget)
+            frontier.adjust(queue_total_budget=budget)
+        assert len(frontier.audit()) == 100
+    with Reader(tmp_path / "f") as reader:
+        assert [(one.match, one.set) for one in reader.adjustments] == [
+            ("host:a.test", {"queue_total_budget": 49}),
+            ("*", {"queue_total_budget": 49}),
+        ]
 
 
 def test_the_command_line_foresees_what_the_engine_does(tmp_path: Path) -> None:

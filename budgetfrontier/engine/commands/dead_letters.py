@@ -1,0 +1,67 @@
+"""The replay and the dropping of dead letters: `at` of the progress is the first that was not looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.store.records import Progress, with_tries
+
+
+def check(args: dict[str, Any]) -> None:
+    """Raise for ids that could not be those of dead letters."""
+    if args.get("ids") is not None:
+        set(args["ids"])
+
+
+def start_replay(args: dict[str, Any]) -> Progress:
+    """Return the progress of a replay that begins."""
+    return Progress([0], {"replayed": 0})
+
+
+def start_drop(args: dict[str, Any]) -> Progress:
+    """Return the progress of a drop that begins."""
+    return Progress([0], {"dropped": 0})
+
+
+def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int, limit: int) -> tuple[list[Any], bool]:
+    """Return the next dead letters of these ids, of a queue, or of all, and whether they are the last."""
+    ids, at, dead_letters = args.get("ids"), progress.at[0], kernel.tables.dead_letters
+    if ids is None:
+        found = dead_letters.after(at, limit)
+        done = len(found) < limit or found[-1][0] >= upto
+        progress.at[0] = found[-1][0] + 1 if found else at
+    else:  # here `at` counts those of the list
+        part = ids[at : at + limit]
+        found = dead_letters.numbered(part, upto)
+        progress.at[0] = at + len(part)
+        done = progress.at[0] == len(ids)
+    queue = args.get("queue")
+    return [(n, row) for n, row in found if n <= upto and (queue is None or row.name == queue)], done
+
+
+def replay(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Put the next dead letters back on their queues, as fresh as when they were scheduled; return whether all are."""
+    found, done = _letters(kernel, args, progress, upto, limit)
+    ask = kernel.returns.asked_precedence
+    precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
+    for (number, row), precedence in zip(found, precedences, strict=True):
+        rank = row.rank[:-8] + bytes(8)  # an arrival now
+        kernel.returns.place(kernel.tables.queues.get(row.queue), rank, with_tries(row.value, 0, 0), precedence, now)
+        kernel.tables.dead_letters.remove(number)
+    progress.effect["replayed"] += len(found)
+    return done
+
+
+def drop(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Drop the next dead letters for good; return whether all are."""
+    found, done = _letters(kernel, args, progress, upto, limit)
+    for number, _ in found:
+        kernel.tables.dead_letters.remove(number)
+    progress.effect["dropped"] += len(found)
+    return done

@@ -1,0 +1,81 @@
+"""The scheduling of URIs, and their marking as seen, by command. `at` of the progress: how many of them were taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.model import CrawlUri, Directive, Tally
+from budgetfrontier.store.records import Progress
+
+_decode_uri = msgspec.msgpack.Decoder(CrawlUri).decode
+
+
+def uri_from(item: Any) -> str | CrawlUri:
+    """Return the URI that a command carries as a string, a mapping of fields, or a CrawlUri in msgpack."""
+    if isinstance(item, bytes):
+        return _decode_uri(item)
+    if not isinstance(item, dict):
+        return str(item)
+    fields = dict(item)
+    if "directive" in fields:
+        given = fields["directive"]
+        fields["directive"] = Directive[given] if isinstance(given, str) else Directive(given)
+    return CrawlUri(**fields)
+
+
+def check(args: dict[str, Any]) -> None:
+    """Raise for URIs of a command that could not be read."""
+    list(map(uri_from, args["uris"]))
+
+
+def start(args: dict[str, Any]) -> Progress:
+    """Return the progress of a command that begins to take in its URIs."""
+    return Progress([0], _counts(Tally()))
+
+
+def schedule(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Admit the next URIs; return whether those were the last. O(limit)."""
+    tally = Tally()
+    admitter.take(_next(args, progress, limit), tally, now)
+    return _taken(args, progress, limit, tally)
+
+
+def mark_seen(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Mark the next URIs as seen; return whether those were the last. O(limit)."""
+    tally = Tally()
+    admitter.mark_seen(_next(args, progress, limit), tally, charge=bool(args.get("charge")))
+    return _taken(args, progress, limit, tally)
+
+
+def _next(args: dict[str, Any], progress: Progress, limit: int) -> list[str | CrawlUri]:
+    done = progress.at[0]
+    return [uri_from(item) for item in args["uris"][done : done + limit]]
+
+
+def _taken(args: dict[str, Any], progress: Progress, limit: int, tally: Tally) -> bool:
+    """Add the tally of a part to the effect, and go on behind it; return whether it was the last."""
+    for name, count in _counts(tally).items():
+        if name != "reasons":
+            progress.effect[name] += count
+    reasons = progress.effect["reasons"]
+    for reason, count in tally.reasons.items():
+        reasons[reason] = reasons.get(reason, 0) + count
+    progress.at[0] = min(progress.at[0] + limit, len(args["uris"]))
+    return bool(progress.at[0] == len(args["uris"]))
+
+
+def _counts(tally: Tally) -> dict[str, Any]:
+    return {name: getattr(tally, name) for name in tally.__struct_fields__}
+
+
+def audited(args: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments as the audit keeps them: URIs are only counted."""
+    return {**args, "uris": len(args["uris"])} if "uris" in args else args

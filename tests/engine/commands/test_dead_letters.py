@@ -1,0 +1,58 @@
+"""Dead letters replayed and dropped by command: all of them, those of a queue, or those of given ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.errors import FrontierError
+from tests.support import crawl, memory, pages
+
+
+def given_up(hosts: str, count: int) -> Frontier:
+    """A frontier that has given up on some pages of each host."""
+    f = memory()
+    f.schedule_many(pages(hosts, count))
+    while leases := f.lease(1):
+        f.finish(leases[0], Outcome.DEAD, reason="gone")
+    return f
+
+
+def test_replay_by_queue() -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 2))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.DEAD, reason="gone")
+        assert f.replay(queue="b.test") == 2
+        assert crawl(f) == "BB"
+        assert f.replay() == 2
+        assert crawl(f) == "AA"
+
+
+@pytest.mark.parametrize("op", ["replay", "drop"])
+def test_ids_are_taken_once_each_and_unknown_ones_are_passed_over(op: str) -> None:
+    with given_up("A", 3) as f:
+        first, _, last = (letter.id for letter in f.dead_letters())
+        entry = f.apply(Command(op, {"ids": [last, first, first, -1, 10**9]}, "me", ""), number=1)
+        assert list(entry.effect.values()) == [2]
+        assert f.summary().dead == 1
+        f.check()
+
+
+@pytest.mark.parametrize(("op", "word"), [("replay", "replayed"), ("drop", "dropped")])
+def test_a_step_takes_so_many(op: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STEP", 2)
+    with given_up("AB", 3) as f:
+        assert f.apply(Command(op, {"queue": "b.test"}, "me", ""), number=1).effect == {word: 3}
+        assert [letter.queue for letter in f.dead_letters()] == ["a.test"] * 3
+        f.check()
+
+
+@pytest.mark.parametrize("op", ["replay", "drop"])
+def test_what_can_be_no_ids_is_refused(op: str) -> None:
+    with given_up("A", 1) as f:
+        with pytest.raises(FrontierError, match=f"^{op}: .*ids"):
+            f.apply(Command(op, {"ids": 7}, "me", ""), number=1)
+        assert f.summary().dead == 1
