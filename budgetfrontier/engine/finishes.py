@@ -210,7 +210,7 @@ class Finishes:
                 queue.state = READY
                 join(queue_id)
             else:
-                retired += state is RETIRED
+                retired += state is RETIRED  # `queued_totals.is_queued`, without a call
                 after = queue_states.after_finish(queue, settings, now, best_waiting)
                 if after is not state:
                     counters.ring_back = ring_back

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Outcome
+from budgetfrontier import CrawlUri, Lease, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.rules import queued_totals
 from tests.support import START, crawl, kernel, memory, on_disk, pages, state
@@ -87,15 +87,22 @@ def test_the_order_of_the_fifos_survives_a_restart(tmp_path: Path) -> None:
 def test_the_totals_are_always_the_shares_of_all_queues(seed: int) -> None:
     draw, clock = random.Random(seed), ManualClock(START)
     with memory(clock, concurrency=2, retry={"delay": 5.0, "scope": "uri"}, queue_total_budget=9) as f:
+        out: list[Lease] = []
         for number in range(300):
             key = f"{draw.choice('abc')}.test"
             later = clock.time() + draw.choice((0, 0, 20))
             step = draw.randrange(8)
             if step < 3:
                 f.schedule(CrawlUri(f"https://{key}/{number}", not_before=later))
-            elif step < 5:
-                for lease in f.lease(2):
+            elif step == 3:
+                out += f.lease(2, ttl=1e6)
+            elif step == 4 and number % 2:
+                assert f.finish_many(out) == []
+                out.clear()
+            elif step == 4:
+                for lease in out:
                     f.finish(lease, draw.choice((Outcome.SUCCESS, Outcome.RETRY)), retire_queue=draw.random() < 0.1)
+                out.clear()
             elif step == 5:
                 draw.choice((f.retire, f.unretire))(key)
             elif step == 6:
