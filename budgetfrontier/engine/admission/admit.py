@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier.engine.admission.candidates import Authority, Batch, Candidates, Plain, Special
+from budgetfrontier.engine.admission.candidates import Authority, Batch, Candidates, Known, Plain, Special
 from budgetfrontier.engine.admission.seen import SeenTable
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
@@ -21,8 +21,10 @@ from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
-Read = tuple[list[Any], Batch]
-"""A batch that is admitted at once, and what was read from it."""
+Read = tuple[list[Any], Batch | None]
+"""A batch that is admitted at once, and what was read from it. None: the batch is of a few plain URLs, as read."""
+FEW = 8
+"""URLs of a batch that are admitted each for itself, if they are plain: from about ten on, a batch is cheaper."""
 
 
 class Admitter:
@@ -47,7 +49,9 @@ class Admitter:
         batch = list(batch)
         recent, read = self._seen.recent, self._candidates.read
         if self._tables.in_force.one_by_one:
-            found = [([given], read([given], tally, via, recent)) for given in batch]
+            found: list[Read] = [([given], read([given], tally, via, recent)) for given in batch]
+        elif len(batch) <= FEW and (few := self._read_few(batch)) is not None:
+            return [(few, None)]
         else:
             found = [(batch, read(batch, tally, via, recent))] if batch else []
         if found:
@@ -57,7 +61,10 @@ class Admitter:
     def admit(self, found: Sequence[Read], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit what `read` has read. Asks no policy."""
         for batch, candidates in found:
-            self._take(batch, candidates, tally, now, via)
+            if candidates is None:
+                self._take_few(batch, tally, now, via)
+            else:
+                self._take(batch, candidates, tally, now, via)
 
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI with a normalized URL would be placed on."""
@@ -92,32 +99,69 @@ class Admitter:
             if given in self._seen.recent:
                 tables.counters.duplicates += 1
                 return Admission.DUPLICATE
-            plain = self._candidates.read_plain(given)
-            if plain is not None:
-                return self._take_plain(given, *plain, now)
+            known = self._candidates.read_plain(given)
+            if known is not None:
+                return Admission.ADDED if self._take_plain(*known, None, now) else Admission.DUPLICATE
         tally = Tally()
         self.take((given,), tally, now)
         return Admission.ADDED if tally.added else _became(tally)
 
-    def _take_plain(self, url: str, fingerprint: bytes, authority: Authority, rest: str, now: float) -> Admission:
-        """Admit a plain URL: what `_admit`, `_place` and `_insert` do, at half the cost for one alone."""
+    # -- a few plain URLs: the machinery of a batch would cost more than it saves
+
+    def _read_few(self, batch: list[Any]) -> list[Known | None] | None:
+        """Read plain URLs, each alone (None: it was met a moment ago); None if one of them is not plain."""
+        few: list[Known | None] = []
+        recent, read_plain = self._seen.recent, self._candidates.read_plain
+        for given in batch:
+            if type(given) is not str:
+                return None
+            known = None if given in recent else read_plain(given)
+            if known is None and given not in recent:
+                return None
+            few.append(known)
+        return few
+
+    def _take_few(self, few: list[Known | None], tally: Tally, now: float, via: CrawlUri | None) -> None:
+        """Admit what `_read_few` has read, in order."""
+        counters = self._tables.counters
+        for known in few:
+            if known is None:
+                counters.duplicates += 1
+                tally.duplicate += 1
+            elif self._take_plain(*known, via, now):
+                tally.added += 1
+            else:
+                tally.duplicate += 1
+
+    def _take_plain(
+        self, url: str, fingerprint: bytes, authority: Authority, rest: str, via: CrawlUri | None, now: float
+    ) -> bool:
+        """Admit a plain URL unless it is known; tell whether it was new.
+
+        This does what `_admit`, `_place` and `_insert` do for a batch; tests/engine/admission/test_admit.py compares
+        both. It takes half of the instructions for one alone.
+        """
         tables = self._tables
         counters, base = tables.counters, tables.in_force.base
         if not self._seen.add(fingerprint, url):
             counters.duplicates += 1
-            return Admission.DUPLICATE
+            return False
         counters.scheduled += 1
         counters.ordinal = ordinal = counters.ordinal + 1
-        queue = tables.queues.find_or_create(authority.queue)
-        if authority.mark is not None:
+        queue, short = tables.queues.find_or_create(authority.queue), authority.short + rest
+        if via is not None:
+            value = encode_found(short, shorten(via.url, queue.queue), link_hops(via))
+        elif authority.mark is not None:
             value = authority.mark + rest.encode()
         else:
-            value = keys.FRESH + encode((authority.short + rest,))
+            value = keys.FRESH + encode((short,))
         arrival = uri_order.arrival(ordinal, lifo=True) if base.lifo else ordinal
         key = keys.pending.pack(queue.id, NORMAL, PRIORITY_ZERO, tables.in_force.constant_cost, arrival)
         tables.pending.insert_one(queue.id, key, value)
-        self._turns.arrived(queue, 1, authority.short + rest, base, None, now)
-        return Admission.ADDED
+        self._turns.arrived(queue, 1, short, base, None, now)
+        return True
+
+    # -- batches
 
     def take_each(self, batch: list[Any], now: float) -> list[Admission]:
         """Admit a batch, in order: what became of each. Raises PolicyError, having changed nothing."""

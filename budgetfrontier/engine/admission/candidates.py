@@ -70,6 +70,10 @@ Plain = tuple[Authority, str]
 """A URL that may be admitted: its authority, and the rest of it. A tuple, for there are many."""
 
 
+Known = tuple[str, bytes, Authority, str]
+"""A plain URL that was read alone: the URL, its fingerprint, its authority, and the rest of it."""
+
+
 class Batch(NamedTuple):
     """The URIs of a batch that may be new, in order, by fingerprint (with `force`: a number); the first of a form."""
 
@@ -147,19 +151,21 @@ class Candidates:
                 candidates.setdefault(key, special)
         return Batch(candidates, forced, invalid)
 
-    def read_plain(self, given: str) -> tuple[bytes, Authority, str] | None:
-        """Read one URL alone as `read` reads a plain one: its fingerprint, its authority, and the rest of it.
+    def read_plain(self, given: str) -> Known | None:
+        """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
 
-        None if it is not plain, or its authority was not met before: `read` sees to those.
+        Raises PolicyError.
         """
-        slash = given.find("/", 8)
-        authority = self._known.get(given[:slash])
-        if authority is None or slash < 0 or "/." in given or len(given) > uris.MAX_LENGTH:
+        if "/." in given or len(given) > uris.MAX_LENGTH:
             return None
         try:
             if given.encode().translate(None, self._plain) or not self._are_simple():
                 return None
         except UnicodeEncodeError:
+            return None
+        slash = given.find("/", 8)
+        authority = self._known.get(given[:slash]) or self._parse_authority(given)
+        if authority is None or slash < 0:
             return None
         rest = given[slash:]
         if "?" in rest:
@@ -170,7 +176,7 @@ class Candidates:
                 raise self._no_form(given, e) from e
         else:
             canonical = authority.canonical + rest
-        return authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
+        return given, authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
 
     def _are_simple(self) -> bool:
         """Tell whether strings cost the same, whatever they say, and their authority tells their queue."""

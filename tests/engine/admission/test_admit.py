@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from budgetfrontier import Admission, CrawlUri, Directive, Outcome
+from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Tally
 from budgetfrontier.clock import ManualClock
-from tests.support import START, crawl, memory, one, pages, paths
+from budgetfrontier.engine.admission import admit
+from budgetfrontier.store import keys
+from tests.support import START, crawl, kernel, memory, one, pages, paths
 
 
 def test_a_cost_is_fixed_when_the_uri_is_scheduled() -> None:
@@ -124,3 +130,59 @@ def test_a_queue_key_has_255_bytes_at_most() -> None:
         f.schedule(CrawlUri("https://c.test/", queue="\u00e9" * 200))
         assert all(len(lease.queue.encode()) <= 255 for lease in f.lease(5))
         f.check()
+
+
+HOSTS = ("a.test", "b.test", "A.test", "c.test:8080", "[::1]")
+TAILS = ("/", "/p/{n}", "/p/{n}?b=2&a=1", "/x#y", "", "/./p", "/p {n}", "/\u00e9{n}", "/p/{n}?utm_source=x")
+
+
+class WithoutShortcut:
+    """Admission by the machinery of batches alone."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.candidates = frontier._admitter._candidates  # nothing public chooses the way that a URL takes
+
+    def __enter__(self) -> None:
+        self.candidates.read_plain = lambda given: None  # type: ignore[method-assign]
+
+    def __exit__(self, *_: object) -> None:
+        del self.candidates.read_plain
+
+
+def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
+    frontier.commit()
+    view = kernel(frontier).tables.env.view()
+    return {name: list(view.items(name)) for name in keys.TABLES}
+
+
+@pytest.mark.parametrize("order", ["fifo", "lifo"])
+@given(seed=st.integers(0, 1 << 32))
+def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, seed: int) -> None:
+    draw = random.Random(seed)
+    quick, slow = memory(order=order, concurrency=5), memory(order=order, concurrency=5)
+    for _ in range(12):
+        site = f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}"  # one, for a batch is written by queue
+        urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for _ in range(draw.randrange(1, admit.FEW + 2))]
+        kind = draw.random()
+        if kind < 0.4:
+            first = [quick.schedule(url) for url in urls]
+            with WithoutShortcut(slow):
+                assert first == [slow.schedule(url) for url in urls]
+        elif kind < 0.7:
+            together = quick.schedule_many(urls[: admit.FEW])
+            apart = Tally()
+            with WithoutShortcut(slow):
+                for url in urls[: admit.FEW]:
+                    apart.add(slow.schedule_many([url]))
+            assert msgspec.structs.astuple(together) == msgspec.structs.astuple(apart)
+        else:
+            leases = quick.lease(1), slow.lease(1)
+            if leases[0]:
+                links = [url.replace(url.split("/")[2], "d.test") for url in urls]
+                quick.finish(leases[0][0], discovered=links)
+                with WithoutShortcut(slow):
+                    slow.finish(leases[1][0], discovered=links)
+        if draw.random() < 0.3:
+            assert stored(quick) == stored(slow)
+    assert stored(quick) == stored(slow)
+    quick.check()
