@@ -9,7 +9,7 @@ of a queue, where the records are that wait for their deletion; either alone gai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from budgetfrontier.engine.leases import Leases
@@ -21,19 +21,20 @@ from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
 LONGEST_RUN = 16
-"""Records of a run at the most."""
+"""Records of a run at the most. The first of a queue has one, and each that is used up is followed by one twice as
+long, so that nothing is read in vain of a queue whose next turn is far off."""
 MOST_OF_RUN = 1 << 16
-"""Bytes of the records of a run, but for its last."""
-MOST_READ = 16 << 20
+"""Bytes of the records of a run, unless it has only one."""
+MOST_READ = 32 << 20
 """Bytes of all runs in memory: beyond this, records are read one at a time."""
 OVERHEAD = 150
-"""Bytes that a record takes in memory beside its key and value."""
+"""Bytes that a record takes in memory beside its value."""
 MOST_RUNS = 1 << 15
-"""Queues whose last key is remembered from one commit to the next, about 300 bytes each."""
+"""Queues that are remembered from one commit to the next, about 400 bytes each."""
 MOST_SKIPPED = 64
 """Records that wait for their deletion and are passed over in one look, before the deletions are made."""
-RECOUNTED, DROPPED = 8, 64
-"""Commits without room for runs after which their bytes are counted; and all dropped, for queues may be RETIRED."""
+DROPPED = 64
+"""Commits without room for runs after which all are dropped: their queues may have been RETIRED."""
 
 Record = tuple[bytes, bytes]
 
@@ -41,7 +42,7 @@ Record = tuple[bytes, bytes]
 class PendingTable:
     """The pending URIs, by queue and in order. O(1) each, whatever is out, but for those that others have overtaken.
 
-    Who leases looks at `runs` by hand: the last record of a run is the head of its queue, and is taken with `pop`.
+    Who leases looks at `runs` itself: the last record of a run is the head of its queue, and is taken with `pop`.
     """
 
     def __init__(self, env: Environment, counters: Counters, leases: Leases) -> None:
@@ -50,15 +51,13 @@ class PendingTable:
         self._counters = counters
         self._out = leases.keys
         self.runs: dict[int, list[Record]] = {}
-        """By queue: the records that go out next, in reverse. A queue without any more to read has an empty one."""
-        self._last: dict[int, bytes] = {}
-        """By queue that has a run: the last key that was read for it."""
+        """By queue: the records that go out next, in reverse."""
+        self._read: dict[int, tuple[bytes, int, int]] = {}
+        """By queue that has a run: the last key that was read for it, and the records and bytes of the run as read."""
+        self._size = 0
+        """The sum of these bytes."""
         self.removed: set[bytes] = set()
         """Keys that are to be deleted; `settle` does so."""
-        self._length = 1
-        """Records of the next run: more where runs are used up, fewer where they end before."""
-        self._read = 0
-        """Bytes that were read into runs since they were counted: a bound of what they hold."""
         self._full = 0
         """Commits since the last drop at which there was no room for runs."""
 
@@ -69,62 +68,76 @@ class PendingTable:
 
     def head(self, queue_id: int) -> Record | None:
         """Return the first record of a queue that is not out, or its first, out or not, when all are."""
-        run = self.runs.get(queue_id) or self.read(queue_id)
+        run = self.runs.get(queue_id)
         if run:
             return run[-1]
         prefix = keys.u32.pack(queue_id)
+        found, _ = self._walk(self._next_key(queue_id, prefix), prefix, 1)
+        if found:
+            return found[0]
         cursor = self._env.pending
-        found = cursor.set_range(prefix)
-        while found and cursor.key()[:4] == prefix:
+        more = cursor.set_range(prefix)
+        while more and cursor.key()[:4] == prefix:
             if cursor.key() not in self.removed:
                 return cursor.item()
-            found = cursor.next()
+            more = cursor.next()
         return None
 
     def read(self, queue_id: int) -> list[Record]:
         """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out."""
-        prefix, last = keys.u32.pack(queue_id), self._last.get(queue_id)
-        if last is None:
-            start, length = prefix, self._length
+        prefix, before = keys.u32.pack(queue_id), self._read.get(queue_id)
+        if before is None:
+            last, start, length = prefix, prefix, 1
         else:
-            start, length = last + b"\0", min(self._length * 2, LONGEST_RUN)
-            self._length = length
-        if self._read >= MOST_READ:
+            last, length = before[0], min(before[1] * 2 or 1, LONGEST_RUN)
+            start = last + b"\0"
+            self._size -= before[2]
+        if self._size >= MOST_READ:
             length = 1
         cursor = self._env.pending
         run = list(islice(cursor.iternext(), length)) if cursor.set_range(start) else []
         while run and run[-1][0][:4] != prefix:
             run.pop()
-        last = run[-1][0] if run else last or prefix
         size, out, removed = 0, self._out, self.removed
         for key, value in run:
             size += len(value)
             if key in out or key in removed:
                 run, last = self._walk(start, prefix, length)
+                size = sum(map(_size, run))
                 break
+        else:
+            last = run[-1][0] if run else last
         if size > MOST_OF_RUN and len(run) > 1:
             del run[1:]
-            self._length, last = 1, run[0][0]
+            last = run[0][0]
         run.reverse()
-        self._read += size + len(run) * OVERHEAD
+        size += len(run) * OVERHEAD
+        self._size += size
         self.runs[queue_id] = run
-        self._last[queue_id] = last
+        self._read[queue_id] = last, len(run), size
         return run
 
+    def _next_key(self, queue_id: int, prefix: bytes) -> bytes:
+        """Return the key from which on the records of a queue are unknown."""
+        read = self._read.get(queue_id)
+        return prefix if read is None else read[0] + b"\0"
+
     def _walk(self, start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
-        """Return the next records of a queue that are neither out nor removed, and the last key that was met."""
+        """Return the next records of a queue that are neither out nor removed, and the last key that was met.
+
+        There is one from `start` on, as far as `read` is concerned.
+        """
         out, removed, cursor = self._out, self.removed, self._env.pending
         run: list[Record] = []
         last, skipped = prefix, 0
-        cursor.set_range(start)
-        for record in cursor.iternext():
+        for record in cursor.iternext() if cursor.set_range(start) else ():
             key = record[0]
             if key[:4] != prefix:
                 break
             if key in removed:
                 skipped += 1
                 if skipped == MOST_SKIPPED:
-                    self.delete_removed()
+                    self._delete_removed()
                     return self._walk(start, prefix, length)
             elif key not in out:
                 run.append(record)
@@ -135,11 +148,8 @@ class PendingTable:
 
     def forget(self, queue_id: int) -> None:
         """Drop the run of a queue: the next look is at its front."""
-        run = self.runs.pop(queue_id, None)
-        if run is not None:
-            del self._last[queue_id]
-            if len(run) > 1 and self._length > 1:
-                self._length //= 2
+        if self.runs.pop(queue_id, None) is not None:
+            self._size -= self._read.pop(queue_id)[2]
 
     def value(self, key: bytes) -> bytes:
         """Return the record of a URI that is out. Raises Damage if there is none."""
@@ -161,20 +171,20 @@ class PendingTable:
 
     def insert_one(self, queue_id: int, key: bytes, value: bytes) -> None:
         """Add a record that was never there before."""
-        last = self._last.get(queue_id)
-        if last is not None and key <= last:
+        read = self._read.get(queue_id)
+        if read is not None and key <= read[0]:
             self.forget(queue_id)
         self._env.pending.put(key, value)
         self._env.wrote(len(value), 1)
 
     def _end_runs(self, records: Sequence[Record]) -> None:
         """Drop the runs that records are put into, or before."""
-        last, prefix = self._last, b""
+        read, prefix = self._read, b""
         for key, _ in records:
             if key[:4] != prefix:  # the first of its queue
                 prefix = key[:4]
                 queue_id = keys.u32.unpack(prefix)[0]
-                if key <= last.get(queue_id, b""):
+                if queue_id in read and key <= read[queue_id][0]:
                     self.forget(queue_id)
 
     def put_back(self, queue_id: int, key: bytes, value: bytes | None = None) -> None:
@@ -184,7 +194,7 @@ class PendingTable:
         if value is not None:
             self._env.txn.put(key, value, db=self._table)
         run = self.runs.get(queue_id)
-        if run is None or key > self._last[queue_id]:
+        if run is None or key > self._read[queue_id][0]:
             return
         if run and run[-1][0] <= key:  # given back twice, or behind one that is to go out before it
             self.forget(queue_id)
@@ -195,7 +205,7 @@ class PendingTable:
         """Take a record that is out from its queue."""
         self.removed.add(key)
         queue.queued -= 1
-        if queue.state is not RETIRED:
+        if queue.state is not RETIRED:  # `rules.queued_totals.is_queued`, without a call for each URI
             self._counters.queued -= 1
 
     def delete(self, queue: QueueRecord, key: bytes) -> None:
@@ -207,25 +217,18 @@ class PendingTable:
 
     def settle(self) -> None:
         """Bring the table up to date, before a commit and before anything else reads it; memory stays bounded."""
-        self.delete_removed()
+        self._delete_removed()
         if len(self.runs) > MOST_RUNS:
-            self._drop(lambda run: not run)
-        if self._read >= MOST_READ:
+            for queue_id in [queue_id for queue_id, run in self.runs.items() if not run]:
+                self.forget(queue_id)
+        if self._size >= MOST_READ:
             self._full += 1
-            if not self._full % DROPPED:
-                self._drop(lambda run: True)
-            if not self._full % RECOUNTED:
-                self._read = sum(len(record[1]) + OVERHEAD for run in self.runs.values() for record in run)
+        if len(self.runs) > MOST_RUNS or self._full == DROPPED:
+            self.runs.clear()
+            self._read.clear()
+            self._size = self._full = 0
 
-    def _drop(self, which: Callable[[list[Record]], bool]) -> None:
-        """Drop some of the runs, and all if too many would be left."""
-        dropped = [queue_id for queue_id, run in self.runs.items() if which(run)]
-        if len(self.runs) - len(dropped) > MOST_RUNS // 2:
-            dropped = list(self.runs)
-        for queue_id in dropped:
-            del self.runs[queue_id], self._last[queue_id]
-
-    def delete_removed(self) -> None:
+    def _delete_removed(self) -> None:
         """Delete what was removed, in the order of keys: what follows the one deleted is often the next."""
         if not self.removed:
             return
