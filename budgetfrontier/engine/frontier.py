@@ -11,12 +11,12 @@ from typing import Any, Self
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments, opening
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.engine.attempts import Attempts
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.commands.steering import Steering
-from budgetfrontier.engine.finishes import Finishes
+from budgetfrontier.engine.finish import Finisher
+from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.model import (
@@ -56,9 +56,9 @@ class Frontier:
         self._tables = parts.kernel.tables
         self._counters = parts.kernel.counters
         self._admitter = parts.admitter
-        self._attempts = Attempts(self._tables, self._kernel.turns, self._admitter)
+        self._finisher = Finisher(self._tables, self._kernel.turns, self._admitter)
         self._batches = Batches(self._guard, self._admitter)
-        self._finishes = Finishes(self._guard, self._attempts)
+        self._batch_finisher = BatchFinisher(self._guard, self._finisher)
         self._steering = Steering(self._guard)
 
     @classmethod
@@ -193,7 +193,7 @@ class Frontier:
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
         try:
-            self._attempts.finish(mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, now)
+            self._finisher.finish(mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, now)
             if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:
@@ -210,7 +210,7 @@ class Frontier:
         are an operation of their own, that may be committed. Raises PolicyError: those before the URI that a policy
         fails for have ended. O(1) for each.
         """
-        return self._finishes.finish(finished)
+        return self._batch_finisher.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
         """Say that the download of a lease is over, while its outcome is not known: callbacks and pipelines take time.
@@ -222,7 +222,7 @@ class Frontier:
         """
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
         mine, now = self._guard.still_out(lease)
-        self._guard.operate(lambda: self._attempts.land(mine, fetch_seconds, crawl_delay, now))
+        self._guard.operate(lambda: self._finisher.land(mine, fetch_seconds, crawl_delay, now))
         lease.landed = True
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
@@ -286,7 +286,7 @@ class Frontier:
     def queue(self, key: str) -> QueueRecord | None:
         """Return a queue as it stands now, None if no URI was ever placed there. O(1)."""
         key = arguments.queue_key(key)
-        return self._guard.operate(lambda: self._kernel.turns.look_up(key), changes=0)
+        return self._guard.operate(lambda: self._kernel.turns.settings.look_up(key), changes=0)
 
     def report(self) -> Report:
         """Return the snapshot that all reports are made from, as of now. O(queues)."""

@@ -27,7 +27,7 @@ class Returns:
         if not self._tables.in_force.asks_precedence:
             return None
         queue = self._tables.queues.look(queue_id)
-        return self._turns.asked(queue, decode_uri(value, queue.queue))[1]
+        return self._turns.settings.asked(queue, decode_uri(value, queue.queue))[1]
 
     def place(self, queue: QueueRecord, rank: bytes, value: bytes, precedence: int | None, now: float) -> None:
         """Put one URI on its queue. An ordinal of 0 in `rank` stands for an arrival now."""

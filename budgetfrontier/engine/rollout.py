@@ -67,11 +67,11 @@ class Rollout:
             return
         regraded = list(self._regraded(limit))  # before any of them moves
         for queue in self._tables.queues.each(regraded):
-            self._turns.refresh(queue)
+            self._turns.settings.refresh(queue)
         limit -= len(regraded)
         if not self._counters.regrade_upto and limit > 0:
             for queue in self._tables.queues.each(list(self._revived(limit))):
-                if not queue.by_name:
+                if queue_states.is_revived_by_change(queue):
                     self._turns.unretire(queue)
 
     def _regraded(self, limit: int) -> Iterator[int]:

@@ -3,7 +3,7 @@
 The ring of READY queues is in memory; all other places are tables. `move` keeps a queue in exactly one place, and the
 totals right. Two moves are written out elsewhere, because a call of `move` each costs a lease and a finish 15 to 20 %:
 from the front of the ring to its back or to IN_PROCESS (`Turns.lease`), and from IN_PROCESS to the back of the ring
-(`Attempts.finish`). tests/engine/test_turns.py compares them with the rules.
+(`Finisher.finish`). tests/engine/test_turns.py compares them with the rules.
 """
 
 from __future__ import annotations

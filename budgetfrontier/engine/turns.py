@@ -1,17 +1,16 @@
-"""The turns of queues: budgets, arrivals, activation, the handing out of leases, and what operators do to a queue."""
+"""The turns of queues: arrivals, activation, the handing out of leases, and what operators do to a queue."""
 
 from __future__ import annotations
 
-from budgetfrontier.engine.live_queue import record_of
+from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
+from budgetfrontier.model import Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import LONGEST_SHOWN, PLAIN_FROM, decode_uri, expanded, restore_pending, tries
+from budgetfrontier.store.records import LONGEST_SHOWN, PLAIN_FROM, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -26,78 +25,12 @@ class Turns:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._rotation = tables.rotation
+        self.settings = SettingsOfQueues(tables)
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
     def __repr__(self) -> str:
         return f"<Turns {self._rotation!r}{' cut short' * self.cut_short}>"
-
-    # -- budgets
-
-    def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
-        """Return the settings in force for a URI of a queue, and the precedence it asks for. Raises PolicyError."""
-        in_force = self._tables.in_force
-        settings = in_force.for_uri(uri.url, queue.queue)
-        return settings, in_force.precedence(uri, settings)
-
-    def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
-        """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
-        budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
-        if precedence is None:
-            precedence = settings.precedence
-        if precedence != queue.precedence:
-            self._rotation.set_precedence(queue, precedence)
-
-    def refresh(self, queue: QueueRecord) -> None:
-        """Set budgets and precedence to what the head URI asks for, if settings have changed since they were taken.
-
-        If a policy cannot say its precedence, that stays, and so does the revision: the queue's turn asks again, and
-        its `lease` raises.
-        """
-        if queue.revision != self._tables.counters.settings_revision:
-            settings, precedence = self._asked_by_head(queue)
-            if settings is not None and precedence is not None:
-                self.take_budgets(queue, settings, precedence)
-            elif settings is not None:
-                budgets.take_budgets(queue, settings, queue.revision)
-
-    def look_up(self, key: str) -> QueueRecord | None:
-        """Return a copy of the record of a queue key as it stands now; None if there is no such queue."""
-        queue = self._tables.queues.look_up(key)
-        return None if queue is None else expanded(self.as_it_stands(queue))
-
-    def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
-        """Return a copy that has learned of the last change of settings: a look moves no queue."""
-        shown = record_of(queue)
-        if queue.revision != self._tables.counters.settings_revision:
-            settings, precedence = self._asked_by_head(queue)
-            if settings is not None:
-                budgets.take_budgets(shown, settings, queue.revision)
-            if precedence is not None:
-                shown.precedence = precedence
-        return shown
-
-    def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:
-        """Return what the head URI asks for, as far as it can be said: without one, what any URI would."""
-        in_force, head = self._tables.in_force, self._tables.pending.head(queue.id)
-        if head is None:
-            return (in_force.base if in_force.trivial else None), None
-        uri = decode_uri(head[1], queue.queue)
-        settings = in_force.for_uri(uri.url, queue.queue)
-        try:
-            return settings, in_force.precedence(uri, settings)
-        except PolicyError:
-            return settings, None
-
-    def settings_of(self, queue: QueueRecord) -> QueueSettings:
-        """Return the settings in force for the head URI of a queue that has one."""
-        return self._tables.in_force.for_uri(self._head_uri(queue).url, queue.queue)
-
-    def _head_uri(self, queue: QueueRecord) -> CrawlUri:
-        head = self._tables.pending.head(queue.id)
-        if head is None:
-            raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
-        return decode_uri(head[1], queue.queue)
 
     # -- moves
 
@@ -113,8 +46,8 @@ class Turns:
     def go_on(self, queue: QueueRecord, now: float) -> None:
         """Let an IN_PROCESS queue out of that state if one more of its URIs may go out, now that budgets changed."""
         if queue.state is IN_PROCESS:
-            self.refresh(queue)
-            after = queue_states.after_turn(queue, self.settings_of(queue), now)
+            self.settings.refresh(queue)
+            after = queue_states.after_turn(queue, self.settings.settings_of(queue), now)
             if after is not IN_PROCESS:
                 self.move(queue, after, now)
 
@@ -130,7 +63,7 @@ class Turns:
         tables = self._tables
         queue.last_enqueued = short if len(short) <= LONGEST_SHOWN else short[:LONGEST_SHOWN]
         if queue.revision != tables.counters.settings_revision or not tables.in_force.fixed_precedence:
-            self.take_budgets(queue, settings, precedence)
+            self.settings.take_budgets(queue, settings, precedence)
         queue.queued += count
         queue.enqueued += count
         state = queue.state
@@ -160,7 +93,7 @@ class Turns:
     def _activate_next(self, now: float) -> None:
         """Activate the front INACTIVE queue of the best precedence. Raises PolicyError."""
         queue = self._rotation.front_inactive()
-        self.activate(queue, *self.asked(queue, self._head_uri(queue)), now)
+        self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
@@ -199,7 +132,7 @@ class Turns:
                     settings = in_force.effective.for_uri(uri.url, queue.queue)
                     concurrency = settings.per_queue_concurrency
                 if queue.revision != revision:
-                    self.take_budgets(queue, *self.asked(queue, uri))
+                    self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
                 if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
                     queue, settings.reached
                 ):
@@ -243,7 +176,7 @@ class Turns:
 
     def _awake(self, queue: QueueRecord) -> QueueState:
         """Return the state of a SNOOZED queue whose wait is over."""
-        return queue_states.after_waking(queue, self.settings_of(queue)) if queue.out else READY
+        return queue_states.after_waking(queue, self.settings.settings_of(queue)) if queue.out else READY
 
     # -- what operators do to queues
 
@@ -259,7 +192,7 @@ class Turns:
     def unretire(self, queue: QueueRecord) -> None:
         """Bring a RETIRED queue back: to the back of its FIFO, or EXHAUSTED if it is empty."""
         if queue.state is RETIRED:
-            self.refresh(queue)
+            self.settings.refresh(queue)
             self._rotation.move(queue, queue_states.after_unretirement(queue))
         queue.by_name = False
 

@@ -1,6 +1,6 @@
-"""Duplicates: which URIs are the same. Each is admitted once per fingerprint of its canonical form, unless `force`.
+"""Duplicates: which URIs are the same, by the fingerprint of their canonical form, unless `force`.
 
-The fingerprints of what was admitted are in the table `seen`, which `engine.admission.seen` keeps.
+`engine.admission.seen` admits each fingerprint once, and keeps the table of those.
 """
 
 from __future__ import annotations

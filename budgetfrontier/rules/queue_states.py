@@ -138,6 +138,11 @@ def after_deletion(queue: QueueRecord) -> QueueState:
     return IN_PROCESS if queue.state is READY and queue.out >= queue.queued else queue.state
 
 
+def is_revived_by_change(queue: QueueRecord) -> bool:
+    """Tell whether a change of settings gives a RETIRED queue another look: not one that was retired by name."""
+    return not queue.by_name
+
+
 def after_unretirement(queue: QueueRecord) -> QueueState:
     """Return the state of a RETIRED queue that is brought back, by its operator or by a change of settings."""
     return INACTIVE if queue.queued else EXHAUSTED

@@ -209,7 +209,7 @@ class Compared:
 
     def record(self, queue_id: int) -> QueueRecord:
         """A copy of a record, with the budgets that it takes on its turn."""
-        return kernel(self.frontier).turns.as_it_stands(self.tables.queues.look(queue_id))
+        return kernel(self.frontier).turns.settings.as_it_stands(self.tables.queues.look(queue_id))
 
     def adjust(self) -> None:
         self.frontier.adjust(

@@ -14,7 +14,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import budgets
-from budgetfrontier.rules.queue_states import EXHAUSTED, RETIRED
+from budgetfrontier.rules.queue_states import EXHAUSTED, RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import (
     Effective,
@@ -126,7 +126,7 @@ def preview(view: View, override: Override) -> dict[str, Any]:
             matched += match.matches(url, queue.queue)
         elif queue.future:
             unseen[queue.id] = queue.queue
-        if queue.state is EXHAUSTED or queue.by_name or not queue.queued:
+        if queue.state is EXHAUSTED or not is_revived_by_change(queue) or not queue.queued:
             continue
         settings = after.for_uri(url, queue.queue)
         budgets.take_budgets(queue, settings, queue.revision)

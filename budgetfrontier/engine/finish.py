@@ -17,7 +17,7 @@ from budgetfrontier.store.records import tries, with_tries
 _SUCCESS, _RETRY = Outcome.SUCCESS, Outcome.RETRY
 
 
-class Attempts:
+class Finisher:
     """Ends attempts, and lets URIs and queues go where `rules` says. O(1) each."""
 
     def __init__(self, tables: Tables, turns: Turns, admitter: Admitter) -> None:
@@ -27,7 +27,7 @@ class Attempts:
 
     def __repr__(self) -> str:
         c = self._tables.counters
-        return f"<Attempts {c.succeeded} succeeded, {c.failed} failed, {c.retried} retried, {self._tables.leases!r}>"
+        return f"<Finisher {c.succeeded} succeeded, {c.failed} failed, {c.retried} retried, {self._tables.leases!r}>"
 
     def land(self, lease: Lease, fetch_seconds: float | None, crawl_delay: float | None, now: float) -> None:
         """Let the queue of a lease rest from now on, for its download is over: another of its URIs may go out then."""
@@ -39,7 +39,7 @@ class Attempts:
         queue = tables.queues.get(lease.queue_id)
         if rest > 0.0:  # else its wake time stays, for a clock may be set back
             self._rest(queue, rest, now)
-        self._turns.refresh(queue)
+        self._turns.settings.refresh(queue)
         tables.leases.landed(lease)
         queue.landed += 1
         after = queue_states.after_landing(queue, settings, now)
@@ -77,7 +77,7 @@ class Attempts:
         if read:
             self._admitter.admit(read, Tally(), now, lease.uri)
         if queue.revision != counters.settings_revision:
-            self._turns.refresh(queue)
+            self._turns.settings.refresh(queue)
         leases, cost = tables.leases, lease.cost
         del leases.out[lease.id]
         leases.keys.discard(lease.key)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import cast
 
 from budgetfrontier.engine import arguments
-from budgetfrontier.engine.attempts import Attempts
+from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Finish, Lease, Outcome
@@ -23,17 +23,17 @@ _SUCCESS = Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
 
 
-class Finishes:
-    """Ends leases by the batch, as `Attempts.finish` does one by one. O(1) each."""
+class BatchFinisher:
+    """Ends leases by the batch, as `Finisher.finish` does one by one. O(1) each."""
 
-    def __init__(self, guard: Guard, attempts: Attempts) -> None:
+    def __init__(self, guard: Guard, finisher: Finisher) -> None:
         self._guard = guard
         self._kernel = guard.kernel
         self._tables = guard.tables
-        self._attempts = attempts
+        self._finisher = finisher
 
     def __repr__(self) -> str:
-        return f"<Finishes of {self._attempts!r}>"
+        return f"<BatchFinisher of {self._finisher!r}>"
 
     def finish(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End leases in order; return those that had ended already. Arguments are checked before anything changes."""
@@ -84,7 +84,7 @@ class Finishes:
         if lease is None:
             late.append(item.lease)
             return
-        self._attempts.finish(
+        self._finisher.finish(
             lease,
             item.outcome,
             item.fetch_seconds,
@@ -147,9 +147,9 @@ class Finishes:
     ) -> None:
         """End leases as successes. `rests` and `settings_of` are empty if all rest equally, by the same settings.
 
-        This is `Attempts.finish` without a call for each lease, and with the totals changed once: it takes half of the
+        This is `Finisher.finish` without a call for each lease, and with the totals changed once: it takes half of the
         instructions. `Leases.end`, `PendingTable.remove`, `charges.charge`, and the case of `queue_states.after_finish`
-        in which a queue goes back into the ring are written out; tests/engine/test_finishes.py compares both.
+        in which a queue goes back into the ring are written out; tests/engine/test_finish_many.py compares both.
         """
         tables, counters = self._tables, self._tables.counters
         queues, rotation, move, on_finish = (
@@ -175,7 +175,7 @@ class Finishes:
             if queue.revision != revision:
                 self._remove(ended[: ended.index(mine)])  # the settings of a queue are those of its head
                 counters.ring_back = ring_back
-                self._kernel.turns.refresh(queue)
+                self._kernel.turns.settings.refresh(queue)
                 ring_back, best_waiting = counters.ring_back, rotation.best_waiting
             if rests:
                 rest, settings = rests[number], settings_of[number]

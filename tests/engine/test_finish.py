@@ -1,4 +1,4 @@
-"""Attempts: what each outcome charges and does to a URI, retries, and what comes after the last one."""
+"""Finishes: what each outcome charges and does to a URI, retries, and what comes after the last one."""
 
 from __future__ import annotations
 

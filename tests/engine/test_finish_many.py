@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, PolicyError
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import finishes
+from budgetfrontier.engine import finish_many
 from budgetfrontier.store import keys
 from tests.support import START, kernel, memory, on_disk, one, pages, state
 
@@ -259,7 +259,7 @@ class Failing:
 
 
 def test_those_before_a_policy_that_fails_have_ended() -> None:
-    frontier = memory(politeness_policy="tests.engine.test_finishes:Failing", concurrency=9)
+    frontier = memory(politeness_policy="tests.engine.test_finish_many:Failing", concurrency=9)
     frontier.schedule_many(pages("A", 5))
     leases = frontier.lease(5)
     with pytest.raises(PolicyError):
@@ -270,7 +270,7 @@ def test_those_before_a_policy_that_fails_have_ended() -> None:
 
 
 def test_a_batch_is_committed_in_parts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finishes, "BATCH", 10)
+    monkeypatch.setattr(finish_many, "BATCH", 10)
     with on_disk(tmp_path, concurrency=99, commit_operations=10) as frontier:
         frontier.schedule_many(pages("A", 35))
         leases = frontier.lease(35)

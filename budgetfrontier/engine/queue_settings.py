@@ -1,0 +1,92 @@
+"""The settings of a queue: those of the URI placed last; of its head at an activation, and after a change of settings.
+
+A queue keeps what it took (replenish amount, total budget, precedence) with the revision of the settings then. A turn,
+a finish or an operator's command that meets an older revision takes them anew.
+"""
+
+from __future__ import annotations
+
+from budgetfrontier.engine.live_queue import record_of
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.model import CrawlUri, QueueRecord
+from budgetfrontier.rules import budgets
+from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.records import decode_uri, expanded
+
+
+class SettingsOfQueues:
+    """Lets queues take budgets and precedence from their URIs. O(1), and a look at the head where it is needed."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def __repr__(self) -> str:
+        return f"<SettingsOfQueues by revision {self._tables.counters.settings_revision}>"
+
+    def asked(self, queue: QueueRecord, uri: CrawlUri) -> tuple[QueueSettings, int]:
+        """Return the settings in force for a URI of a queue, and the precedence it asks for. Raises PolicyError."""
+        in_force = self._tables.in_force
+        settings = in_force.for_uri(uri.url, queue.queue)
+        return settings, in_force.precedence(uri, settings)
+
+    def take_budgets(self, queue: QueueRecord, settings: QueueSettings, precedence: int | None) -> None:
+        """Set replenish amount, total budget and precedence (None: that of the settings) of a queue."""
+        budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
+        if precedence is None:
+            precedence = settings.precedence
+        if precedence != queue.precedence:
+            self._tables.rotation.set_precedence(queue, precedence)
+
+    def refresh(self, queue: QueueRecord) -> None:
+        """Set budgets and precedence to what the head URI asks for, if settings have changed since they were taken.
+
+        If a policy cannot say its precedence, that stays, and so does the revision: the queue's turn asks again, and
+        its `lease` raises.
+        """
+        if queue.revision != self._tables.counters.settings_revision:
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None and precedence is not None:
+                self.take_budgets(queue, settings, precedence)
+            elif settings is not None:
+                budgets.take_budgets(queue, settings, queue.revision)
+
+    def look_up(self, key: str) -> QueueRecord | None:
+        """Return a copy of the record of a queue key as it stands now; None if there is no such queue."""
+        queue = self._tables.queues.look_up(key)
+        return None if queue is None else expanded(self.as_it_stands(queue))
+
+    def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
+        """Return a copy that has learned of the last change of settings: a look moves no queue."""
+        shown = record_of(queue)
+        if queue.revision != self._tables.counters.settings_revision:
+            settings, precedence = self._asked_by_head(queue)
+            if settings is not None:
+                budgets.take_budgets(shown, settings, queue.revision)
+            if precedence is not None:
+                shown.precedence = precedence
+        return shown
+
+    def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:
+        """Return what the head URI asks for, as far as it can be said: without one, what any URI would."""
+        in_force, head = self._tables.in_force, self._tables.pending.head(queue.id)
+        if head is None:
+            return (in_force.base if in_force.trivial else None), None
+        uri = decode_uri(head[1], queue.queue)
+        settings = in_force.for_uri(uri.url, queue.queue)
+        try:
+            return settings, in_force.precedence(uri, settings)
+        except PolicyError:
+            return settings, None
+
+    def settings_of(self, queue: QueueRecord) -> QueueSettings:
+        """Return the settings in force for the head URI of a queue that has one."""
+        return self._tables.in_force.for_uri(self.head_uri(queue).url, queue.queue)
+
+    def head_uri(self, queue: QueueRecord) -> CrawlUri:
+        """Return the head URI of a queue that has one."""
+        head = self._tables.pending.head(queue.id)
+        if head is None:
+            raise Damage(f"queue {queue.queue} counts {queue.queued} URIs, and holds none")
+        return decode_uri(head[1], queue.queue)
