@@ -25,7 +25,7 @@ from budgetfrontier.testing import ManualClock
 
 HERE = Path(__file__).parent
 
-COUNT = 4000  # URIs of the shorter run
+COUNT = 8000  # URIs of the shorter run
 PENDING = 24_000  # of the prepared frontiers
 HOSTS = 500
 LEASES = 64  # of one lease

@@ -39,11 +39,15 @@ class BatchFinisher:
         """End leases in order; return those that had ended already. Arguments are checked before anything changes."""
         guard = self._guard
         guard.enter()
-        given = [self._checked(item) for item in guard.materialize(finished)]
+        given = guard.materialize(finished)
+        bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
+        if not bare:
+            given = [self._checked(item) for item in given]
         late: list[Lease] = []
         for start in range(0, len(given), BATCH):
             part = given[start : start + BATCH]
-            guard.operate(partial(self._end, part, late), changes=sum(map(_changes, part)))
+            changes = len(part) if bare else sum(map(_changes, part))
+            guard.operate(partial(self._end, part, bare, late), changes=changes)
         return late
 
     def _checked(self, item: object) -> Lease | Finish:
@@ -64,9 +68,12 @@ class BatchFinisher:
             retire_queue=bool(item.retire_queue),
         )
 
-    def _end(self, part: list[Lease | Finish], late: list[Lease]) -> None:
+    def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
         self._kernel.lost_leases.expire(now)
+        if bare:
+            self._end_successes(cast(list[Lease], part), None, late, now)
+            return
         for kind, group in groupby(part, _kind):
             if kind == _BARE:
                 leases = [item.lease if isinstance(item, Finish) else item for item in group]
