@@ -190,8 +190,8 @@ def adjust(args: argparse.Namespace) -> None:
     changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)
     print(f"{override.match}: {changes}")
     if not args.dry_run:
-        looks = "gets" if effect["revived_count"] == 1 else "get"
-        print(f"{counted(effect['revived_count'], 'retired queue')} {looks} another look")
+        verb = "is" if effect["revived_count"] == 1 else "are"
+        print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
         return
     print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _no_match(override.match))
     print(f"would revive {_named(effect, 'revived')}")

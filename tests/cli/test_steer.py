@@ -88,7 +88,7 @@ def test_adjust_revives_and_is_audited(job: Path, request: pytest.FixtureRequest
     )  # fmt: skip
     assert answer.code == 0
     assert "queue_total_budget 0 -> 500, politeness.min_delay 3600.0 -> 7200.0" in answer.out
-    assert "1 retired queue gets another look" in answer.out
+    assert "1 retired queue is reconsidered" in answer.out
     assert look(job, "named.test").state == "RETIRED"  # by name: no adjustment revives it
     if "running" in request.fixturenames:
         until(lambda: look(job, "capped.test").state == "SNOOZED")  # activated: its hour is not over
