@@ -1,4 +1,4 @@
-"""Every command of the page "Import a crawl from another crawler" is run as printed, on what the crawlers themselves have written."""
+"""Every command of the page "Import a crawl from another crawler" is run as printed, on files of those crawlers."""
 
 from __future__ import annotations
 
