@@ -98,9 +98,9 @@ class Turns:
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
 
-        Three things are written out here for speed, and compared with what they stand for in tests/engine/test_turns:
-        the head of a queue of which nothing is out (`PendingTable.head`), half of `budgets.must_retire`, and the move
-        that a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish).
+        Two things are written out here for speed, and compared with what they stand for in tests/engine/test_turns:
+        half of `budgets.must_retire`, and the move that a turn ends with (`Rotation.move`; calls of it would cost 15 to
+        20 % of a lease and its finish).
         """
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
