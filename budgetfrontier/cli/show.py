@@ -198,9 +198,9 @@ def audit(args: argparse.Namespace) -> None:
     )
     tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
     if in_progress:
-        from budgetfrontier.engine.remote import told
+        from budgetfrontier.engine.remote import describe_progress
 
-        common.note(told(*in_progress))
+        common.note(describe_progress(*in_progress))
 
 
 def _when(epoch: float) -> str:

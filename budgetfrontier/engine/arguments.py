@@ -8,7 +8,7 @@ from math import inf, isnan
 from budgetfrontier.model import DeadLetter
 
 Letters = DeadLetter | int | Iterable[DeadLetter | int] | None
-"""Dead letters as callers name them: one or several, themselves or by id; None stands for all."""
+"""Dead letters as callers pass them: one or several, as objects or ids; None means all."""
 
 
 def seconds(value: float, name: str) -> float:
@@ -22,7 +22,7 @@ def seconds(value: float, name: str) -> float:
 def waits(
     fetch_seconds: float | None, crawl_delay: float | None, delay: float | None = None
 ) -> tuple[float | None, float | None, float | None]:
-    """Return what decides how long a queue rests after a fetch. A crawl-delay of robots.txt may be any number."""
+    """Return the numbers that determine a queue's politeness delay. A crawl-delay of robots.txt may be any number."""
     if fetch_seconds is not None:
         fetch_seconds = seconds(fetch_seconds, "fetch_seconds")
     if crawl_delay is not None:

@@ -1,4 +1,4 @@
-"""The table `audit`: the commands that were applied, and what came of them."""
+"""The table `audit`: the commands that were applied, and their effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from budgetfrontier.store.records import AuditEntry, Counters, encode
 
 
 class Audit:
-    """The audit. An entry is in the transaction of what it tells of."""
+    """The audit. An entry is committed in the same transaction as the effect of its command."""
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env

@@ -17,7 +17,7 @@ PART = 8 << 20
 
 
 class Batches:
-    """Takes in batches of URIs in order. Memory is bounded, whatever the length of the iterable."""
+    """Admits batches of URIs in order. Memory is bounded, whatever the length of the iterable."""
 
     def __init__(self, guard: Guard, admitter: Admitter) -> None:
         self._guard = guard
@@ -27,15 +27,15 @@ class Batches:
         return f"<Batches of {self._admitter!r}>"
 
     def schedule(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch; count what became of each."""
+        """Admit a batch; count the results."""
         return self._count(uris, lambda part, tally: self._admitter.take(part, tally, self._guard.now()))
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool) -> Tally:
-        """Mark a batch as seen; with `charge`, queues pay for what was not seen before."""
+        """Mark a batch as seen; with `charge`, charge the queues of URIs not seen before."""
         return self._count(uris, partial(self._admitter.mark_seen, charge=charge))
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
-        """Admit a batch; return what became of each. The whole batch is in memory."""
+        """Admit a batch; return the result for each URI. The whole batch is in memory."""
         guard = self._guard
         guard.enter()
         admissions: list[Admission] = []
@@ -69,7 +69,7 @@ def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
             try:
                 carried = len(uri.payload or b"") + len(uri.body or b"")
             except (TypeError, ValueError):
-                carried = 0  # no bytes, or an array, which has no truth: it will be INVALID
+                carried = 0  # not bytes, or an array, whose truth value raises: it will be INVALID
             if part and size + carried > PART:
                 yield part
                 part, size = [], 0

@@ -7,14 +7,14 @@ import time
 from budgetfrontier.engine.tables import Tables
 
 MOST_AT_ONCE = 1000
-"""Queues in one commit while thousands revive, retire or wake: no call takes long."""
+"""The number of queues that are revived, retired or woken before a commit, so that no call takes long."""
 
 
 class CommitSchedule:
-    """Counts what has changed since the last commit, and says when the next one is due.
+    """Counts changes since the last commit, and determines when the next one is due.
 
-    `Guard.leave` compares `changes` with `most`, and the time with `next_tick`, after every call; so it does with the
-    limits of memory that `Environment` has: `due` and `most_queues`.
+    `Guard.leave` compares `changes` with `most`, and the time with `next_tick`, after every call, and also the limits
+    on memory that `Environment` has: `due` and `most_queues`.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -27,7 +27,7 @@ class CommitSchedule:
         return f"<CommitSchedule: {self.changes} of {self.most} operations since the last commit>"
 
     def begin(self) -> None:
-        """Begin to count anew, after a commit."""
+        """Start counting from zero, after a commit."""
         room = self._env.operations
         self.changes = 0
         """Operations since the last commit."""
@@ -35,7 +35,7 @@ class CommitSchedule:
         """Operations at which a commit is due: as the settings say, or as many as the map has room for."""
 
     def begin_interval(self) -> None:
-        """Let the commit interval begin: in real, monotonic time."""
+        """Start the commit interval: in real, monotonic time."""
         self.next_tick = time.monotonic() + self._tables.in_force.frontier.commit_interval
 
     @property

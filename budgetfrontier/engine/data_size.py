@@ -1,4 +1,4 @@
-"""The size that plain data would have encoded, computed without encoding it."""
+"""The size that plain data would have when encoded, computed without encoding it."""
 
 from __future__ import annotations
 

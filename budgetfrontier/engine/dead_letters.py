@@ -1,4 +1,4 @@
-"""The table `dead`: URIs that were given up on, whole, by number."""
+"""The table `dead`: the dead letters, with all fields of their URIs, by number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeadLetters:
     def add(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         """Add a URI that was taken out of its queue."""
         self._counters.ordinal = number = self._counters.ordinal + 1
-        reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers quote bytes that are no text
+        reason = reason.encode("utf-8", "replace").decode()  # errors of fetchers may quote bytes that are not text
         row = DeadRow(queue.id, queue.queue, key[4:], value, reason, now)
         self._env.wrote(len(value))
         self._env.txn.put(keys.u64.pack(number), encode(row), db=self._table)

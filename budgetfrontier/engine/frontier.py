@@ -1,4 +1,4 @@
-"""The frontier: the public API, which is the kernel's transitions made safe by the guard."""
+"""The frontier: the public API, which calls the parts of the engine under the guard."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report, report, status_line
 
-_RUNNING = CrawlState.RUNNING  # looking it up in its Enum costs 0.1 us in CPython 3.11
+_RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 
 
 class Frontier:
-    """A crawl frontier in one LMDB environment: made by `Frontier.open`, owned by one thread of one process.
+    """A crawl frontier in one LMDB environment: opened by `Frontier.open`, owned by one thread of one process.
 
-    All calls are synchronous and never wait for work. What a call did is durable after the next commit: every
-    `commit_interval` seconds (looked at when a call ends), on `commit()`, and on `close()`.
+    All calls are synchronous and never wait for work. The effect of a call is durable after the next commit: every
+    `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`.
     """
 
     def __init__(self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool) -> None:
@@ -71,12 +71,12 @@ class Frontier:
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
     ) -> Self:
-        """Open the frontier in the folder `path`, or create it there; ":memory:" is one that nobody sees again.
+        """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
-        `settings` replace the stored ones (None: those stored, else the defaults); adjustments stay on top. Leases of
-        a process that died are dropped and their URIs delivered again, unless `keep_leases`. Raises FrontierLocked,
-        NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has
-        written nothing. Cost: O(READY queues + leases that were out), not O(URIs).
+        `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
+        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. Raises FrontierLocked,
+        NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written
+        nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
@@ -92,7 +92,7 @@ class Frontier:
     # -- URIs in
 
     def schedule(self, uri: str | CrawlUri) -> Admission:
-        """Admit one URI, once per canonical form. Never raises for what it is given. O(log n), about 10 µs.
+        """Admit one URI, once per canonical form. A bad URI is INVALID, not an exception. O(log n), about 10 µs.
 
         Raises PolicyError, having changed nothing, if a policy fails; so do all calls that take URIs.
         """
@@ -109,36 +109,36 @@ class Frontier:
         return admission
 
     def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Tally:
-        """Admit a batch, in order. One bad URI spoils nothing: the tally counts reasons.
+        """Admit a batch, in order. Bad URIs do not affect the others: the tally counts them by reason.
 
         Several times cheaper per URI than `schedule`. Every 1,000 are an operation of their own, so that an endless
-        iterable is committed as it goes; those before the one in which a policy fails stay.
+        iterable is committed while it is read; if a policy fails, earlier operations stay.
         """
         return self._batches.schedule(uris)
 
     def mark_seen(self, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Tally:
-        """Mark URIs as seen, as those that were fetched elsewhere; nothing is queued, and what is pending stays so.
+        """Mark URIs that were fetched elsewhere as seen; nothing is queued, and pending URIs stay pending.
 
-        With `charge`, the cost of each that was not seen before is added to the expenditure of its queue, so that
-        total budgets count it; activity balances do not. The tally counts as `added` what was not seen before.
+        With `charge`, the cost of each URI not seen before is added to the expenditure of its queue, so that it counts
+        towards the total budget, but not the activity balance. The tally counts as `added` the URIs not seen before.
         """
         return self._batches.mark_seen(uris, charge=charge)
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
-        """Admit a batch, in order: what became of each. By the hundred, it costs about twice what `schedule_many` does.
+        """Admit a batch, in order; return the result for each URI. Costs about twice as much as `schedule_many`.
 
-        Never raises for what it is given. O(answer) memory: an endless iterable goes to `schedule_many`.
+        A bad URI is INVALID, not an exception. O(answer) memory: use `schedule_many` for an endless iterable.
         """
         return self._batches.schedule_each(uris)
 
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None) -> list[Lease]:
-        """Hand out up to `count` URIs, for `ttl` seconds each (None: the setting, 300). Never blocks, may be empty.
+        """Lease up to `count` URIs, for `ttl` seconds each (None: the setting, 300). Never blocks, may return none.
 
-        Expired leases, URIs due and snoozed queues due are seen to first. An empty answer commits what has changed.
-        A call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy
-        fails before the first URI; after it, the next call does. O(1) per URI, about 2 µs.
+        Expired leases, URIs due and snoozed queues due are processed first. An empty answer commits what has changed. A
+        call activates at most 1,000 queues: ask `next_ready_in` before sleeping. Raises PolicyError if a policy fails
+        before the first URI; if it fails after it, the next call raises. O(1) per URI, about 2 µs.
         """
         guard, kernel = self._guard, self._kernel
         if get_ident() != guard.owner:
@@ -169,14 +169,13 @@ class Frontier:
         delay: float | None = None,
         retire_queue: bool = False,
     ) -> None:
-        """End a lease: charge the attempt, and let the URI and its queue go where the outcome says.
+        """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
-        `fetch_seconds` and robots' `crawl_delay` decide how long the queue is left alone; `delay` (seconds) is what a
-        RETRY waits for instead of `retry.delay`, and with other outcomes a wait of at least that long. `discovered`
-        are URIs found on the way: scheduled before the charge, with this one as their via, but for a revisit (this URI
-        with `force`). `reason` is kept with a dead letter. Raises LeaseExpired for a lease that has ended, and
-        PolicyError, having changed nothing. Of one that has landed, `fetch_seconds` and `crawl_delay` do not count any
-        more.
+        `fetch_seconds` and robots' `crawl_delay` determine the politeness delay of the queue; `delay` (seconds)
+        replaces `retry.delay` for a RETRY, and is a minimum of the delay for other outcomes. `discovered` are URIs
+        found in the fetch: they are scheduled before the charge, with this URI as their via, except a revisit (this URI
+        with `force`). `reason` is stored with a dead letter. Raises LeaseExpired for a lease that has ended, and
+        PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
         guard, leases = self._guard, self._tables.leases
         if get_ident() != guard.owner:
@@ -203,22 +202,23 @@ class Frontier:
         guard.leave(1 + len(found))
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
-        """End many leases in order, as `finish` would one after the other, at about half of the cost of each.
+        """End many leases in order, as `finish` would one after the other, at about half the cost of each.
 
-        A bare lease is a success; `Finish(lease, outcome, ...)` takes what `finish` does. Everything is checked before
-        anything changes. Returns the leases that have ended already, and those given twice; the others end. Every 1,000
-        are an operation of their own, that may be committed. Raises PolicyError: those before the URI that a policy
-        fails for have ended. O(1) for each.
+        A bare lease ends as SUCCESS; `Finish(lease, outcome, ...)` takes the arguments of `finish`. Everything is
+        checked before anything changes. Returns the leases that had already ended, and those given twice; the others
+        end. Every 1,000 are an operation of their own, that may be committed. Raises PolicyError; leases before the URI
+        for which a policy fails have ended then. O(1) for each.
         """
         return self._batch_finisher.finish(finished)
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:
-        """Say that the download of a lease is over, while its outcome is not known: callbacks and pipelines take time.
+        """Report that the download of a lease is over, while callbacks and pipelines still determine its outcome.
 
-        Its queue rests from now on, as `finish` would have it; then the next URI may go out, for a lease that has
-        landed no longer counts towards `per_queue_concurrency`. Its cost stays reserved, and it is out until it is
-        finished or expires; at that finish only a retry, or a `delay`, lengthens the rest. To land once more changes
-        nothing. Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing. O(1).
+        The politeness delay of its queue starts now, as `finish` would start it; afterwards the next URI may be leased,
+        because a lease that has landed no longer counts towards `per_queue_concurrency`. Its cost stays reserved, and
+        it is out until it is finished or expires; that finish extends the delay only for a retry or a `delay`. A second
+        call changes nothing. Raises LeaseExpired for a lease that has ended, and PolicyError, having changed nothing.
+        O(1).
         """
         fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
         mine, now = self._guard.still_out(lease)
@@ -226,17 +226,20 @@ class Frontier:
         lease.landed = True
 
     def renew(self, lease: Lease, ttl: float | None = None) -> None:
-        """Give a lease `ttl` more seconds from now (None: the setting). Raises LeaseExpired if it has ended."""
+        """Set the deadline of a lease to `ttl` seconds from now (None: the setting).
+
+        Raises LeaseExpired if it has ended.
+        """
         ttl = self._tables.in_force.lease_ttl(ttl)
         mine, now = self._guard.still_out(lease)
         self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
         lease.expires = now + ttl
 
     def next_ready_in(self) -> float | None:
-        """Return the seconds until something may be leased; 0.0: now. None: never, as things stand. O(leases out).
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand. O(leases out).
 
-        What is scheduled for later and leases that will expire count. While paused: the commit interval, for an
-        operator may resume.
+        URIs scheduled for later and the expiry of leases count. While paused: the commit interval, because an operator
+        may resume the crawl.
         """
         self._guard.enter()
         return self._kernel.next_ready_in(self._guard.now())
@@ -245,7 +248,7 @@ class Frontier:
 
     @property
     def state(self) -> CrawlState:
-        """Where the crawl stands. O(1)."""
+        """The state of the crawl. O(1)."""
         self._guard.enter()
         return self._counters.state
 
@@ -255,7 +258,7 @@ class Frontier:
         return self._tables.in_force.settings
 
     def settings_for(self, lease: Lease) -> QueueSettings:
-        """Return the settings in force for a URI that is out: the frontier's, its overrides', its adjustments'."""
+        """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""
         self._guard.enter()
         return self._tables.in_force.for_uri(lease.uri.url, lease.queue)
 
@@ -270,7 +273,7 @@ class Frontier:
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:
-        """Return the seconds that politeness wants a queue left alone after a fetch of a URI on it. Changes nothing.
+        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs. Changes nothing.
 
         Raises PolicyError.
         """
@@ -284,12 +287,12 @@ class Frontier:
         return self._tables.summary()
 
     def queue(self, key: str) -> QueueRecord | None:
-        """Return a queue as it stands now, None if no URI was ever placed there. O(1)."""
+        """Return a copy of a queue's record as of now, None if no URI was ever placed there. O(1)."""
         key = arguments.queue_key(key)
         return self._guard.operate(lambda: self._kernel.turns.settings.look_up(key), changes=0)
 
     def report(self) -> Report:
-        """Return the snapshot that all reports are made from, as of now. O(queues)."""
+        """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""
         return self._guard.operate(lambda: report(self._tables.flushed(), generated=self._guard.now()), changes=0)
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
@@ -298,14 +301,14 @@ class Frontier:
         return self._tables.env.view().audit(limit)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """Return the URIs that were given up on, oldest first. O(answer)."""
+        """Return the dead letters, oldest first. O(answer)."""
         self._guard.enter()
         return self._tables.env.view().dead_letters(limit)
 
     def check(self) -> None:
         """Verify every invariant; raises CorruptFrontier with what does not hold. O(everything)."""
         self._guard.operate(self._tables.flush, changes=0)
-        self._guard.attempt(self._tables.flush)  # hooks that waited may have used the frontier
+        self._guard.attempt(self._tables.flush)  # queued hooks may have used the frontier
         check(self._tables.env.txn, self._tables.env.db)
 
     # -- steering
@@ -315,9 +318,8 @@ class Frontier:
     ) -> Adjustment:
         """Append an override: any setting that `overrides` may set, for what `match` names (default: everything).
 
-        Every RETIRED queue that was not retired by name gets another look. With `dry_run` nothing changes, and the
-        answer lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is
-        O(queues).
+        Every RETIRED queue that was not retired by name is reconsidered. With `dry_run` nothing changes, and the answer
+        lists the queues that would retire or revive. Raises SettingsError. O(retired queues); a dry run is O(queues).
         """
         return self._steering.adjust(match, settings, who, reason, dry_run)
 
@@ -326,11 +328,11 @@ class Frontier:
         return self._steering.steer_crawl("pause", who, reason)
 
     def resume(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """Go on after a pause; a crawl that is still empty pauses, or finishes, again."""
+        """Resume a paused crawl; if it is still empty, it pauses or finishes again."""
         return self._steering.steer_crawl("resume", who, reason)
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """End the crawl for good; leases that are out may still be finished."""
+        """End the crawl permanently; leases that are out may still be finished."""
         return self._steering.steer_crawl("terminate", who, reason)
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
@@ -346,7 +348,7 @@ class Frontier:
         return self._steering.steer_queue("snooze", key, who, reason, until=float(until))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
-        """End a queue's wait now, politeness included."""
+        """End the snooze of a queue now, even if politeness is the reason."""
         return self._steering.steer_queue("wake", key, who, reason)
 
     def delete(
@@ -358,41 +360,42 @@ class Frontier:
         who: str | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Delete pending URIs by queue (a glob) and URL (a regular expression); nothing is charged. How many they were.
+        """Delete pending URIs by queue (a glob) and URL (a regular expression), uncharged; return their number.
 
         URIs that are out stay. Deleted URIs stay seen. With `dry_run` nothing is deleted. O(URIs of the queues that
-        match, and what is scheduled for later), in parts that may be committed: once begun, it goes on after a crash.
+        match, and URIs scheduled for later), in steps that may be committed: a deletion that has started continues
+        after a crash.
         """
         return self._steering.delete(queue, pattern, who, reason, dry_run)
 
     def replay(
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
-        """Put dead letters back on their queues: these (or their ids), those of a queue, or all."""
+        """Put dead letters back on their queues: the given ones (or ids), those of a queue, or all."""
         return self._steering.steer_letters("replay", letters, queue, who, reason)["replayed"]
 
     def drop_dead_letters(
         self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
     ) -> int:
-        """Drop dead letters for good: these (or their ids), those of a queue, or all."""
+        """Drop dead letters permanently: the given ones (or ids), those of a queue, or all."""
         return self._steering.steer_letters("drop", letters, queue, who, reason)["dropped"]
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
-        """Apply a command as it came from outside, and audit it. A command that is refused changes nothing.
+        """Apply a command that came from outside, and audit it. A command that is refused changes nothing.
 
-        One that takes long is committed in parts; one that takes long and is in progress is ended first, unless this
-        is a `pause` or `terminate`.
+        A long command is committed in steps; another long command in progress is completed first, unless this is a
+        `pause` or `terminate`.
         """
         return self._steering.apply(command, number)
 
     # -- durability
 
     def commit(self) -> None:
-        """Return when everything so far is on disk; commands in the mailbox are applied first, long ones in part."""
+        """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.operate(self._guard.tick, changes=0)
 
     def close(self) -> None:
-        """Give the leases back uncounted, commit, and let the next one open it. A second close does nothing."""
+        """Give the leases back uncounted, commit, and release the lock. A second close does nothing."""
         self._guard.end(keep_leases=self._keep_leases)
 
     def __enter__(self) -> Self:

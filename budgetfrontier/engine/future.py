@@ -24,7 +24,7 @@ class FutureTable:
         self.next_due = self.first_due()
         """A lower bound of the due times."""
         self.held = False
-        """Whether nothing comes out: a command is looking through the table."""
+        """Whether no URI leaves the table, because a command is reading through it."""
 
     def __repr__(self) -> str:
         return f"<FutureTable {self._counters.future} URIs, next due at {self.next_due:.0f}{' held' * self.held}>"
@@ -35,7 +35,7 @@ class FutureTable:
         return float(keys.due.unpack(cursor.key())[0]) if cursor.set_range(keys.FIRST) else NEVER
 
     def add(self, queue: QueueRecord, rank: bytes, value: bytes, when: float) -> None:
-        """Set a URI of `queue` aside until `when`."""
+        """Schedule a URI of `queue` for later, at `when`."""
         self._counters.ordinal = ordinal = self._counters.ordinal + 1
         key = keys.due.pack(max(when, 0.0), ordinal)
         self._env.wrote(len(value))
@@ -49,7 +49,7 @@ class FutureTable:
         self._count(queue, -1)
 
     def bring_forward(self, seconds: float) -> None:
-        """Let every retry come due so much earlier; what was asked for a time of its own stays. O(all that waits)."""
+        """Make every retry due earlier by so many seconds; URIs with a `not_before` stay. O(URIs scheduled)."""
         txn, db = self._env.txn, self._env.db[keys.FUTURE]
         cursor = txn.cursor(db)
         cursor.first()

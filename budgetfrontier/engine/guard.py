@@ -38,7 +38,7 @@ _open: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Disown every frontier in a forked child, whose writes would only seem to work."""
+    """Disown every frontier in a forked child, where writes would appear to succeed but have no effect."""
     for guard in list(_open):
         guard.owner, guard.forked = 0, True
         guard.tables.env.disown()
@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_after_fork)
 class Guard:
     """One open frontier from its opening to its end: its thread, its transaction, its mailbox.
 
-    A call asks `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abort`.
+    A call begins with `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abort`.
     """
 
     def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
@@ -75,12 +75,12 @@ class Guard:
         return f"<Guard {self.tables.env.path} of thread {self.owner}, {self.commits!r}>"
 
     def enter(self) -> None:
-        """Refuse a call that may not go on; every call begins with this."""
+        """Raise if a call is not allowed; every call begins with this."""
         if get_ident() != self.owner:
             self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Say why a call may not go on: not from its thread, or from a forked child, or after it was closed."""
+        """Raise the reason why a call is not allowed: another thread, a forked child, or a closed frontier."""
         if self.closed is not None and not self.forked:
             raise FrontierClosed(self.closed)
         raise WrongThread
@@ -88,14 +88,14 @@ class Guard:
     def now(self) -> float:
         """Return the time in epoch seconds, which never goes backwards."""
         now = self._clock.time() + self._skew
-        if now < self._last_time:  # within a run time never goes backwards: set back, it goes on from where it was
+        if now < self._last_time:  # the clock was set back: time continues from the last value
             self._skew += self._last_time - now
             return self._last_time
         self._last_time = now
         return now
 
     def settle(self) -> None:
-        """Let the crawl's state follow what happened."""
+        """Update the state of the crawl after a change."""
         counters = self.kernel.counters
         before = counters.state
         if self.kernel.settle():
@@ -130,7 +130,7 @@ class Guard:
         return result
 
     def attempt(self, operation: Callable[[], _T]) -> _T:
-        """Run what is not a whole call: an exception closes the frontier."""
+        """Run code outside of a call, such as in the opening: an exception closes the frontier."""
         self.enter()
         try:
             return operation()
@@ -158,7 +158,7 @@ class Guard:
         return mine, now
 
     def tick(self) -> None:
-        """Look at the mailbox, and commit what has changed: once every commit interval."""
+        """Apply commands from the mailbox, and commit what has changed: once every commit interval."""
         self.delivery.read_mailbox()
         if self.kernel.rollout.waiting:
             self.kernel.rollout.step()
@@ -167,7 +167,7 @@ class Guard:
         self.commits.begin_interval()
 
     def commit(self) -> None:
-        """Make what has changed durable."""
+        """Commit and sync all changes."""
         tables = self.tables
         if self.commits.has_changes:
             self.hooks.before_commit()
@@ -200,8 +200,8 @@ class Guard:
     def abort(self, error: BaseException) -> NoReturn:
         """Drop everything since the last commit and close: never half an operation.
 
-        A policy that failed is another matter: it is asked before anything is changed, and the frontier stays open. The
-        call ends as others do, for a caller may go on with such calls alone.
+        A PolicyError is different: policies are called before anything is changed, so the frontier stays open. The call
+        then ends as others do, because a caller may continue with such calls only.
         """
         if isinstance(error, PolicyError):
             self.leave(1)
@@ -221,7 +221,7 @@ class Guard:
         raise error
 
     def end(self, *, keep_leases: bool) -> None:
-        """Give the leases back, unless they are kept, commit and close. To end once more does nothing."""
+        """Give the leases back, unless they are kept, commit and close. A second call does nothing."""
         if self.closed is not None and not self.forked:
             return
         self.attempt(lambda: self._commit_last(keep_leases=keep_leases))
@@ -235,7 +235,7 @@ class Guard:
         self.commit()
 
     def close(self, why: str) -> None:
-        """Let go of the files; what was not committed is dropped."""
+        """Close the files; uncommitted changes are dropped."""
         try:
             self._release(why)
         except BaseException:  # Ctrl-C in the middle of closing: what is closed already takes it twice

@@ -1,7 +1,8 @@
-"""Calling hooks: after the operation that gave rise to them, in order; their errors are logged, never raised.
+"""Calls of hooks: after the operation that caused them, in order; their errors are logged, never raised.
 
-`on_commit` is different: it comes right before each commit, so that what an embedder wrote elsewhere is on disk before
-the frontier calls it done. It may not use the frontier, and what it raises prevents the commit and closes the frontier.
+`on_commit` is different: it is called right before each commit, so that what an embedder wrote elsewhere is on disk
+before the frontier commits it as finished. It may not use the frontier, and an exception in it prevents the commit and
+closes the frontier.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Hooks:
         self._running = False
 
     def attach(self, kernel: Kernel, buried: Sequence[tuple[int, DeadRow]] = (), *, paused: bool = False) -> None:
-        """Listen to what the kernel does, as far as some hook wants to know; what opening did comes first."""
+        """Subscribe to the events of the kernel that some hook handles; events during the opening come first."""
         if any(self._hooks[name] for name in ("on_activate", "on_deactivate", "on_retire")):
             kernel.tables.rotation.on_move = self._moved
         if self._hooks["on_dead_letter"]:
@@ -89,7 +90,7 @@ class Hooks:
             hook(self._frontier)
 
     def run(self) -> None:
-        """Call what waits. A hook may use the frontier; what that gives rise to waits its turn."""
+        """Call the hooks for all queued events. Events that a hook itself causes are queued after them."""
         if self._running:
             return
         self._running = True

@@ -1,4 +1,4 @@
-"""The engine without threads, hooks and mailbox: what a lease brings up to date first, and when a crawl is over."""
+"""The engine without threads, hooks and mailbox: what a lease does first, and when a crawl is over."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
-_RUNNING = CrawlState.RUNNING  # looking it up in its Enum costs 0.1 us in CPython 3.11
+_RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 
 
 class Kernel:
-    """One open frontier inside: tables, and what changes them. Each part knows only those that are made before it."""
+    """The inside of one open frontier: its tables and the parts that change them.
+
+    Each part knows only those that are created before it.
+    """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.tables = Tables(env, counters)
@@ -28,7 +31,7 @@ class Kernel:
         self.returns = Returns(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
         self.underway = False
-        """Whether a command is in progress that takes more than one step: the crawl is not over before it is."""
+        """Whether a command of several steps is in progress: the crawl is not over before it is done."""
 
     def __repr__(self) -> str:
         c = self.counters
@@ -40,13 +43,13 @@ class Kernel:
     # -- leases
 
     def catch_up(self, now: float) -> None:
-        """End the leases that have expired, and go on with a roll-out: the first things that a lease does."""
+        """End the leases that have expired, and continue a roll-out: the first steps of a lease."""
         self.lost_leases.expire(now)
         if self.rollout.waiting:
             self.rollout.step()
 
     def lease(self, count: int, ttl: float, now: float) -> list[Lease]:
-        """Hand out up to `count` URIs, once the URIs and the snoozed queues that are due have come back.
+        """Lease up to `count` URIs, after the URIs and the snoozed queues that are due have returned.
 
         Raises PolicyError if a policy fails before the first URI.
         """
@@ -64,7 +67,7 @@ class Kernel:
         return leases
 
     def next_ready_in(self, now: float) -> float | None:
-        """Return the seconds until something may be leased; None if nothing that is known will ever be."""
+        """Return the seconds until something may be leased; None if nothing known will become ready."""
         if self.underway:
             return 0.0
         tables, state = self.tables, self.counters.state
@@ -80,7 +83,7 @@ class Kernel:
     # -- the state of the crawl
 
     def is_empty(self) -> bool:
-        """Tell whether the crawl is over, as things stand: nothing queued, out, for later, or to be rolled out."""
+        """Tell whether the crawl is over now: nothing queued, leased, scheduled for later, or left to roll out."""
         counters = self.counters
         return not self.rollout.waiting and crawl_states.is_empty(
             queued=counters.queued,
@@ -90,7 +93,7 @@ class Kernel:
         )
 
     def settle(self) -> bool:
-        """Let the crawl's state follow what happened. True if it has just paused at its finish."""
+        """Update the state of the crawl after a change; return True if it has just paused because it is empty."""
         counters, before = self.counters, self.counters.state
         if before is CrawlState.RUNNING and counters.queued:
             return False  # the common case: it is not empty

@@ -1,7 +1,7 @@
-"""Leases: what is out, until when, and what of it must be on disk.
+"""Leases: which URIs are out, until when, and which of the leases have to be on disk.
 
-A lease is only a mark: its URI stays in its queue. It is written if it is still out at a commit, so that most are never
-written at all; a crash then needs no repair beyond counting a delivery.
+A lease is only a mark: its URI stays in its queue. It is written only if it is still out at a commit, so that most are
+never written; a crash then needs no repair beyond counting a delivery.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Leases:
                 yield keys.u64.unpack(key)[0], decode_lease(value)
 
     def keep(self, lease: Lease) -> None:
-        """Take over a lease of an earlier run."""
+        """Register a lease of an earlier run."""
         self.out[lease.id] = lease
         self.keys.add(lease.key)
         self._written.add(lease.id)

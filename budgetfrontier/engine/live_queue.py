@@ -10,9 +10,10 @@ from budgetfrontier.store.records import encode
 
 
 class LiveQueue:
-    """A QueueRecord that is changed again and again: to set a field takes 60 % of the instructions.
+    """A QueueRecord whose fields can be set cheaply: it takes 60 % of the instructions.
 
-    It has the fields of the record, under the same names, so that rules take either; the engine calls it by that type.
+    It has the fields of the record, under the same names, so that rules accept either; the engine uses it under that
+    type.
     """
 
     __slots__ = QueueRecord.__struct_fields__
@@ -55,7 +56,7 @@ def live(record: QueueRecord) -> QueueRecord:
 
 
 def record_of(queue: QueueRecord) -> QueueRecord:
-    """Return a copy of a queue in memory, as all but the engine see it."""
+    """Return a copy of a queue in memory for use outside the engine."""
     return QueueRecord(*_fields(queue))
 
 

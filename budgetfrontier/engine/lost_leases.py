@@ -1,4 +1,4 @@
-"""Leases that nobody finishes: expired, given back when a frontier is closed, or left by a process that died.
+"""Leases without an outcome: expired, given back at closing, or left by a process that died.
 
 Their URIs stay in their queues, and nothing is charged. A delivery is counted unless the lease was given back, and a
 URI that was delivered too often goes to the dead letters.
@@ -34,7 +34,7 @@ class LostLeases:
                 self._release(lease, now, front=False)
 
     def give_back(self, leases: list[Lease], now: float) -> None:
-        """End leases, which are in the order in which they were made: their queues go to the ring's front in it."""
+        """End leases, given in the order in which they were made; their queues join the ring's front in that order."""
         for lease in self._each(leases[::-1]):
             self._release(lease, now, front=True)
 
@@ -45,13 +45,13 @@ class LostLeases:
         self.give_back(leases, now)
 
     def _each(self, leases: list[Lease]) -> Iterator[Lease]:
-        """Yield leases, with memory for the records of their queues, however many those are."""
+        """Yield leases; keep the records of their queues in memory bounded meanwhile."""
         queues = self._tables.queues.each(lease.queue_id for lease in leases)
         for lease, _ in zip(leases, queues, strict=True):
             yield lease
 
     def _count_delivery(self, lease: Lease, now: float) -> None:
-        """Count a delivery that nobody finished, and give up on its URI when it is one too many."""
+        """Count a delivery without an outcome; make a dead letter of the URI if there were too many."""
         tables = self._tables
         queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
         attempts, deliveries = tries(value)

@@ -18,7 +18,7 @@ from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import DeadRow, restore_lease
 
-_AHEAD = 1.0  # seconds: clocks are corrected by less all the time
+_AHEAD = 1.0  # seconds: smaller corrections of the clock are normal
 
 
 class Parts(NamedTuple):
@@ -32,9 +32,9 @@ class Parts(NamedTuple):
     paused: bool
     """Whether opening has left the crawl empty, so that it has paused at its finish."""
     buried: list[tuple[int, DeadRow]]
-    """URIs that were given up on, for their process died once too often."""
+    """New dead letters: URIs that were out once too often when their process died."""
     hooks: list[object]
-    """Those that the settings name."""
+    """The hooks that the settings name."""
 
 
 def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool) -> Parts:
@@ -69,7 +69,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
-    """Take over the leases of an earlier run: they are kept, or dropped as lost."""
+    """Keep the leases of an earlier run, or end them as lost."""
     tables = kernel.tables
     leases = [
         restore_lease(lease_id, row, tables.queues.look(row.queue).queue, tables.pending.value(row.key))
@@ -85,7 +85,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
 
 
 def _follow_clock(kernel: Kernel, now: float) -> None:
-    """Give leases and retries the time that they had left at the last commit, if the clock was ahead then."""
+    """Keep for leases and retries the time that they had left at the last commit, if the clock was ahead then."""
     ahead, kernel.counters.time = kernel.counters.time - now, now
     if ahead >= _AHEAD:
         for lease in kernel.tables.leases.out.values():
@@ -94,7 +94,7 @@ def _follow_clock(kernel: Kernel, now: float) -> None:
 
 
 def _clip_wake_times(kernel: Kernel, now: float) -> None:
-    """Clip wake times further ahead than any delay: they come from a clock that was wrong. Blocks stay."""
+    """Clip wake times further ahead than any delay, because they come from a wrong clock. Blocks stay."""
     latest = now + kernel.tables.longest_delay
     cursor = kernel.tables.env.txn.cursor(kernel.tables.env.db[keys.SNOOZED])
     if not cursor.set_range(keys.timed.pack(latest, 0)):

@@ -119,7 +119,7 @@ class QueueCache:
         if value is None:
             raise Damage(f"queue {queue_id} has no record")
         queue = decode_queue(value)
-        if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another one would turn round for ever
+        if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another queue could repeat forever
             raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
         return live(queue)
 

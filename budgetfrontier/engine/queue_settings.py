@@ -1,7 +1,7 @@
-"""The settings of a queue: those of the URI placed last; of its head at an activation, and after a change of settings.
+"""The settings of a queue: those of the URI placed last, or of its head at activation and after a change of settings.
 
-A queue keeps what it took (replenish amount, total budget, precedence) with the revision of the settings then. A turn,
-a finish or an operator's command that meets an older revision takes them anew.
+A queue stores the values (replenish amount, total budget, precedence) with the revision of the settings. A turn, a
+finish or an operator's command that finds an older revision reads them again.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class SettingsOfQueues:
             self._tables.rotation.set_precedence(queue, precedence)
 
     def refresh(self, queue: QueueRecord) -> None:
-        """Set budgets and precedence to what the head URI asks for, if settings have changed since they were taken.
+        """Set budgets and precedence to those of the head URI, if settings have changed since they were read.
 
-        If a policy cannot say its precedence, that stays, and so does the revision: the queue's turn asks again, and
-        its `lease` raises.
+        If a policy cannot compute the precedence, the old one stays, and so does the revision: it is called again on
+        the queue's turn, and `lease` raises.
         """
         if queue.revision != self._tables.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
@@ -58,7 +58,7 @@ class SettingsOfQueues:
         return None if queue is None else expanded(self.as_it_stands(queue))
 
     def as_it_stands(self, queue: QueueRecord) -> QueueRecord:
-        """Return a copy that has learned of the last change of settings: a look moves no queue."""
+        """Return a copy with the current settings; the queue itself is not moved."""
         shown = record_of(queue)
         if queue.revision != self._tables.counters.settings_revision:
             settings, precedence = self._asked_by_head(queue)
@@ -69,7 +69,7 @@ class SettingsOfQueues:
         return shown
 
     def _asked_by_head(self, queue: QueueRecord) -> tuple[QueueSettings | None, int | None]:
-        """Return what the head URI asks for, as far as it can be said: without one, what any URI would."""
+        """Return the settings of the head URI, as far as they can be computed; without one, those of any URI."""
         in_force, head = self._tables.in_force, self._tables.pending.head(queue.id)
         if head is None:
             return (in_force.base if in_force.trivial else None), None

@@ -1,4 +1,4 @@
-"""Steering from outside: the same command on a frontier that runs in another process, and on one that does not."""
+"""Commands from other processes: the same call for a frontier that is open in an engine and for one that is not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import AuditEntry, Begun, Progress
 
-_LOOK = 10.0  # seconds between two looks whether an engine still runs
+_LOOK = 10.0  # seconds between two checks whether an engine is still running
 
 
 def whoami() -> str:
@@ -36,13 +36,12 @@ def steer(
     reason: str = "",
     timeout: float | None = 10.0,
 ) -> AuditEntry:
-    """Apply a command to the frontier at `path`, whoever runs it; the audit entry says what it did.
+    """Apply a command to the frontier at `path`, running or not; return its audit entry.
 
-    With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the
-    answer (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here
-    for a moment, keeping its leases.
-    Raises FrontierError for a command that is refused, or that was left in the mailbox unanswered, and
-    CommandInProgress for one that takes longer, or that comes after such a one.
+    With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the answer
+    (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here for a
+    moment, keeping its leases. Raises FrontierError for a command that is refused, or that was left in the mailbox
+    unanswered, and CommandInProgress for a command that takes longer, or that waits for another one.
     """
     path = Path(path)
     if not check_files(path):
@@ -88,7 +87,7 @@ def _poll(path: Path, number: int, deadline: float) -> AuditEntry | None:
     """Return the answer to a command; None at the deadline, or if no process that could give it is running."""
     with Reader(path) as reader:
         while True:
-            runs = lock_holder(path) is not None  # asked first: whoever ends after this has answered, or never will
+            runs = lock_holder(path) is not None  # checked before the answer is read
             entry = reader.answer(number)
             if entry is not None or not runs or time.monotonic() >= deadline:
                 return entry
@@ -96,20 +95,20 @@ def _poll(path: Path, number: int, deadline: float) -> AuditEntry | None:
 
 
 def _apply_here(path: Path, number: int) -> AuditEntry | None:
-    """Apply what waits in the mailbox of a frontier that nobody runs, up to a command; None if somebody runs it."""
+    """Apply the commands in the mailbox up to a number if no engine is running; return None if one is."""
     if lock_holder(path) is not None:
         return None
     try:
         with Frontier.open(path, keep_leases=True) as frontier, Reader(path) as reader:  # opening applies it
             while (entry := reader.answer(number)) is None and reader.in_progress() is not None:
-                frontier.commit()  # goes on with one that takes long
+                frontier.commit()  # applies the next step of a long one
             return entry
     except FrontierLocked:
         return None
 
 
-def told(begun: Begun, progress: Progress) -> str:
-    """Describe a command in progress, and what it has done until now."""
+def describe_progress(begun: Begun, progress: Progress) -> str:
+    """Describe a command in progress and its effect so far."""
     done = ", ".join(f"{name} {count:,}" for name, count in progress.effect.items() if isinstance(count, int))
     return f"{begun.op} by {begun.who} is in progress ({done})"
 
@@ -117,8 +116,8 @@ def told(begun: Begun, progress: Progress) -> str:
 def _in_progress(number: int, begun: Begun, progress: Progress) -> str:
     later = "`budgetfrontier audit JOB` lists it once it is done"
     if begun.number == number:
-        return f"{told(begun, progress)}; {later}"
-    return f"{told(begun, progress)}, and your command comes after it; {later}"
+        return f"{describe_progress(begun, progress)}; {later}"
+    return f"{describe_progress(begun, progress)}, and your command comes after it; {later}"
 
 
 def _checked(entry: AuditEntry) -> AuditEntry:

@@ -13,7 +13,7 @@ MAX_DUE = 500  # URIs that waited for their time, in one call
 
 
 class Returns:
-    """Puts URIs that come back on their queues. It asks no policy, but for `asked_precedence`."""
+    """Puts URIs that come back on their queues. Only `asked_precedence` calls a policy."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables
@@ -23,14 +23,14 @@ class Returns:
         return f"<Returns from {self._tables.future!r}>"
 
     def asked_precedence(self, queue_id: int, value: bytes) -> int | None:
-        """Return the precedence for `place`, if a policy is to be asked for it. Raises PolicyError."""
+        """Return the precedence for `place`, if a policy determines it. Raises PolicyError."""
         if not self._tables.in_force.asks_precedence:
             return None
         queue = self._tables.queues.look(queue_id)
         return self._turns.settings.asked(queue, decode_uri(value, queue.queue))[1]
 
     def place(self, queue: QueueRecord, rank: bytes, value: bytes, precedence: int | None, now: float) -> None:
-        """Put one URI on its queue. An ordinal of 0 in `rank` stands for an arrival now."""
+        """Put one URI on its queue. An ordinal of 0 in `rank` means that it arrives now."""
         tables = self._tables
         directive, priority, cost, ordinal = keys.rank.unpack(rank)
         settings = tables.in_force.for_uri(decode_uri(value, queue.queue).url, queue.queue)
@@ -42,7 +42,7 @@ class Returns:
         self._turns.arrived(queue, 1, short_url(value), settings, precedence, now)
 
     def place_due(self, now: float) -> None:
-        """Put what was scheduled for later and is due on its queues, by due time; some hundreds in one call."""
+        """Put the URIs scheduled for later that are due on their queues, by due time; a few hundred in one call."""
         tables, future = self._tables, self._tables.future
         if future.held or now < future.next_due:
             return
@@ -53,7 +53,7 @@ class Returns:
         self._turns.cut_short |= len(rows) == MAX_DUE
 
     def _asked_precedences(self, now: float) -> list[int | None]:
-        """Return what a policy says of those that are due, before any of them is placed."""
+        """Return the precedences of the URIs that are due, before any of them is placed."""
         if not self._tables.in_force.asks_precedence:
             return []
         return [self.asked_precedence(row.queue, row.value) for row in self._tables.future.due(now, MAX_DUE)]

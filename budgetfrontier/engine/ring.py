@@ -18,18 +18,18 @@ MOST_GONE = (
 class Ring:
     """The ids of the READY queues in the order of their turns, each once. O(1) for every change, on average.
 
-    Of the entries of one id, those that are gone come first, and the one that counts is the last, unless it joined at
-    the front. Who takes from `ids` by hand calls `skip` first if there is anything in `gone`.
+    Of the entries of one id, those marked as gone come first, and the valid one is the last, unless the queue joined at
+    the front. Code that takes from `ids` directly calls `skip` first if `gone` is not empty.
     """
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         self.ids = deque(ids)
-        """The entries, those included that are gone. 8 bytes each."""
+        """The entries, including those marked as gone. 8 bytes each."""
         self.gone: dict[int, int] = {}
-        """How many entries of an id are gone, if any are."""
+        """The number of entries marked as gone, for each id that has some."""
         self._number = 0
         self._joined_first: set[int] = set()
-        """Of the ids in `gone`: those whose first entry is the one that counts."""
+        """The ids in `gone` whose first entry is the valid one."""
 
     def __len__(self) -> int:
         return len(self.ids) - self._number
@@ -73,7 +73,7 @@ class Ring:
             self._forget_gone()
 
     def skip(self) -> None:
-        """Drop what is gone from the front."""
+        """Drop entries marked as gone from the front."""
         ids, gone = self.ids, self.gone
         while gone and ids[0] in gone and ids[0] not in self._joined_first:
             self._drop(ids.popleft())
@@ -86,7 +86,7 @@ class Ring:
             self.gone[queue_id] -= 1
 
     def _forget_gone(self) -> None:
-        """Drop all that is gone, once a quarter is."""
+        """Drop all entries marked as gone, once they are a quarter."""
         counting = list(self)
         self.ids.clear()
         self.ids.extend(counting)

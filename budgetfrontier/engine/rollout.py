@@ -1,8 +1,8 @@
 """The roll-out of a change of settings, a few hundred queues at a time, so that no call has to wait long.
 
-First, if precedences may have changed, the INACTIVE queues find their FIFOs: they have waited longer. Then every
-RETIRED queue that its operator did not retire by name goes to the back of its FIFO, in the order of retirement. How far
-this has come is part of the totals, so that it survives a crash.
+First, if precedences may have changed, the INACTIVE queues move to their new FIFOs, because they have waited longer.
+Then every RETIRED queue that its operator did not retire by name goes to the back of its FIFO, in the order of
+retirement. The progress is part of the totals, so that it survives a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEP = 500  # queues, some 10 ms
 
 
 class Rollout:
-    """Brings a change of settings to the INACTIVE and RETIRED queues that have yet to learn of it."""
+    """Applies a change of settings to the INACTIVE and RETIRED queues that have not been processed yet."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
         self._tables = tables
@@ -39,10 +39,11 @@ class Rollout:
     def change_settings(
         self, settings: Settings, adjustments: list[Override], now: float, *, precedence: bool = True
     ) -> None:
-        """Put a change of settings in force: every RETIRED queue that is not retired by name is looked at again.
+        """Put a change of settings in force: every RETIRED queue that is not retired by name is reconsidered.
 
-        So are the INACTIVE ones if the change may give them another `precedence`, or their head URIs may: what came
-        last may have asked for another. The first hundreds at once, the others as time goes on. O(leases out).
+        So are the INACTIVE queues if the change may give them another `precedence`, or if their head URIs may have
+        another one than the URIs placed last. The first few hundred are processed at once, the others with later calls.
+        O(leases out).
         """
         tables = self._tables
         tables.put_in_force(settings, adjustments)
@@ -53,7 +54,7 @@ class Rollout:
             self._turns.go_on(queue, now)
 
     def _begin(self, *, precedence: bool) -> None:
-        """Start a roll-out: re-evaluate what is RETIRED now and, if precedences may have changed, what is INACTIVE."""
+        """Start a roll-out: process all queues RETIRED now and, if precedences may have changed, all INACTIVE ones."""
         counters = self._counters
         if precedence:
             counters.regrade_precedence = counters.regrade_position = 0
@@ -62,7 +63,7 @@ class Rollout:
         counters.revive_upto = counters.retired_back
 
     def step(self, limit: int = STEP) -> None:
-        """Bring the change to the next of them. O(limit)."""
+        """Apply the change to the next queues. O(limit)."""
         if not self.waiting:
             return
         regraded = list(self._regraded(limit))  # before any of them moves

@@ -47,7 +47,7 @@ class Rotation:
         """INACTIVE queues, by precedence."""
         self.best_waiting = NONE_WAITING
         self.on_move: Callable[[QueueRecord, QueueState], None] | None = None
-        """Told of each change of state that hooks may want: the queue as it is now, and its state before."""
+        """A callback for changes of state that hooks may want: the queue as it is now, and its state before."""
         self._load()
 
     def __repr__(self) -> str:

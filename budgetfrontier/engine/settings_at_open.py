@@ -13,7 +13,7 @@ from budgetfrontier.store.records import AuditEntry
 
 
 class SettingsAtOpen:
-    """Chooses the settings that an opened frontier is run by, and replaces the stored ones."""
+    """Chooses the settings that an opened frontier uses, and replaces the stored ones."""
 
     def __init__(self, kernel: Kernel, given: Settings | None) -> None:
         env = kernel.tables.env
@@ -26,11 +26,11 @@ class SettingsAtOpen:
         return f"<SettingsAtOpen: {'as stored' if self.settings == self.stored else 'others'}>"
 
     def put_in_force(self) -> None:
-        """Put the stored settings in force, for what comes before the change to the others."""
+        """Put the stored settings in force for the steps that come before the change."""
         tables = self._kernel.tables
         try:
             tables.put_in_force(self.stored or self.settings, self._adjustments)
-        except PolicyError:  # one that is stored cannot be imported any more: whoever brings another may go on
+        except PolicyError:  # a stored policy cannot be imported any more; the settings given may name another
             tables.put_in_force(self.settings, self._adjustments)
 
     def replace(self, now: float) -> None:
@@ -58,7 +58,7 @@ class SettingsAtOpen:
         return text
 
     def check_canonicalizer(self, canonicalizer: str) -> None:
-        """Raise SettingsError for a canonical form other than the one that the frontier remembers URIs in."""
+        """Raise SettingsError for a canonical form other than that of the stored fingerprints."""
         env = self._kernel.tables.env
         db = env.db[keys.META]
         stored = env.txn.get(b"canonicalizer", db=db)
@@ -87,7 +87,7 @@ def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry
 
 
 def _as_it_was(stored: Settings | None, settings: Settings) -> str:
-    """Return the settings to go back to, in parentheses, as one would write them."""
+    """Return the stored canonicalization settings that differ, in parentheses, in the notation of YAML."""
     differ = changes(stored, settings) if stored else ()
     was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
     return f" ({', '.join(was)})" if was else ""

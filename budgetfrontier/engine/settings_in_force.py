@@ -1,4 +1,4 @@
-"""The settings in force: what a URI and its queue are run by, with overrides, adjustments and policies made once."""
+"""The settings in force for a URI and its queue, with overrides and adjustments; policies are created once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 
 
 class SettingsInForce:
-    """Settings and the adjustments on top of them, ready to be asked for each URI; another one for each change."""
+    """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
     def __init__(self, settings: Settings, adjustments: list[Override]) -> None:
         self.settings = settings
@@ -43,12 +43,12 @@ class SettingsInForce:
         """Each URI admitted may change what the next one meets."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
-        if frontier.politeness_policy != "standard":  # nobody knows how long a policy of one's own may ask for
+        if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
             self.longest_delay = inf
 
     @property
     def same_rest(self) -> float | None:
-        """For how long every queue rests after a fetch of which nothing is known; None if it depends on the URI."""
+        """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
         return self.base.min_delay if self.trivial and self._standard and not self.base.jitter else None
 
     def __repr__(self) -> str:

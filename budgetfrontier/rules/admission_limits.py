@@ -1,4 +1,4 @@
-"""The limits on how many URIs may be queued: which URIs are refused as FULL, and which are let in all the same."""
+"""The limits on how many URIs may be queued: which URIs are refused as FULL, and which are admitted beyond them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int,
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
-    """Tell whether a URI is admitted over all limits. `uri` is None for one that is nothing but a URL.
+    """Tell whether a URI is admitted beyond all limits. `uri` is None for a URI that is only a URL.
 
-    A prerequisite is, such as robots.txt, for what fills the queue waits for it: a forced URI with directive HIGHEST.
-    So is a revisit that is given to the finish of `via`, for it takes that URI's place.
+    A prerequisite such as robots.txt is, because the queued URIs wait for it: a forced URI with directive HIGHEST. So
+    is a revisit passed to the finish of `via`, because it takes that URI's place.
     """
     return uri is not None and ((uri.force and uri.directive is Directive.HIGHEST) or comes_again(uri, via))

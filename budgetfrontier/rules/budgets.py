@@ -21,7 +21,7 @@ def must_retire(queue: QueueRecord, reached: bool) -> bool:
 
 
 def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:
-    """Set the budgets of a queue to those in force for one of its URIs; its precedence is another matter."""
+    """Set the budgets of a queue to those in force for one of its URIs, but not its precedence."""
     queue.balance_replenish_amount = settings.balance_replenish_amount
     queue.total_budget = settings.queue_total_budget
     queue.revision = revision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from budgetfrontier.model import CrawlState
 
 FINISH = "finish"
-"""The reason of a pause that `pause_at_finish` brought about."""
+"""The reason of a pause caused by `pause_at_finish`."""
 
 
 def is_empty(*, queued: int, leases: int, future: int, future_retired: int) -> bool:
@@ -39,12 +39,12 @@ def after_pause(state: CrawlState, leases: int) -> CrawlState:
 
 
 def after_resume(state: CrawlState, scheduled: int) -> CrawlState:
-    """Return the state of a crawl that goes on after a pause; one that was terminated never does."""
+    """Return the state of a crawl after `resume`; one that was terminated stays so."""
     if state not in (CrawlState.PAUSED, CrawlState.PAUSING):
         return state
     return CrawlState.RUNNING if scheduled else CrawlState.NEW
 
 
 def after_terminate(state: CrawlState) -> CrawlState:
-    """Return the state of a crawl that is ended for good, whatever state it was in."""
+    """Return the state of a crawl after `terminate`, whatever its state was."""
     return CrawlState.TERMINATED

@@ -12,7 +12,7 @@ from budgetfrontier.model import CrawlUri
 
 
 def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes | None:
-    """Return what a URI with the normalized URL `url` is known by: a URI with a known fingerprint is a DUPLICATE.
+    """Return the fingerprint of a URI with the normalized URL `url`: a URI with a known fingerprint is a DUPLICATE.
 
     None with `force`: the check is skipped, and nothing is recorded. Method and body count if they are not GET and
     empty.
@@ -21,12 +21,12 @@ def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> byt
 
 
 def identifying_url(given: object) -> str | None:
-    """Return the URL if it alone tells a URI from all others (GET, no body, not forced); otherwise None."""
+    """Return the URL if it alone identifies a URI (GET, no body, not forced); otherwise None."""
     if type(given) is CrawlUri:
         try:
             if given.force or given.body or given.method != "GET":
                 return None
-        except Exception:  # an array has no truth: admission says that it is no body
+        except Exception:  # the truth value of an array raises; admission refuses it as a body
             return None
         given = given.url
     return given if type(given) is str else None

@@ -17,7 +17,7 @@ ACTIVE = frozenset((READY, IN_PROCESS, SNOOZED))
 
 WORST_PRECEDENCE = 0xFFFF
 NONE_WAITING = WORST_PRECEDENCE + 1
-"""The value that stands for the best precedence of INACTIVE queues if there are none."""
+"""The value used for the best precedence of INACTIVE queues if there are none."""
 
 
 def ready_or_snoozed(queue: QueueRecord, now: float) -> QueueState:
@@ -57,7 +57,7 @@ def _refilled(queue: QueueRecord) -> QueueState:
 
 
 def on_activation(queue: QueueRecord, settings: QueueSettings, now: float) -> QueueState:
-    """Return the state of a queue that is activated, and set its balance. Its budgets have been taken anew.
+    """Return the state of a queue that is activated, and set its balance. Its budgets have just been read again.
 
     No debt and no credit is carried over.
     """
@@ -139,7 +139,7 @@ def after_deletion(queue: QueueRecord) -> QueueState:
 
 
 def is_revived_by_change(queue: QueueRecord) -> bool:
-    """Tell whether a change of settings gives a RETIRED queue another look: not one that was retired by name."""
+    """Tell whether a change of settings revives a RETIRED queue: not one that was retired by name."""
     return not queue.by_name
 
 

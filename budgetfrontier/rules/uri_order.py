@@ -11,7 +11,7 @@ from budgetfrontier.model import Directive
 MAX_ORDINAL = (1 << 64) - 1
 NORMAL = int(Directive.NORMAL)
 PRIORITY_ZERO = 1 << 31
-"""The number by which priority 0 is sorted."""
+"""The sort key of priority 0."""
 _LOWEST_PRIORITY = (1 << 32) - 1
 
 
@@ -21,20 +21,20 @@ def rank(directive: int, priority: int, cost: int, arrival: int) -> tuple[int, i
 
 
 def inverted(priority: int) -> int:
-    """Return what a priority is sorted by, within 32 bits: higher priorities come first."""
+    """Return the sort key of a priority, within 32 bits: higher priorities come first."""
     return min(max(PRIORITY_ZERO - priority, 0), _LOWEST_PRIORITY)
 
 
 def priority_of(inverted: int) -> int:
-    """Return the priority that was inverted."""
+    """Return the priority of a sort key."""
     return PRIORITY_ZERO - inverted
 
 
 def arrival(ordinal: int, *, lifo: bool) -> int:
-    """Return what the URI that was admitted with an ordinal is sorted by, behind directive, priority and cost."""
+    """Return the sort key of an ordinal, used after directive, priority and cost."""
     return MAX_ORDINAL - ordinal if lifo else ordinal
 
 
 def ordinal_of(arrival: int) -> int:
-    """Return the ordinal that an arrival was made of, in either order: ordinals stay far below half of the largest."""
+    """Return the ordinal of a sort key, in either order: ordinals are far below half of the largest."""
     return min(arrival, MAX_ORDINAL - arrival)

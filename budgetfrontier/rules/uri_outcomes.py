@@ -36,7 +36,7 @@ def fate(outcome: Outcome, attempt: int, settings: QueueSettings, delay: float) 
 
 
 def is_delivered_too_often(delivery: int, max_deliveries: int) -> bool:
-    """Tell whether a URI that was handed out for the `delivery`-th time and lost is given up on."""
+    """Tell whether a URI that was lost in its `delivery`-th delivery becomes a dead letter."""
     return delivery >= max_deliveries
 
 

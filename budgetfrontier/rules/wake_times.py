@@ -1,9 +1,9 @@
-"""The wake times of a queue: politeness, retries, and what is left of them after a clock that was ahead.
+"""The wake times of a queue: politeness, retries, and their correction after a clock that was ahead.
 
 A wake time further ahead than the longest delay that settings allow comes from such a clock: it is clipped, at opening
-and when its queue goes to its rest. All settings count that were in force since the opening, and the stored ones that
-the opening replaced. So the opening that shortens delays does not cut a wait that was legitimate under the stored
-settings; only the next one does.
+and when its queue is snoozed. All settings count that were in force since the opening, and the stored ones that the
+opening replaced. So the opening that shortens delays does not cut a wait that was legitimate under the stored settings;
+only the next one does.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Admission: from what a caller gives to a pending record, once per canonical form."""
+"""Admission: from the URIs that a caller passes to pending records, once per canonical form."""

@@ -1,7 +1,7 @@
-"""Admission: from what a caller gives to a pending record, once per canonical form.
+"""Admission: from the URIs that a caller passes to pending records, once per canonical form.
 
-Work is done by the batch: fingerprints are looked up and stored in key order, pending records likewise, and each queue
-is told once.
+URIs are processed in batches: fingerprints are looked up and stored in key order, pending records likewise, and each
+queue is updated once per batch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.records import encode, encode_found, link_hops, short_url, shorten
 
 Read = tuple[list[Any], Batch | None]
-"""A batch that is admitted at once, and what was read from it. None: the batch is of a few plain URLs, as read."""
+"""A batch that is admitted at once, and the result of reading it; None for a few plain URLs, already read."""
 FEW = 8
-"""URLs of a batch that are admitted each for itself, if they are plain: from about ten on, a batch is cheaper."""
+"""The largest batch whose URLs are admitted one by one, if they are plain: from about ten on, a batch is cheaper."""
 
 
 class Admitter:
@@ -41,11 +41,11 @@ class Admitter:
         return f"<Admitter {self._tables.counters.scheduled} URIs admitted, {self._seen!r}>"
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
-        """Admit a batch, in order; count what became of each. Raises PolicyError, having changed nothing."""
+        """Admit a batch, in order; count the results. Raises PolicyError, having changed nothing."""
         self.admit(self.read(batch, tally, via), tally, now, via)
 
     def read(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None = None) -> Sequence[Read]:
-        """Ask the policies about a batch, for `admit`; count what is INVALID. Changes nothing. Raises PolicyError."""
+        """Call the policies for a batch, for `admit`; count INVALID URIs. Changes nothing. Raises PolicyError."""
         batch = list(batch)
         recent, read = self._seen.recent, self._candidates.read
         if self._tables.in_force.one_by_one:
@@ -55,11 +55,11 @@ class Admitter:
         else:
             found = [(batch, read(batch, tally, via, recent))] if batch else []
         if found:
-            self._constant_cost()  # a policy that cannot be made says so now
+            self._constant_cost()  # raises for a policy that cannot be created
         return found
 
     def admit(self, found: Sequence[Read], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
-        """Admit what `read` has read. Asks no policy."""
+        """Admit a batch that `read` has read. Calls no policy."""
         for batch, candidates in found:
             if candidates is None:
                 self._take_few(batch, tally, now, via)
@@ -71,7 +71,7 @@ class Admitter:
         return self._candidates.queue_key(uri)
 
     def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
-        """Mark a batch as seen, and queue nothing of it; with `charge`, queues pay for what was not seen before."""
+        """Mark a batch as seen without queueing it; with `charge`, charge the queues of URIs not seen before."""
         batch = [_unforced(given) for given in batch]
         if not batch:
             return
@@ -93,7 +93,7 @@ class Admitter:
             tables.counters.expenditure += cost
 
     def take_one(self, given: object, now: float) -> Admission:
-        """Admit one URI: what became of it. Raises PolicyError, having changed nothing."""
+        """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
         tables = self._tables
         if type(given) is str and not tables.in_force.one_by_one:
             if given in self._seen.recent:
@@ -109,7 +109,7 @@ class Admitter:
     # -- a few plain URLs: the machinery of a batch would cost more than it saves
 
     def _read_few(self, batch: list[Any]) -> list[Known | None] | None:
-        """Read plain URLs, each alone (None: it was met a moment ago); None if one of them is not plain."""
+        """Read plain URLs, each alone (None: seen recently); return None if one of them is not plain."""
         few: list[Known | None] = []
         recent, read_plain = self._seen.recent, self._candidates.read_plain
         for given in batch:
@@ -122,7 +122,7 @@ class Admitter:
         return few
 
     def _take_few(self, few: list[Known | None], tally: Tally, now: float, via: CrawlUri | None) -> None:
-        """Admit what `_read_few` has read, in order."""
+        """Admit URLs that `_read_few` has read, in order."""
         counters = self._tables.counters
         for known in few:
             if known is None:
@@ -164,7 +164,7 @@ class Admitter:
     # -- batches
 
     def take_each(self, batch: list[Any], now: float) -> list[Admission]:
-        """Admit a batch, in order: what became of each. Raises PolicyError, having changed nothing."""
+        """Admit a batch, in order; return the result for each URI. Raises PolicyError, having changed nothing."""
         if len(batch) < 2 or self._tables.in_force.one_by_one:
             tallies = [Tally() for _ in batch]
             reads = [self.read([given], tally) for given, tally in zip(batch, tallies, strict=True)]
@@ -174,7 +174,7 @@ class Admitter:
         tally = Tally()
         found = self._candidates.read(batch, tally, None, self._seen.recent)
         keys: list[Any] = list(found.candidates)
-        if len(keys) < len(batch):  # some are not even candidates: which?
+        if len(keys) < len(batch):  # some are not candidates: find out which
             found, keys = self._read_each(batch)
         self._constant_cost()  # as in `read`
         self._admit(found, batch, tally, now, None)
@@ -184,7 +184,7 @@ class Admitter:
         ]
 
     def _read_each(self, batch: list[Any]) -> tuple[Batch, list[Any]]:
-        """Read a batch one by one: all that may be new, and for each its key, or what became of it already."""
+        """Read a batch one by one: return all URIs that may be new, and the key or the result of each."""
         found = Batch({}, [], [])
         keys: list[Any] = []
         for number, given in enumerate(batch):
@@ -209,10 +209,10 @@ class Admitter:
             if self._is_full(candidate, via) and (forced or not self._seen.is_seen(key)):
                 tally.full += 1
                 return
-        self._admit(found, batch, tally, now, via)  # what is a duplicate is one, full or not
+        self._admit(found, batch, tally, now, via)  # a duplicate is a DUPLICATE even if its queue is full
 
     def _admit(self, found: Batch, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
-        """Admit what is new of a batch, and count it; the candidates are those then."""
+        """Admit the new URIs of a batch, and count them; only these are left as candidates."""
         candidates, _, invalid = found
         self._seen.drop_seen(found)
         repeated = len(batch) - len(invalid) - len(candidates)
@@ -244,7 +244,7 @@ class Admitter:
         return full and not admission_limits.may_overfill(uri, via)
 
     def _place(self, admitted: Iterable[Any], via: CrawlUri | None, now: float) -> None:
-        """Put candidates on their queues in the order of the table, then tell each queue once, in order of arrival."""
+        """Put candidates on their queues in the order of the table, then update each queue once, by arrival."""
         tables = self._tables
         groups: dict[str, tuple[int, QueueRecord, list[Any]]] = {}  # queue key -> id, queue, candidates
         for candidate in admitted:
@@ -299,7 +299,7 @@ class Admitter:
         tables.pending.insert(records)
 
     def _postpone(self, special: Special, now: float) -> bool:
-        """Schedule a candidate for later, if it is to wait for its time."""
+        """Schedule a candidate for later if it has a `not_before` ahead."""
         uri = special.uri
         if uri is None or uri.not_before is None or uri.not_before <= now:
             return False
@@ -310,7 +310,7 @@ class Admitter:
 
 
 def _became(tally: Tally) -> Admission:
-    """Return what became of the one URI that was counted."""
+    """Return the result for the one URI that was counted."""
     if tally.added:
         return Admission.ADDED
     if tally.duplicate:

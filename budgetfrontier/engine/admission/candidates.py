@@ -1,7 +1,7 @@
-"""The candidates for admission: each given URI with its fingerprint, queue and pending value.
+"""The candidates for admission: each URI passed by a caller, with its fingerprint, queue and pending value.
 
-A known authority with a plain path skips the URL parser and the canonical form: the same bytes come out, several times
-sooner.
+A known authority with a plain path skips the URL parser and the canonical form: the result is the same, several times
+faster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from budgetfrontier.store.records import (
 
 AUTHORITIES = 48 << 10  # kept in memory at the most, about 400 bytes each
 MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
-MAX_DEPTH = 100  # of what meta holds: a deeper stack than today's must be able to read it
+MAX_DEPTH = 100  # of `meta`: later versions with a deeper stack must be able to read it
 MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 # What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
@@ -54,7 +54,7 @@ class Authority(msgspec.Struct, gc=False):
 
 
 class Special(NamedTuple):
-    """A URI that may be admitted, of which there is more to say than its URL."""
+    """A URI that may be admitted and consists of more than its URL."""
 
     queue: str
     value: bytes
@@ -63,11 +63,11 @@ class Special(NamedTuple):
     cost: int
     settings: QueueSettings
     precedence: int | None
-    """The values that its queue takes from it, if a policy was asked for them."""
+    """The values that its queue takes from it, if a policy determined them."""
 
 
 Plain = tuple[Authority, str]
-"""A URL that may be admitted: its authority, and the rest of it. A tuple, for there are many."""
+"""A URL that may be admitted: its authority, and the rest of it. A tuple, because there are many of them."""
 
 
 Known = tuple[str, bytes, Authority, str]
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
 
 
 class Candidates:
-    """The reader of given URIs, by the policies in force. Raises nothing but PolicyError, and stores nothing."""
+    """The reader of the URIs that callers pass, by the policies in force. Raises only PolicyError; stores nothing."""
 
     def __init__(self, tables: Tables, suffix_list: str | None) -> None:
         frontier = tables.in_force.frontier
@@ -105,7 +105,7 @@ class Candidates:
     # -- a batch
 
     def read(self, batch: list[Any], tally: Tally, via: CrawlUri | None, recent: set[str]) -> Batch:
-        """Read a batch, but for what is in `recent`; count what is INVALID."""
+        """Read a batch, except the URLs in `recent`; count INVALID URIs."""
         candidates: dict[Any, Plain | Special] = {}
         forced: list[int] = []
         invalid: list[Any] = []
@@ -179,7 +179,7 @@ class Candidates:
         return given, authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
 
     def _are_simple(self) -> bool:
-        """Tell whether strings cost the same, whatever they say, and their authority tells their queue."""
+        """Tell whether all plain strings have the same cost, and their authority determines their queue."""
         in_force = self._tables.in_force
         if in_force is not self._simple_in[0]:
             simple = in_force.fixed_precedence and self._by_parts and self._plain
@@ -214,7 +214,7 @@ class Candidates:
             _check(uri)
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
-            if via is not None and not uri_outcomes.comes_again(uri, via):  # what comes again stays what it was
+            if via is not None and not uri_outcomes.comes_again(uri, via):  # a revisit keeps its via
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
             if queue is None or uri.queue is not None:  # it is not the one of its authority
                 _encoded(uri, url, "")  # before a policy sees it
@@ -307,7 +307,7 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 def _check(uri: CrawlUri) -> None:
-    """Raise InvalidUrl for a URI that cannot be stored, before a policy sees it: one must not poison its batch."""
+    """Raise InvalidUrl for a URI that cannot be stored, before a policy gets it: it must not affect its batch."""
     method: object = uri.method
     hops: object = uri.hops
     via: object = "" if uri.via is None else uri.via

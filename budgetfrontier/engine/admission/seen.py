@@ -1,8 +1,8 @@
-"""The table of the fingerprints seen, and in front of it, in memory, the URLs that were met a moment ago.
+"""The table of the fingerprints seen, with a cache of recently seen URLs in front of it.
 
-Which URIs have the same fingerprint, and which have none, is up to `rules.duplicates`. Every page of a site links to
-the same few: those are known without looking. A Bloom filter would not help, because a URI that is new has to be stored
-all the same, and that looks it up.
+`rules.duplicates` determines which URIs have the same fingerprint, and which have none. Every page of a site links to
+the same few URLs: the cache recognizes these without a lookup. A Bloom filter would not help, because a new URI has to
+be stored in any case, which looks it up.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SeenTable:
         return bool(self._env.txn.put(fingerprint, b"", overwrite=False, db=self._env.db[keys.SEEN]))
 
     def remember(self, batch: list[Any], invalid: list[Any]) -> None:
-        """Keep the URLs of a batch in memory as known, whatever became of them, but for those that are INVALID."""
+        """Cache the URLs of a batch as seen, whatever their result, except INVALID ones."""
         if len(self.recent) > RECENT:
             self.recent.clear()
         urls = [given if type(given) is str else identifying_url(given) for given in batch]

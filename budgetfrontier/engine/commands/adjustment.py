@@ -1,6 +1,6 @@
-"""The adjustment of settings: an override appended to those in force, and the preview of one.
+"""The adjustment of settings: an override appended to those in force, and its preview.
 
-A preview changes nothing, and any view will do: that of the engine, or that of a Reader, which holds up no engine.
+A preview changes nothing, and takes any view: that of the engine, or that of a Reader, which does not delay an engine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
     `before` and `after` are the values in force for what `match` names. A dry run counts the queues that it matches,
     and lists those that would retire and revive (the first 1,000; it counts them all), and what the revived could then
-    spend; a real one only counts the queues that get another look. `id` is that of its audit entry.
+    spend; a real one only counts the retired queues that are reconsidered. `id` is that of its audit entry.
     """
 
     id: int
@@ -64,7 +64,7 @@ def check(args: dict[str, Any]) -> None:
 
 
 def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Append an override to the adjustments, or only say what that would do."""
+    """Append an override to the adjustments, or with `dry_run` only preview it."""
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
@@ -75,7 +75,7 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     adjustments = compacted([*tables.in_force.adjustments, override])
     before, revived = tables.in_force.effective, counters.retired - counters.retired_by_name
     kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
-    tables.pending.settle()  # an example is looked for among what is pending
+    tables.pending.settle()  # an example is looked for among the pending URIs
     effect = values(env.view(), override, before, tables.in_force.effective) | {"revived_count": revived}
     write_settings(env.txn, env.db[keys.META], settings, adjustments)
     return effect

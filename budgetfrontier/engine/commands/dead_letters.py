@@ -1,4 +1,4 @@
-"""The replay and the dropping of dead letters: `at` of the progress is the first that was not looked at."""
+"""The replay and the dropping of dead letters: `at` of the progress is the first one not yet processed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _letters(kernel: Kernel, args: dict[str, Any], progress: Progress, upto: int
 def replay(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Put the next dead letters back on their queues, as fresh as when they were scheduled; return whether all are."""
+    """Put the next dead letters back on their queues, as newly scheduled; return whether these were the last."""
     found, done = _letters(kernel, args, progress, upto, limit)
     ask = kernel.returns.asked_precedence
     precedences = [ask(row.queue, row.value) for _, row in found]  # before anything is changed
@@ -59,7 +59,7 @@ def replay(
 def drop(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Drop the next dead letters for good; return whether all are."""
+    """Drop the next dead letters permanently; return whether these were the last."""
     found, done = _letters(kernel, args, progress, upto, limit)
     for number, _ in found:
         kernel.tables.dead_letters.remove(number)

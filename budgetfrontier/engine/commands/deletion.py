@@ -1,7 +1,7 @@
-"""The deletion of URIs: they are looked for a part at a time, so that no other call has to wait, and can be previewed.
+"""The deletion of URIs, in steps, so that no other call has to wait, and its preview.
 
-First one pass over what is scheduled for later, then one over the pending URIs of the queues that match. Until the
-first is done, nothing comes out of that table, so that nothing moves past it. What arrives after the command stays.
+It makes one pass over the URIs scheduled for later, then one over the pending URIs of the queues that match. During the
+first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from budgetfrontier.store.records import Progress, decode_future, expand, short_
 from budgetfrontier.store.view import View
 
 LATER, PENDING = range(2)
-"""Where a deletion has come to: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
+"""The position of a deletion: `Progress.at` is one of these, a key, and the last queue that lost a pending URI."""
 
 _SLOW = 100  # URIs that might have been looked at in the time of one that a pattern gave up on
-_BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # a queue's id and this: behind all its URIs
+_BEHIND = b"\xff" * (keys.pending.size - keys.u32.size)  # with a queue's id in front: a key behind all its URIs
 
 Name = Callable[[int], str]
 Taken = tuple[bytes, int | None]
-"""The key of what was looked at, and the id of its queue if it is to go."""
+"""The key of the record examined, and the id of its queue if it is to be deleted."""
 
 
 class Chosen:
@@ -40,7 +40,7 @@ class Chosen:
         self._glob: str | None = glob
         self._pattern = Pattern(args["pattern"]) if args.get("pattern") else None
         self.only = glob if glob is not None and not set(glob) & set("*?[") else None
-        """The one queue that is meant, if it is named in full."""
+        """The queue, if the glob names a single one in full."""
 
     @property
     def given_up(self) -> int:
@@ -48,16 +48,16 @@ class Chosen:
         return self._pattern.given_up if self._pattern else 0
 
     def queue(self, name: str) -> bool:
-        """Tell whether a queue is named."""
+        """Tell whether a queue matches."""
         return self._glob is None or fnmatchcase(name, self._glob)
 
     def uri(self, value: bytes, name: str) -> bool:
-        """Tell whether the URI of a record of such a queue is."""
+        """Tell whether the URI of a record of such a queue matches."""
         return self._pattern is None or bool(self._pattern.search(expand(short_url(value), name)))
 
 
 def _later(view: View, chosen: Chosen, name_of: Name, at: bytes, upto: int) -> Iterator[Taken]:
-    """Yield what is scheduled for later, from a key on."""
+    """Yield the URIs scheduled for later, from a key on."""
     for key, value in view.items(keys.FUTURE, at):
         row = decode_future(value)
         name = name_of(row.queue)
@@ -74,7 +74,7 @@ def _pending(
     out: Container[bytes],
     only: int | None,
 ) -> Iterator[Taken]:
-    """Yield what is pending and not out, from a key on; a queue that does not match is skipped in one step."""
+    """Yield the pending URIs that are not out, from a key on; a queue that does not match is skipped in one step."""
     cursor = view.txn.cursor(view.db[keys.PENDING])
     more = cursor.set_range(max(at or keys.FIRST, b"" if only is None else keys.u32.pack(only)))
     prefix, queue_id, name = b"", 0, ""
@@ -98,7 +98,7 @@ def _pending(
 
 
 def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Taken], bool]:
-    """Return as many of them as one step has time for, and whether there may be more."""
+    """Return as many of them as one step may process, and whether there may be more."""
     part: list[Taken] = []
     for one in found:
         part.append(one)
@@ -124,7 +124,7 @@ def start(args: dict[str, Any]) -> Progress:
 def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Delete the next; whether that was all. O(limit)."""
+    """Delete the next URIs; return whether these were the last. O(limit)."""
     chosen, only = Chosen(args), None
     if chosen.only is not None:
         queue = kernel.tables.queues.look_up(chosen.only)
@@ -187,7 +187,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
 
 
 def dry_run(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return what a deletion would do now; one that does it takes steps."""
+    """Return what a deletion would delete now; an actual deletion takes steps."""
     return preview(kernel.tables.flushed(), args)
 
 

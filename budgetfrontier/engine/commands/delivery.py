@@ -1,6 +1,7 @@
-"""The delivery of commands to an engine: from the mailbox in their order, a long one step by step, each exactly once.
+"""The delivery of commands to an engine: from the mailbox in order, a long one step by step, each exactly once.
 
-The processes that die of a command are counted on disk: after three in a row it is given up on, and the audit says so.
+If a process dies while it applies a command, the start of the command has been counted on disk: after three such starts
+in a row the command is abandoned, and the audit says so.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Delivery:
                 self.mailbox.done(counters.command)
 
     def _apply_in_order(self, waiting: list[tuple[int, Command]]) -> None:
-        """Apply commands until one takes long.
+        """Apply commands until one takes several steps.
 
-        If the process dies of one, the next applies and commits them one by one: then it is known which it is.
+        If the process dies while applying one, the next process applies and commits them one by one, to find out which.
         """
         guard, counters, runner = self._guard, self._counters, self._runner
         one_by_one = counters.starts > 0
@@ -108,14 +109,14 @@ class Delivery:
             runner.step(guard.now())
         guard.settle()
         guard.commits.changes += STEP
-        if inherited:  # that it did not die of the first step must be known before the next
+        if inherited:  # commit that the first step succeeded before the next one
             self._end_start()
             guard.commit()
 
     # -- processes that die of a command
 
     def _count_start(self, number: int) -> None:
-        """Store that a command is begun, or gone on with, in case that this process dies of it."""
+        """Store that a command is started or continued, in case this process dies while applying it."""
         counters = self._counters
         counters.starts = counters.starts + 1 if counters.trying == number else 1
         counters.trying = number
@@ -126,7 +127,7 @@ class Delivery:
         self._counters.trying = self._counters.starts = 0
 
     def take_back_start(self) -> None:
-        """Count no start against a command that was begun and is not to blame, if that can still be written."""
+        """Remove the counted start of a command that did not end the process, if that can still be written."""
         if not self._counters.starts:
             return
         env = self._guard.tables.env

@@ -84,7 +84,7 @@ def _read(value: bytes) -> Command:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Tell whether it can be stored and printed wherever a command is told of: what msgpack adds to JSON cannot."""
+    """Tell whether a value can be stored and printed: msgpack has types that JSON lacks."""
     if isinstance(value, dict):
         return depth < _DEEPEST and all(type(k) is str and _is_plain(v, depth + 1) for k, v in value.items())
     if isinstance(value, list):
@@ -131,7 +131,7 @@ class Mailbox:
             raise translate_error(e, Path(self._key)) from e
 
     def begin_after(self, last: int) -> None:
-        """Never give out the numbers up to `last` again, even if this mailbox was lost and made anew."""
+        """Reserve the numbers up to `last`, so that they are not reused even if this mailbox was lost and recreated."""
         with self._env.begin() as txn:
             known = _next(txn)
         if known <= last:
@@ -152,7 +152,7 @@ class Mailbox:
             for key, value in cursor:
                 number = _number(key)
                 if number is None:
-                    continue  # nobody posted that; it goes with the next that are done
+                    continue  # no such command was posted; it is removed with the next ones that are done
                 if number >= given_out or len(found) == MOST or size > LARGEST:
                     break
                 size += len(value)

@@ -1,7 +1,7 @@
 """The commands that steer a frontier, by name, and those that change the state of a queue or of the crawl.
 
-A command is applied in one transaction with its audit entry, however it came: through the API, or through the mailbox.
-One that may concern any number of URIs takes steps, and knows how far it has come.
+A command is applied in one transaction with its audit entry, whether it came through the API or through the mailbox. A
+command that may affect any number of URIs is applied in steps, and stores its progress.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ PREVIEWS: dict[str, Operation] = {"adjust": adjustment.adjust, "delete": deletio
 
 
 class Stepwise(NamedTuple):
-    """A command that takes steps, for it may concern any number of URIs: its start, and a step, maybe the last."""
+    """A command applied in steps, because it may affect any number of URIs: its start, and a function for each step."""
 
     start: Callable[[dict[str, Any]], Progress]
     step: Callable[[Kernel, Admitter, dict[str, Any], Progress, int, int, float], bool]

@@ -1,8 +1,8 @@
-"""Commands applied: each exactly once, in order, with its audit entry, and the long ones a step at a time.
+"""The application of commands: each exactly once, in order, with its audit entry, and the long ones in steps.
 
-A command that is not done after one step is stored with how far it has come, in the transaction of each step, so that
-it goes on after a crash where it was. Its audit entry comes at the end. Until then others wait, but for those that stop
-a crawl.
+A command that is not done after one step is stored with its progress, in the transaction of each step, so that it
+continues from there after a crash. Its audit entry is written at the end. Until then other commands wait, except those
+that stop a crawl.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from budgetfrontier.store.records import AuditEntry, Begun, Progress
 
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
-"""So many processes may die of a command before it is given up on."""
+"""The number of processes that may die while applying a command before it is abandoned."""
 OVERTAKING = frozenset(("pause", "terminate"))
 """Commands that do not wait until a long one is done."""
 
 
 class CommandRun:
-    """A command that was begun; `entry` is its audit entry once it has ended, `failure` what a policy ended it with."""
+    """A command that was started; `entry` is its audit entry at the end, `failure` the PolicyError that ended it."""
 
     __slots__ = ("begun", "entry", "failure", "progress")
 
@@ -47,12 +47,12 @@ class Runner:
         found = meta.read_begun(kernel.tables.env.txn, kernel.tables.env.db[keys.META])
         self.job: CommandRun | None = None
         self.inherited = found is not None
-        """Whether it was begun by an earlier process, and this one has not gone on with it yet."""
+        """Whether an earlier process started it, and this one has not continued it yet."""
         if found is not None:
             self._put_in_progress(CommandRun(*found))
 
     def begin(self, command: Command, number: int, now: float) -> CommandRun:
-        """Apply a command, a long one for one step; one that is refused changes nothing. `number`: 0 for the API's."""
+        """Apply a command, or the first step of a long one; refused, it changes nothing. `number`: 0 for the API's."""
         args = command.args
         if isinstance(args.get("ids"), list):
             args = {**args, "ids": sorted(set(args["ids"]))}
@@ -60,7 +60,7 @@ class Runner:
         job = CommandRun(begun, Progress([], {}))
         try:
             operations.check_command(command.op, args)
-        except Exception as e:  # nothing was changed: a command that cannot be applied must not end the engine
+        except Exception as e:  # nothing has changed: a command that cannot be applied must not end the engine
             self._end(job, now, f"{command.op}: {e if str(e) else type(e).__name__}")
             return job
         if command.op in STEPWISE and not (command.op in PREVIEWS and args.get("dry_run")):
@@ -71,13 +71,13 @@ class Runner:
         return job
 
     def step(self, now: float) -> None:
-        """Go on with the command that is in progress."""
+        """Apply the next step of the command in progress."""
         assert self.job is not None
         self.inherited = False
         self._go_on(self.job, now)
 
     def give_up(self, now: float, number: int = 0, command: Command | None = None) -> None:
-        """End a command of which so many processes have died, the one in progress if none is given; audit that."""
+        """Abandon a command during which too many processes have died (None: the one in progress); audit that."""
         job = self.job
         if command is not None:
             job = CommandRun(Begun(number, command.op, command.args, command.who, command.reason, 0), Progress([], {}))
@@ -92,12 +92,12 @@ class Runner:
         )
 
     def must_wait(self, command: Command) -> bool:
-        """Tell whether a command comes after the one that is in progress."""
+        """Tell whether a command has to wait for the one in progress."""
         dry_run = command.op in PREVIEWS and command.args.get("dry_run")
         return self.job is not None and command.op not in OVERTAKING and not dry_run
 
     def passed(self, number: int) -> bool:
-        """Tell whether a command was applied before its turn; if so, its turn is over."""
+        """Tell whether a command was already applied ahead of its turn; if so, skip the turn."""
         counters = self._kernel.counters
         if number not in counters.ahead:
             return False

@@ -1,4 +1,4 @@
-"""The scheduling of URIs, and their marking as seen, by command. `at` of the progress: how many of them were taken."""
+"""The scheduling of URIs, and their marking as seen, by command. `at` of the progress counts the URIs processed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(args: dict[str, Any]) -> None:
 
 
 def start(args: dict[str, Any]) -> Progress:
-    """Return the progress of a command that begins to take in its URIs."""
+    """Return the progress of a command that starts to admit its URIs."""
     return Progress([0], _counts(Tally()))
 
 
@@ -61,7 +61,7 @@ def _next(args: dict[str, Any], progress: Progress, limit: int) -> list[str | Cr
 
 
 def _taken(args: dict[str, Any], progress: Progress, limit: int, tally: Tally) -> bool:
-    """Add the tally of a part to the effect, and go on behind it; return whether it was the last."""
+    """Add the tally of a part to the effect, and advance the position; return whether it was the last."""
     for name, count in _counts(tally).items():
         if name != "reasons":
             progress.effect[name] += count

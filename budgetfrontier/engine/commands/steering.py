@@ -32,7 +32,7 @@ class Steering:
         return _entry(self._apply(command, number))
 
     def steer(self, op: str, args: dict[str, Any], who: str | None, reason: str) -> AuditEntry:
-        """Apply a command of the API's, and raise what it was refused with."""
+        """Apply a command of the API; raise an error if it is refused."""
         self._guard.enter()
         operations.check_command(op, args)
         job = self._apply(Command(op, args, who or "api", reason), 0)
@@ -64,7 +64,7 @@ class Steering:
         return self.steer(op, {"ids": arguments.letter_ids(letters), "queue": queue}, who, reason).effect
 
     def adjust(self, match: str, settings: dict[str, Any], who: str | None, reason: str, dry_run: bool) -> Adjustment:
-        """Append an override, or only say what that would do."""
+        """Append an override, or with `dry_run` only preview it."""
         self._guard.enter()
         if not settings:
             raise SettingsError("adjust needs at least one setting to change")
