@@ -17,23 +17,23 @@ help:
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
 	@echo "make docs         build docs/_build/html"
 	@echo "make bench        run the benchmarks"
-	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01': in seconds)"
+	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01' takes seconds)"
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
-	@echo "make integrations-bench  measure the schedulers for Scrapy and asyncio beside others, and leases"
-	@echo "make host-bench   measure one host with slow callbacks and pipelines in Scrapy, with its own scheduler and ours"
+	@echo "make integrations-bench  compare the schedulers for Scrapy and asyncio with others, and measure leases"
+	@echo "make host-bench   measure one host with slow callbacks and pipelines in Scrapy, with both schedulers"
 	@echo "make instructions  count the instructions of each URI under callgrind (needs valgrind)"
-	@echo "make plots        put the newest figures of these into docs/explanation"
-	@echo "make faults       kill, fill, damage and disturb hundreds of frontiers; ARGS='--scale 0.1': in a minute"
-	@echo "make soak         close and open random crawls, and cut their files short; ARGS='--closes 50': in a minute"
-	@echo "make sites        crawl documentation from Debian packages beside wget --mirror"
-	@echo "make oldest       test the scheduler for Scrapy on the oldest Scrapy that it works with"
-	@echo "make clean        remove what was built, not .venv"
+	@echo "make plots        update the figures in docs/explanation from the newest measurements"
+	@echo "make faults       inject hundreds of faults: kills, full disks, damage (ARGS='--scale 0.1' takes a minute)"
+	@echo "make soak         close and reopen random crawls, and truncate their files (ARGS='--closes 50' takes a minute)"
+	@echo "make sites        crawl documentation from Debian packages, compared with wget --mirror"
+	@echo "make oldest       test the scheduler for Scrapy on the oldest supported Scrapy"
+	@echo "make clean        remove build results, but not .venv"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp for each extra: the demo needs less than the tests.
+# One stamp for each extra: the demo needs fewer packages than the tests.
 $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$*]'
 	@touch $@
@@ -41,8 +41,8 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-crawl
 	$(BIN)/budgetfrontier demo $(ARGS)
 
-# A process for each core; an idle one takes tests over from a busy one.
-# Bytecode is kept whatever the environment says: the tests start hundreds of Pythons.
+# One process for each core; idle ones take over tests from busy ones.
+# Bytecode is written whatever the environment says, because the tests start Python hundreds of times.
 test: $(VENV)/.stamp-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(ARGS)
 
