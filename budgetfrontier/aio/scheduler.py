@@ -18,12 +18,13 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from budgetfrontier.aio.worker import Failure, Future, Reply, Worker
+from budgetfrontier.aio.outbox import Future, Outbox, futures_of
+from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
-from budgetfrontier.model import Admission, CrawlUri, Lease, Outcome, Summary, Tally
+from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Summary, Tally
 from budgetfrontier.settings import Settings
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
@@ -34,6 +35,7 @@ CANONICALIZATION = msgspec.structs.replace(AS_WRITTEN, strip_userinfo=True)
 log = logging.getLogger("budgetfrontier.aio")
 
 _T = TypeVar("_T")
+_SUCCESS = Outcome.SUCCESS
 
 
 class Scheduler:
@@ -79,6 +81,7 @@ class Scheduler:
             wait=when_full == "wait",
             ttl=None if ttl is None else _seconds(ttl, "ttl"),
         )
+        self._outbox = Outbox(self._worker.inbox)
         self._thread: Thread | None = None
         self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
         """The futures that `get` calls wait for, in order of the calls, each with its task."""
@@ -98,14 +101,15 @@ class Scheduler:
         if self._thread is not None:
             raise FrontierClosed("a Scheduler is opened once; make another")
         self._loop = asyncio.get_running_loop()
+        self._outbox.start(self._loop)
         self._drained = asyncio.Event()
         self._thread_ended = asyncio.Event()
         self._thread = Thread(target=self._worker.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
         self._thread.start()
         try:
-            await self._request(self._worker.want, 0)
+            await self._request(self._worker.is_over, None)
         except BaseException:
-            self._send(self._worker.stop, None)
+            self._outbox.call(self._worker.stop, None)
             self._thread.join()  # as in `close`
             raise
         return self
@@ -120,7 +124,9 @@ class Scheduler:
         call may or may not have added the URI. Raises FrontierClosed. Each call waits for a reply of the frontier's
         thread, which calls of many tasks share; from a single task, `add_many` is faster.
         """
-        admission: Admission = await self._request(self._worker.add, uri)
+        if self._ended or self._thread is None:
+            self._check()
+        admission: Admission = await self._outbox.add(uri)
         if admission is Admission.FULL:
             log.warning("queue full, dropping request: %s", uri.url if isinstance(uri, CrawlUri) else uri)
         return admission
@@ -147,16 +153,17 @@ class Scheduler:
         queue and costs nothing. Raises FrontierClosed once the scheduler is closing; what is queued stays for the next
         run.
         """
-        self._check(closing=True)
+        if self._closing or self._thread is None:
+            self._check(closing=True)
         waiter: Future = self._loop.create_future()
-        self._waiters[waiter] = asyncio.current_task()
-        self._send(self._worker.want, 1)
+        self._waiters[waiter] = asyncio.current_task(self._loop)
+        self._outbox.want(1)
         try:
             request: Lease = await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiters.pop(waiter, None)
-                self._send(self._worker.want, -1)
+                self._outbox.want(-1)
             elif waiter.exception() is None:
                 self._give_back(waiter.result(), wanted=0)
             raise
@@ -181,20 +188,30 @@ class Scheduler:
         handed out; FrontierClosed after the end, and when `close` no longer waits for requests: this one is handed out
         again in the next run. A request that took longer than its `ttl` is logged, and handed out again.
         """
-        self._check(stopped=True)
+        if self._stopped or self._ended or self._thread is None:
+            self._check(stopped=True)
         if request is None:
             task = asyncio.current_task()
             request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
         entry = request and self._handed_out.get(request.key)
         if not request or not entry:
             raise ValueError("task_done() called too many times: no such request is out")
-        options: dict[str, Any] = {"reason": reason, "retire_queue": retire_queue}
-        for name, seconds in (("fetch_seconds", fetch_seconds), ("delay", delay), ("crawl_delay", crawl_delay)):
-            if seconds is not None:
-                options[name] = _seconds(seconds, name)
-        if discovered:
-            options["discovered"] = list(discovered)
-        self._send(self._worker.finish, (request, Outcome(outcome), options))
+        found: list[str | CrawlUri] = list(discovered) if discovered else []
+        waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
+        if outcome is _SUCCESS and not (waits or found or reason or retire_queue):
+            self._outbox.end(request)
+        else:
+            finish = Finish(
+                request,
+                Outcome(outcome),
+                fetch_seconds=None if fetch_seconds is None else _seconds(fetch_seconds, "fetch_seconds"),
+                crawl_delay=None if crawl_delay is None else _seconds(crawl_delay, "crawl_delay"),
+                discovered=found,
+                reason=reason,
+                delay=None if delay is None else _seconds(delay, "delay"),
+                retire_queue=retire_queue,
+            )
+            self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again
             self._done(request)
 
@@ -268,7 +285,7 @@ class Scheduler:
         if not self._closing:
             self._closing = True
             self._refuse_waiters(FrontierClosed("the scheduler is closing"))
-            self._send(self._worker.halt, None)
+            self._outbox.call(self._worker.halt, None)
         try:
             if self._handed_out and grace > 0 and not self._ended:
                 with suppress(TimeoutError):
@@ -310,15 +327,12 @@ class Scheduler:
 
     def _stop(self) -> None:
         self._stopped = True
-        self._send(self._worker.stop, None)
-
-    def _send(self, function: Callable[[Any], object], argument: object) -> None:
-        self._worker.inbox.put((function, argument, None))
+        self._outbox.call(self._worker.stop, None)
 
     def _request(self, function: Callable[[Any], object], argument: object) -> Future:
         self._check()
         future = self._loop.create_future()
-        self._worker.inbox.put((function, argument, future))
+        self._outbox.call(function, argument, future)
         return future
 
     async def _totals(self) -> Summary:
@@ -335,7 +349,11 @@ class Scheduler:
         for future, reply in replies:
             if future is None:
                 if isinstance(reply, Failure):
-                    self._send(self._worker.want, -self._refuse_waiters(reply.error))
+                    self._outbox.want(-self._refuse_waiters(reply.error))
+            elif isinstance(future, list):
+                for each, admission in zip(future, reply, strict=True):
+                    if not each.done():
+                        each.set_result(admission)
             elif not future.done():
                 if isinstance(reply, Failure):
                     future.set_exception(reply.error)
@@ -357,7 +375,7 @@ class Scheduler:
         `wanted` corrects the worker's count of waiting calls: 1 for a call that was counted out twice, because its
         cancellation crossed the lease; 0 for one that was cancelled after it was served.
         """
-        self._send(self._worker.give_back, (lease, wanted))
+        self._outbox.call(self._worker.give_back, (lease, wanted))
         self._done(lease)
 
     def _done(self, lease: Lease) -> None:
@@ -379,11 +397,12 @@ class Scheduler:
         self._ended, self._error = True, error
         self._closing = True
         reason_closed = error or FrontierClosed("this scheduler is closed")
+        self._outbox.flush()
         with suppress(Empty):
             while True:
-                _, _, future = self._worker.inbox.get_nowait()
-                if future is not None and not future.done():
-                    future.set_exception(reason_closed)
+                for future in futures_of(self._worker.inbox.get_nowait()):
+                    if not future.done():
+                        future.set_exception(reason_closed)
         self._refuse_waiters(reason_closed)
         self._drained.set()
         self._thread_ended.set()

@@ -11,25 +11,23 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from budgetfrontier.aio.outbox import BATCH, Future, Message, futures_of
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, Summary, Tally
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, Summary, Tally
 from budgetfrontier.rules import crawl_states
 
-BATCH = 500  # messages, or leases, handled in one go
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 
 log = logging.getLogger("budgetfrontier.aio")
 
-Future = asyncio.Future[Any]
+Reply = tuple[Future | list[Future] | None, Any]
+"""A future (None: those of all waiting `get` calls) and the value that resolves it; or futures and a value for each."""
 
-Message = tuple[Callable[[Any], object], Any, Future | None]
-"""A method of the Worker, its argument, and the future that the reply resolves, if any."""
+OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue")
 
-Reply = tuple[Future | None, object]
-"""A future (None: those of all waiting `get` calls) and the value that resolves it."""
-
-Addition = tuple[str | CrawlUri, Future]
+FAILED = "a message to the frontier failed; the crawl goes on"
+LATE = "lease %d of %s has ended; drop the result, its URI is delivered again if need be"
 
 _LATER = object()  # the reply follows later
 
@@ -44,8 +42,8 @@ class Worker:
     """A frontier and the loop of its thread. Other threads use only `inbox` and, after the end, `totals`.
 
     In each round the messages are applied in order, except that URIs to add are collected and admitted last, in one
-    batch. A URI is leased only when a `get` call waits for it, never ahead. `deliver(replies, leases)` and `end(error)`
-    are called in the event loop's thread.
+    batch. A URI is leased only when a `get` call waits for it, never ahead. `deliver(replies, leases)`, once for each
+    round, and `end(error)` are called in the event loop's thread.
     """
 
     def __init__(
@@ -71,8 +69,11 @@ class Worker:
         self._leases: list[Lease] = []
         self._wanted = 0
         """Outstanding `get` calls. Briefly negative when a cancellation crosses a delivery."""
-        self._additions: list[Addition] = []
-        self._parked: deque[Addition] = deque()
+        self._uris: list[str | CrawlUri] = []
+        """URIs to admit in this round."""
+        self._admissions: list[Future] = []
+        """The future of each of those."""
+        self._parked: deque[tuple[str | CrawlUri, Future]] = deque()
         self._joins: list[Future] = []
         self._ready: float | None = None
         """Seconds to wait before leasing again for waiting calls; None: until a message comes."""
@@ -94,7 +95,8 @@ class Worker:
         except BaseException as e:
             error = e
         waiting = [*self._joins, *(future for _, future in self._parked)]
-        waiting += [future for _, _, future in self._batch if future is not None]
+        for message in self._batch:
+            waiting += futures_of(message)
         self._replies += [(future, Failure(error) if error else None) for future in waiting]
         self._post()
         with suppress(RuntimeError):
@@ -103,20 +105,16 @@ class Worker:
     def _serve(self) -> None:
         """Run one round: apply messages, lease URIs, resolve waiting calls, commit if it is time."""
         self._batch = self._receive()
-        for function, argument, reply_to in self._batch:
-            reply: object
-            self._reply_to = reply_to
-            try:
-                reply = function(argument)
-            except Exception as e:
-                if not self._is_open():
-                    raise
-                reply = Failure(e)
-                if reply_to is None:
-                    log.exception("a message to the frontier failed; the crawl goes on")
-            if reply_to is not None and reply is not _LATER:
-                self._replies.append((reply_to, reply))
-        if self._additions:
+        for message in self._batch:
+            self._wanted += message.wanted
+            if message.endings:
+                self._end_leases(message.endings)
+            if message.uris:
+                self._uris += message.uris
+                self._admissions += message.admissions
+            if message.call:
+                self._apply(*message.call)
+        if self._uris:
             self._admit()
         self._batch = []
         self._hand_out()
@@ -135,11 +133,55 @@ class Worker:
         timeout = self._tick - time.monotonic()
         if self._ready is not None:
             timeout = min(timeout, self._ready)
+        messages: list[Message] = []
+        with suppress(Empty):
+            message = self.inbox.get(timeout=max(timeout, 0.0))
+            messages.append(message)
+            room = BATCH - message.size
+            while room > 0:
+                message = self.inbox.get_nowait()
+                messages.append(message)
+                room -= message.size + 1
+        return messages
+
+    def _apply(self, function: Callable[[Any], object], argument: object, reply_to: Future | None) -> None:
+        reply: object
+        self._reply_to = reply_to
         try:
-            first = self.inbox.get(timeout=max(timeout, 0.0))
-        except Empty:
-            return []
-        return [first, *(self.inbox.get_nowait() for _ in range(min(self.inbox.qsize(), BATCH)))]
+            reply = function(argument)
+        except Exception as e:
+            if not self._is_open():
+                raise
+            reply = Failure(e)
+            if reply_to is None:
+                log.exception(FAILED)
+        if reply_to is not None and reply is not _LATER:
+            self._replies.append((reply_to, reply))
+
+    def _end_leases(self, endings: list[Lease | Finish]) -> None:
+        """End leases, in order; log those that have expired, and those that cannot be ended."""
+        try:
+            late = self._frontier.finish_many(endings)
+        except Exception:  # raised for one of them; the others must not fail with it
+            if not self._is_open():
+                raise
+            for ending in endings:
+                self._end_lease(ending if isinstance(ending, Finish) else Finish(ending))
+            return
+        for lease in late:
+            log.warning(LATE, lease.id, lease.uri.url)
+
+    def _end_lease(self, finish: Finish) -> None:
+        """End a lease that may have been ended already by a batch that failed; log what is wrong with it."""
+        options = {name: getattr(finish, name) for name in OPTIONS}
+        try:
+            self._frontier.finish(finish.lease, finish.outcome, **options)
+        except LeaseExpired:
+            pass
+        except Exception:
+            if not self._is_open():
+                raise
+            log.exception(FAILED)
 
     def _is_open(self) -> bool:
         try:
@@ -157,8 +199,8 @@ class Worker:
 
     def _admit(self) -> None:
         """Admit the URIs of this round in one batch; park those that find no room if `add` is to wait."""
-        additions, self._additions = self._additions, []
-        uris = [uri for uri, _ in additions]
+        uris, futures = self._uris, self._admissions
+        self._uris, self._admissions = [], []
         admissions: Sequence[Admission | Failure]
         if self._maxsize:
             admissions = [Admission.FULL if self._is_full() else self._schedule(uri) for uri in uris]
@@ -167,7 +209,11 @@ class Worker:
                 admissions = self._frontier.schedule_each(uris)
             except PolicyError:  # raised for one URI; the others must not fail with it
                 admissions = [self._schedule(uri) for uri in uris]
-        for (uri, future), admission in zip(additions, admissions, strict=True):
+            else:
+                if Admission.FULL not in admissions:
+                    self._replies.append((futures, admissions))
+                    return
+        for uri, future, admission in zip(uris, futures, admissions, strict=True):
             if admission is Admission.FULL and self._wait and self._accepting:
                 self._parked.append((uri, future))
             else:
@@ -220,13 +266,7 @@ class Worker:
         total = self._frontier.summary()
         return total.queued - total.in_process >= self._maxsize
 
-    # -- messages
-
-    def add(self, uri: str | CrawlUri) -> object:
-        """Admit a URI together with the others of this round. Replies with its Admission."""
-        if self._reply_to is not None:
-            self._additions.append((uri, self._reply_to))
-        return _LATER
+    # -- calls
 
     def add_many(self, uris: list[str | CrawlUri]) -> Tally:
         """Admit a batch; count and drop the URIs that find no room."""
@@ -239,18 +279,6 @@ class Worker:
             else:
                 tally.add(self._frontier.schedule_many([uri]))
         return tally
-
-    def want(self, count: int) -> None:
-        """Add `count`, which may be negative, to the number of waiting `get` calls."""
-        self._wanted += count
-
-    def finish(self, lease_outcome_options: tuple[Lease, Outcome, dict[str, Any]]) -> None:
-        """Finish a lease; log it if it has expired."""
-        lease, outcome, options = lease_outcome_options
-        try:
-            self._frontier.finish(lease, outcome, **options)
-        except LeaseExpired as e:
-            log.warning("%s", e)
 
     def give_back(self, lease_and_wanted: tuple[Lease, int]) -> None:
         """Give back a lease that no call took, and add `wanted` to the number of waiting calls."""

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -399,3 +400,66 @@ async def test_pending_is_what_was_got_and_is_not_done() -> None:
         stats = await scheduler.stats()
         assert [*seen, (stats["queued"], stats["pending"])] == [(2, 1), (1, 2), (1, 1)]
         scheduler.task_done()
+
+
+@in_loop
+async def test_what_many_tasks_ask_in_one_turn_is_answered_with_one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Scheduler(":memory:") as scheduler:
+        wake_ups = 0
+        loop = asyncio.get_running_loop()
+        wake_up = loop.call_soon_threadsafe
+
+        def counted(*args: Any) -> Any:
+            nonlocal wake_ups
+            wake_ups += 1
+            return wake_up(*args)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        getting = asyncio.gather(*(scheduler.get() for _ in range(100)))
+        told = await asyncio.gather(*(scheduler.add(page(n, f"h{n % 20}")) for n in range(100)))
+        requests = await getting
+        assert told == [ADDED] * 100 and len({request.id for request in requests}) == 100
+        assert wake_ups == 1
+        for request in requests:
+            scheduler.task_done(request)
+        await scheduler.join()
+        assert wake_ups == 2
+
+
+@in_loop
+async def test_one_request_that_cannot_be_ended_harms_no_other_of_its_turn(caplog: pytest.LogCaptureFixture) -> None:
+    class Unspeakable(str):
+        def __str__(self) -> str:
+            raise ArithmeticError
+
+    async with Scheduler(":memory:", grace=0) as scheduler:
+        await scheduler.add_many([page(1), page(2), page(3)])
+        requests = [await scheduler.get() for _ in range(3)]
+        scheduler.task_done(requests[0])
+        scheduler.task_done(requests[1], Outcome.DEAD, reason=Unspeakable("why"))
+        scheduler.task_done(requests[2], Outcome.DEAD, reason="why")
+        total = await scheduler.call(lambda frontier: frontier.summary())
+        assert (total.succeeded, total.in_process, total.dead) == (1, 1, 1)
+        assert "the crawl goes on" in caplog.text and "has ended" not in caplog.text
+
+
+@in_loop
+async def test_requests_that_took_too_long_are_logged_and_the_others_of_their_turn_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock(START)
+    async with Scheduler(":memory:", ttl=60.0, clock=clock, grace=0) as scheduler:
+        await scheduler.add_many([page(1), page(2), page(3)])
+        requests = [await scheduler.get() for _ in range(3)]
+
+        def let_expire(frontier: Frontier) -> None:
+            frontier.renew(requests[1], 1000.0)
+            clock.advance(61.0)
+
+        await scheduler.call(let_expire)
+        for request in requests:
+            scheduler.task_done(request)
+        assert (await scheduler.stats())["queued"] == 2
+        assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+            f"lease {request.id} of {request.uri.url} has ended" for request in (requests[0], requests[2])
+        ]
