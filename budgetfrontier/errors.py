@@ -70,10 +70,10 @@ class ScopeChanged(FrontierError):
 
 
 class PolicyError(SettingsError):
-    """A policy is unknown, its options are not valid, or it failed on a URL: it raised, or gave what is no answer.
+    """A policy is unknown, its options are not valid, or it failed on a URL: it raised, or returned an invalid value.
 
-    When a policy fails on a URL, nothing has changed, and the frontier stays open: mend the policy and go on. `policy`
-    names it then, `url` is what it was asked about, and `value` what it gave, or the exception that it raised.
+    When a policy fails on a URL, nothing has changed, and the frontier stays open: fix the policy and continue.
+    `policy` is its name then, `url` the URL, and `value` what it returned, or the exception that it raised.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ def _make(kind: str, name: str, target: Any, options: dict[str, Any]) -> Any:
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{title}: {error}") from error
     if not callable(policy):
-        raise PolicyError(f"{title} is no function, nor a class whose instances can be called")
+        raise PolicyError(f"{title} is neither a function nor a class whose instances can be called")
     if options and not is_class:
         policy = functools.partial(policy, **options)
     arguments, options = _CALLS[kind]

@@ -65,7 +65,7 @@ def closing_summary(
         yield f"stopped at once; all that was finished is kept, what was in flight is fetched again; to go on, {again}"
     elif stop is Stop.POLICY:
         yield f"stopped: {summary.pause_reason}"
-        yield f"  what was in flight is fetched again; once the policy is mended, {again}"
+        yield f"  URIs in flight are fetched again; once the policy is fixed, {again}"
     else:
         yield f"stopped: interrupted; to go on, {again}"
     if paused and not done and stop is not Stop.POLICY:

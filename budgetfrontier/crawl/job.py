@@ -202,7 +202,7 @@ class Job:
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
         if tally.invalid:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
-            what = "is no http or https URL" if tally.invalid == 1 else "are no http or https URLs"
+            what = "is not an http or https URL" if tally.invalid == 1 else "are not http or https URLs"
             say(f"{counted(tally.invalid, 'seed')} {what} ({reasons})")
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")

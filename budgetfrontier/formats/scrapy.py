@@ -262,7 +262,7 @@ def _record(location: str, request: Any, allowance: Allowance) -> Item:
             priority=integer(fields.get("priority")),
         )
         if not isinstance(uri.body, bytes):
-            raise ValueError("its body is no bytes")
+            raise ValueError("its body is not bytes")
     except RecordTooLarge as error:
         return BadRecord(location, "too-large", str(error))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -279,7 +279,7 @@ def _encoding(given: object) -> str:
     """Return the name of the encoding of a request. Raises LookupError for one that is not for texts."""
     name = text(given or "utf-8")
     if codecs.lookup(name).name in _OF_HOSTS:
-        raise LookupError(f"{name} is no encoding of texts")
+        raise LookupError(f"{name} is not a text encoding")
     return name
 
 

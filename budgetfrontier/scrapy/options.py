@@ -65,7 +65,7 @@ def _overlay(value: object, base: Settings) -> Settings:
         try:
             value = json.loads(value)
         except ValueError as e:
-            raise SettingsError(f"BUDGETFRONTIER_SETTINGS: this is no JSON ({e})") from None
+            raise SettingsError(f"BUDGETFRONTIER_SETTINGS: this is not valid JSON ({e})") from None
     if isinstance(value, Mapping):
         return read_settings(dict(value), base)
     if isinstance(value, str | os.PathLike):

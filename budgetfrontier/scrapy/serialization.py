@@ -112,7 +112,7 @@ class Serializer:
             for name in ("callback", "errback"):
                 method = fields.get(name) or "parse"
                 if method != "parse" and (method.startswith("_") or hasattr(Spider, method)):
-                    raise ValueError(f"{method!r} is no callback")
+                    raise ValueError(f"{method!r} is not a callback")
             fields |= {"url": uri.url, "method": uri.method, "body": uri.body, "headers": uri.headers, "meta": meta}
             fields |= {"priority": uri.priority, "dont_filter": uri.force}
             _restore_kinds(fields, own.get("kinds") if isinstance(own, dict) else None)

@@ -20,13 +20,13 @@ _EXPECTED = {
     "politeness": "a queue rests for a finite number of seconds of at least 0",
     "canonicalization": "a canonical form is a URL with a path, as text",
 }
-_MEND = "nothing has changed: mend the policy and go on"
+_REMEDY = "nothing has changed: fix the policy and continue"
 
 
 def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:
     """Return the error for an invalid value that a policy returned."""
     name = _name(kind, spec)
-    message = f"{name} gave {_shown(value)} for {url}; {_EXPECTED[kind]}; {_MEND}"
+    message = f"{name} returned {_shown(value)} for {url}; {_EXPECTED[kind]}; {_REMEDY}"
     return PolicyError(message, policy=name, url=url, value=value)
 
 
@@ -35,7 +35,7 @@ def raised(kind: str, spec: str | Mapping[str, Any], url: str, error: Exception)
     if isinstance(error, PolicyError) and error.url is not None:
         return error
     name = _name(kind, spec)
-    message = f"{name} raised {type(error).__name__} for {url}: {_shown(error, str)}; {_MEND}"
+    message = f"{name} raised {type(error).__name__} for {url}: {_shown(error, str)}; {_REMEDY}"
     return PolicyError(message, policy=name, url=url, value=error)
 
 

@@ -71,7 +71,7 @@ def _split(text: str) -> tuple[Kind, str]:
 
         near = get_close_matches(name, KINDS, 1, 0.6) if len(name) < 100 else []
         hint = f'did you mean "{KINDS[near[0]].example}"?' if near else f"there are {FORMS}"
-        raise SettingsError(f"{show(text)} is no scope rule; {hint}")
+        raise SettingsError(f"{show(text)} is not a scope rule; {hint}")
     if len(text) > LONGEST:
         raise SettingsError(f'"{brief(text)}" is longer than {LONGEST:,} characters: write several rules instead')
     takes = ":" in kind.example
@@ -128,7 +128,7 @@ def _listed(argument: str, pattern: str, noun: str, example: str) -> list[str]:
     names = [name.strip().lower() for name in argument.split(",")]
     for name in names:
         if not re.fullmatch(pattern, name):
-            raise SettingsError(f'"{brief(name)}" is no {noun}; write it like "{example}"')
+            raise SettingsError(f'"{brief(name)}" is not a valid {noun}; write it like "{example}"')
     return names
 
 
@@ -184,7 +184,7 @@ def _compared(argument: str, example: str) -> tuple[Callable[[int, int], bool], 
     """Split ">20" into its comparison and the rest."""
     found = _COMPARED.fullmatch(argument)
     if not found:
-        raise SettingsError(f'"{brief(argument)}" is no comparison; write it like "{example}", with >, >=, < or <=')
+        raise SettingsError(f'"{brief(argument)}" is not a comparison; write it like "{example}", with >, >=, < or <=')
     return _COMPARISONS[found[1]], found[2]
 
 
@@ -194,7 +194,7 @@ def _number(example: str, measure: Callable[[CrawlUri], int]) -> Kind:
     def make(argument: str) -> Rule:
         compare, text = _compared(argument, example)
         if not re.fullmatch(r"[0-9]{1,15}", text, re.ASCII):
-            raise SettingsError(f'"{brief(text)}" is no whole number; write it like "{example}"')
+            raise SettingsError(f'"{brief(text)}" is not a whole number; write it like "{example}"')
         number = int(text)
         return Rule(lambda uri, header: compare(measure(uri), number))
 
@@ -216,7 +216,7 @@ def _size(argument: str) -> Rule:
     try:
         number = read_size(text)
     except ValueError as error:
-        raise SettingsError(f"{error} is no size; write it like 64KiB, 10MB, 50GiB") from None
+        raise SettingsError(f"{error} is not a size; write it like 64KiB, 10MB, 50GiB") from None
     return Rule(lambda uri, header: header is not None and header.length is not None and compare(header.length, number))
 
 

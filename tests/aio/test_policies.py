@@ -51,7 +51,7 @@ async def test_only_who_added_it_is_told(tmp_path: Path, maxsize: int) -> None:
         told = await asyncio.gather(*map(scheduler.add, urls), return_exceptions=True)
         assert (told[0], told[2]) == (Admission.ADDED, Admission.ADDED)
         assert isinstance(told[1], PolicyError)
-        with pytest.raises(PolicyError, match=r"gave 'dear' for http://b\.test/"):
+        with pytest.raises(PolicyError, match=r"returned 'dear' for http://b\.test/"):
             await scheduler.add_many(urls)
         FAILING.clear()
         assert await scheduler.add("http://b.test/") is Admission.ADDED

@@ -332,7 +332,7 @@ def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
     with Site(SMALL) as site:
         settings = site.settings({"file": str(tmp_path / "seeds.txt"), "source": "list"})  # type: ignore[arg-type]
         code, said = run(settings, tmp_path / "job")
-    assert code == 0 and "2 seeds are no http or https URLs" in said
+    assert code == 0 and "2 seeds are not http or https URLs" in said
     assert site.hits["a.test/2"] == 1
     assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
 
@@ -342,7 +342,7 @@ def test_a_seed_file_from_windows(tmp_path: Path) -> None:
     with Site(SMALL) as site:
         settings = site.settings({"file": str(tmp_path / "seeds.txt")}, fetch={"robots": "ignore"})  # type: ignore[arg-type]
         code, said = run(settings, tmp_path / "job")
-    assert code == 0 and "1 seed is no http or https URL (1 scheme)" in said
+    assert code == 0 and "1 seed is not an http or https URL (1 scheme)" in said
     assert {"a.test/1", "a.test/2"} <= set(site.hits)
 
 

@@ -136,7 +136,7 @@ def test_the_call_raises_and_nothing_has_changed(kind: str, what: object) -> Non
         before = tables(f)
         for call in calls(f, kind):
             FAULT.arm(kind, what)
-            with pytest.raises(PolicyError, match="nothing has changed: mend the policy") as caught:
+            with pytest.raises(PolicyError, match="nothing has changed: fix the policy") as caught:
                 call()
             error = caught.value
             assert error.policy and error.policy.endswith(POLICIES_BY_KIND[kind])
@@ -187,7 +187,7 @@ def test_leases_made_before_a_policy_fails_are_given_out() -> None:
         FAULT.arm("precedence", "high", after=3)
         assert len(f.lease(3)) == 2
         FAULT.arm("precedence", "high")
-        with pytest.raises(PolicyError, match=r"gave 'high' for https://c\.test/0"):
+        with pytest.raises(PolicyError, match=r"returned 'high' for https://c\.test/0"):
             f.lease(1)
         assert one(f).queue == "c.test"
         f.check()
@@ -208,7 +208,7 @@ def test_what_is_due_and_dead_letters_stay_where_they_are() -> None:
                 f.lease(count)
             assert tables(f) == before
         FAULT.arm("precedence", "high", after=2)
-        with pytest.raises(PolicyError, match="gave 'high' for https://b") as raised:
+        with pytest.raises(PolicyError, match="returned 'high' for https://b") as raised:
             f.replay()
         assert (raised.value.url, raised.value.value) == ("https://b.test/0", "high")
         assert len(f.dead_letters()) == 2
@@ -262,7 +262,7 @@ def test_a_command_whose_policy_fails_is_refused_in_the_audit(tmp_path: Path) ->
             ("mark_seen", True),
             ("pause", False),
         ]
-        assert "gave 0.9 for https://a.test/1" in str(f.audit()[0].error)
+        assert "returned 0.9 for https://a.test/1" in str(f.audit()[0].error)
         f.check()
         assert f.summary().queued == 0
 
@@ -324,7 +324,7 @@ constant.constant = 0.5  # type: ignore[attr-defined]
 def test_a_constant_that_is_no_cost_is_named() -> None:
     settings = make_settings(cost_policy=f"{__name__}:constant")
     with Frontier.open(":memory:", settings) as f:
-        with pytest.raises(PolicyError, match=r"gave 0\.5 for any URL"):
+        with pytest.raises(PolicyError, match=r"returned 0\.5 for any URL"):
             f.schedule(URL)
         f.check()
 

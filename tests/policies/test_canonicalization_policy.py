@@ -57,5 +57,5 @@ def test_the_name_of_heritrix_is_the_standard_one() -> None:
 
 
 def test_one_that_gives_no_url_is_named() -> None:
-    with Frontier.open(":memory:", own("nothing")) as frontier, pytest.raises(PolicyError, match="gave '' for http"):
+    with Frontier.open(":memory:", own("nothing")) as frontier, pytest.raises(PolicyError, match="returned '' for"):
         frontier.schedule("http://a.test/")

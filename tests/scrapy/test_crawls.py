@@ -342,7 +342,7 @@ def test_a_policy_that_fails_closes_the_spider_and_loses_nothing(tmp_path: Path)
         (tmp_path / "mine.py").write_text("def cost(uri):\n    return 0.9 if uri.url.endswith('/bad') else 1\n")
         result = crawl(site, tmp_path, spider, **settings)
         assert result.reason == "policy_error", result.log
-        assert "the cost policy mine:cost gave 0.9 for http://a.test" in result.log
+        assert "the cost policy mine:cost returned 0.9 for http://a.test" in result.log
         (tmp_path / "mine.py").write_text("def cost(uri):\n    return 1\n")
         result = crawl(site, tmp_path, spider, **settings)
         assert result.reason == "finished", result.log

@@ -305,7 +305,7 @@ def test_a_profile_leaves_scrapys_habits_alone() -> None:
     ("settings", "message"),
     [
         ({"frontier": {"queue_total_budgets": 9}}, "did you mean"),
-        ("{nonsense", "this is no JSON"),
+        ("{nonsense", "this is not valid JSON"),
         ("missing.yaml", "cannot be read"),
         (7, "is a dict or the path"),
     ],

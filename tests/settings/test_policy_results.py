@@ -43,7 +43,7 @@ def test_seconds(value: Any, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("form", [None, 5, "", "no url", "https://a.test", "https://a.test/\ud800", Hostile()])
 def test_what_is_no_canonical_form_names_policy_url_and_value(form: Any) -> None:
-    with pytest.raises(PolicyError, match=f"the canonicalization policy mine gave .* for {URL}") as caught:
+    with pytest.raises(PolicyError, match=f"the canonicalization policy mine returned .* for {URL}") as caught:
         policy_results.form(lambda _: form, "mine", URL)
     assert (caught.value.url, caught.value.value) == (URL, form)
     assert policy_results.form(lambda url: url + "?", "mine", URL) == URL + "?"

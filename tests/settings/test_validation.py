@@ -61,7 +61,7 @@ def test_all_problems_are_reported_at_once_by_dotted_name() -> None:
         ),
         (
             {"scope": {"accept": ["seed-host"]}},
-            'scope.accept[0]: "seed-host" is no scope rule; did you mean "seed-hosts"?',
+            'scope.accept[0]: "seed-host" is not a scope rule; did you mean "seed-hosts"?',
         ),
         ({"crawl": "\ud800"}, r'crawl: expected text, got "\ud800"'),
         ({"overrides": [{"match": "*"}]}, "overrides[0]: expected {match: ..., set: {...}}, got the keys match"),

@@ -179,7 +179,7 @@ class Fetcher:
         assert isinstance(client_response, AddressedResponse)
         if client_response.status < 100:
             client_response.close()
-            raise ValueError(f"{client_response.status} is no HTTP status")
+            raise ValueError(f"{client_response.status} is not an HTTP status")
         if client_response.status == 407 and self._proxy:  # sent by the proxy: RFC 9110, section 15.5.8
             client_response.close()
             raise aiohttp.ClientHttpProxyError(

@@ -207,7 +207,7 @@ class Candidates:
             return self._prepare(given, None, via)
         if isinstance(given, CrawlUri):
             return self._prepare(given.url, given, via)
-        raise InvalidUrl("type", f"{type(given).__name__} is no URI")
+        raise InvalidUrl("type", f"{type(given).__name__} is not a URI")
 
     def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         if uri is not None:

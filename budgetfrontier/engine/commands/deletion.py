@@ -113,7 +113,7 @@ def check(args: dict[str, Any]) -> None:
     try:
         Pattern(args.get("pattern") or "")
     except ValueError as e:
-        raise FrontierError(f"{args['pattern']!r} is no regular expression: {e}") from None
+        raise FrontierError(f"{args['pattern']!r} is not a valid regular expression: {e}") from None
 
 
 def start(args: dict[str, Any]) -> Progress:
