@@ -102,10 +102,10 @@ class LeaseQueue:
     """A queue of URIs, each handed out under a lease and removed only when the lease is acknowledged.
 
     Create it with `LeaseQueue.open`. Methods take a Lease or its id. A lease that has ended cannot be ended again:
-    `ack_lease` and the other methods then change nothing and return False, so that a slow consumer does not affect the
-    one that holds the URI now. An id may be text, such as "7" from a message; anything that is neither a Lease nor an
-    integer is a TypeError, and so is a reason that is not text. `frontier` gives access to everything else: budgets,
-    reports, pausing.
+    `ack_lease` and the other methods then change nothing and return False, and `ack_many` returns it, so that a slow
+    consumer does not affect the one that holds the URI now. An id may be text, such as "7" from a message; anything
+    that is neither a Lease nor an integer is a TypeError, and so is a reason that is not text. `frontier` gives access
+    to everything else: budgets, reports, pausing.
     """
 
     def __init__(self, frontier: Frontier, folder: Path) -> None:
@@ -167,8 +167,7 @@ class LeaseQueue:
         """
         frontier = self.frontier
         while True:
-            leases = frontier.lease(1, ttl=ttl)
-            if leases:
+            if leases := frontier.lease(ttl=ttl):
                 return leases[0]
             if frontier.next_ready_in() != 0.0:  # a call activates at most 1,000 queues
                 return None
@@ -189,7 +188,26 @@ class LeaseQueue:
 
         Add `discovered` in the same transaction.
         """
-        return self._finish(lease, Outcome.SUCCESS, fetch_seconds=fetch_seconds, discovered=discovered)
+        # Without `_finish` and `suppress`, which would cost a tenth of `lease_request` and this call.
+        given = lease if isinstance(lease, Lease) else _as_lease(lease)
+        try:
+            self.frontier.finish(given, fetch_seconds=fetch_seconds, discovered=discovered)
+        except LeaseExpired:
+            return False
+        return True
+
+    def ack_many(self, leases: Iterable[Lease | int | str]) -> list[Lease | int | str]:
+        """End the leases of URIs that succeeded, in order, at about half the cost of `ack_lease` for each.
+
+        Return those that had ended already, and those given twice, as they were given; the others end. Raises TypeError
+        for anything else than leases and ids, and then has changed nothing.
+        """
+        if isinstance(leases, str):
+            raise TypeError("ack_many takes an iterable of leases or ids; one goes to ack_lease")
+        given = list(leases)
+        named = [_as_lease(lease) for lease in given]
+        given_as = {id(lease): one for lease, one in zip(named, given, strict=True)}
+        return [given_as[id(lease)] for lease in self.frontier.finish_many(named)]
 
     def release_lease(self, lease: Lease | int | str) -> bool:
         """Give the URI back untried, at no cost: it keeps its position, priority and attempts."""

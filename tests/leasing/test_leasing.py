@@ -123,6 +123,27 @@ def test_unknown_leases_change_nothing(queue: LeaseQueue, lease: int) -> None:
     assert queue.state().dead_letters == 0 and len(queue) == 1
 
 
+def test_many_leases_are_acknowledged_and_those_that_had_ended_returned(queue: LeaseQueue) -> None:
+    for number in range(6):
+        queue.push(f"https://a.test/{number}")
+    leases = [leased(queue) for _ in range(6)]
+    assert queue.ack_lease(leases[0])
+    given: list[Lease | int | str] = [leases[0], leases[1], leases[2].id, str(leases[3].id), leases[1], leases[2].id, 5]
+    assert queue.ack_many(iter(given)) == [leases[0], leases[1], leases[2].id, 5]
+    assert queue.ack_many([]) == []
+    total = queue.frontier.summary()
+    assert (total.succeeded, total.in_process, total.expenditure) == (4, 2, 4)
+
+
+@pytest.mark.parametrize("nonsense", ["7", [None], [True], ["seven"], [b"7"], 7])
+def test_ack_many_takes_only_leases_and_ids_and_changes_nothing_otherwise(queue: LeaseQueue, nonsense: Any) -> None:
+    queue.push(A)
+    lease = leased(queue)
+    with pytest.raises(TypeError):
+        queue.ack_many([lease, *nonsense] if isinstance(nonsense, list) else nonsense)
+    assert queue.state().leased == 1 and queue.ack_many([lease]) == []
+
+
 def test_an_expired_lease_comes_again_and_is_counted(queue: LeaseQueue, clock: ManualClock) -> None:
     queue.push(A)
     leased(queue, 10)
