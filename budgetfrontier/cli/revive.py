@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from budgetfrontier.engine.commands.mailbox import Command
     from budgetfrontier.formats.crawl_log import Line
     from budgetfrontier.store.reader import Reader
-    from budgetfrontier.store.records import AuditEntry, Begun
+    from budgetfrontier.store.records import AuditEntry, StartedCommand
 
 STATUSES = (-5000, -5001, -9998)  # those of formats.crawl_log, which is imported late
 CHUNK = 1000
@@ -101,7 +101,7 @@ def _last_revival(args: argparse.Namespace) -> str:
     return ""
 
 
-def _not_applied(path: Path, reader: Reader) -> Iterator[Command | Begun]:
+def _not_applied(path: Path, reader: Reader) -> Iterator[Command | StartedCommand]:
     """Yield the commands that an interrupted call left in the mailbox, newest first, then the command in progress.
 
     In this order, a command that an engine applies meanwhile is not missed. Without write access to the mailbox, its

@@ -19,7 +19,7 @@ from budgetfrontier.crawl.main_loop import MainLoop, Parts, patience
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures, is_policy_failure
 from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
-from budgetfrontier.crawl.progress import Progress, backlog
+from budgetfrontier.crawl.progress import ProgressDisplay, backlog
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.scope import Scope
@@ -44,7 +44,7 @@ def crawl(
     settings: Settings,
     folder: Path,
     *,
-    progress: Progress | None = None,
+    progress: ProgressDisplay | None = None,
     paused: bool = False,
     adopt: bool = False,
     command: str = "",
@@ -60,7 +60,7 @@ def crawl(
     SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because its changed
     scope would disregard many queued URIs.
     """
-    with interrupts() as heard, progress or Progress() as shown:
+    with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
                 settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command
@@ -80,7 +80,7 @@ class Job:
         settings: Settings,
         folder: Path,
         *,
-        progress: Progress,
+        progress: ProgressDisplay,
         interrupts: Interrupts,
         paused: bool,
         adopt: bool,

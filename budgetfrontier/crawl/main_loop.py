@@ -25,7 +25,7 @@ from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures
 from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
     prerequisites: Prerequisites | None
     limits: Limits
     policy_failures: PolicyFailures
-    progress: Progress
+    progress: ProgressDisplay
     interrupts: Interrupts
     most_visits: int
     """The most visits that may be in flight."""

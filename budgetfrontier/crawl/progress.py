@@ -37,7 +37,7 @@ class _Sample(NamedTuple):
     used: dict[str, float]
 
 
-class Progress:
+class ProgressDisplay:
     """The progress display on a console; `every` is the seconds between plain lines. Use with `with`.
 
     A terminal that can move its cursor shows a live table, other outputs get lines of `key value` pairs. Inside the
@@ -209,7 +209,7 @@ class Progress:
 class _PrintingHandler(logging.Handler):
     """A logging handler that prints warnings above the live table, line by line."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressDisplay) -> None:
         super().__init__(logging.WARNING)
         self._progress = progress
 

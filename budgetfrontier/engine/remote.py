@@ -14,7 +14,7 @@ from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLock
 from budgetfrontier.store.lmdb_env import check_files
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.reader import Reader
-from budgetfrontier.store.records import AuditEntry, Begun, Progress
+from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 
 _LOOK = 10.0  # seconds between two checks whether an engine is still running
 
@@ -107,13 +107,13 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
         return None
 
 
-def describe_progress(begun: Begun, progress: Progress) -> str:
+def describe_progress(begun: StartedCommand, progress: Progress) -> str:
     """Describe a command in progress and its effect so far."""
     done = ", ".join(f"{name} {count:,}" for name, count in progress.effect.items() if isinstance(count, int))
     return f"{begun.op} by {begun.who} is in progress ({done})"
 
 
-def _in_progress(number: int, begun: Begun, progress: Progress) -> str:
+def _in_progress(number: int, begun: StartedCommand, progress: Progress) -> str:
     later = "`budgetfrontier audit JOB` lists it once it is done"
     if begun.number == number:
         return f"{describe_progress(begun, progress)}; {later}"

@@ -14,9 +14,9 @@ from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
-    Begun,
     Counters,
     Progress,
+    StartedCommand,
     decode_begun,
     decode_counters,
     decode_progress,
@@ -85,7 +85,7 @@ def write_suffixes(txn: keys.Txn, db: Any, text: str) -> None:
     txn.put(b"suffixes", zlib.compress(text.encode()), db=db)
 
 
-def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
+def read_begun(txn: keys.Txn, db: Any) -> tuple[StartedCommand, Progress] | None:
     """Return the command in progress, and its progress; None if there is none."""
     begun, progress = txn.get(b"command", db=db), txn.get(b"progress", db=db)
     if begun is None or progress is None:
@@ -96,7 +96,7 @@ def read_begun(txn: keys.Txn, db: Any) -> tuple[Begun, Progress] | None:
         raise CorruptFrontier(f"the command in progress cannot be read ({e}); restore a backup") from None
 
 
-def write_begun(txn: keys.Txn, db: Any, begun: Begun) -> None:
+def write_begun(txn: keys.Txn, db: Any, begun: StartedCommand) -> None:
     """Store the command in progress, which takes more than one step."""
     txn.put(b"command", encode(begun), db=db)
 

@@ -23,7 +23,7 @@ from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
-from budgetfrontier.store.records import AuditEntry, Begun, Progress
+from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.store.report import Report, report, report_head
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
@@ -231,7 +231,7 @@ class Reader:
                     return entry
             raise FrontierError(f"command {number} was applied, but the audit does not know it")
 
-    def in_progress(self) -> tuple[Begun, Progress] | None:
+    def in_progress(self) -> tuple[StartedCommand, Progress] | None:
         """Return the command in progress, and its progress as of the last commit; None if there is none."""
         with self.view() as view:
             return meta.read_begun(view.txn, view.db[keys.META])

@@ -111,7 +111,7 @@ class DeadRow(msgspec.Struct, array_like=True, gc=False):
     time: float
 
 
-class Begun(msgspec.Struct, array_like=True, gc=False):
+class StartedCommand(msgspec.Struct, array_like=True, gc=False):
     """A command in progress, which takes more than one step."""
 
     number: int
@@ -173,7 +173,7 @@ decode_lease = _decoder(LeaseRow)
 decode_future = _decoder(FutureRow)
 decode_dead = _decoder(DeadRow)
 decode_audit = _decoder(AuditEntry)
-decode_begun = _decoder(Begun)
+decode_begun = _decoder(StartedCommand)
 decode_progress = _decoder(Progress)
 _decode_fields = _decoder(CrawlUri)
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from budgetfrontier import Settings
 from budgetfrontier.crawl.job import crawl
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 
 
 def main(config: str, job: str) -> None:
@@ -25,7 +25,7 @@ def main(config: str, job: str) -> None:
         if pid == 0:
             code = 99
             try:
-                code = crawl(settings, Path(job), progress=Progress(console=Console(file=io.StringIO())))
+                code = crawl(settings, Path(job), progress=ProgressDisplay(console=Console(file=io.StringIO())))
             except BaseException:
                 traceback.print_exc()
             finally:

@@ -17,7 +17,7 @@ from rich.console import Console
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.job import crawl
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 from tests.support import PATIENCE
 
 Page = str | Callable[[], web.StreamResponse]
@@ -63,7 +63,7 @@ class Site(Loopback):
 def run(settings: Settings, folder: Path) -> tuple[int, str]:
     """Crawl; returns the exit code and what was said."""
     said = io.StringIO()
-    code = crawl(settings, folder, progress=Progress(console=Console(file=said, width=400)))
+    code = crawl(settings, folder, progress=ProgressDisplay(console=Console(file=said, width=400)))
     return code, said.getvalue()
 
 

@@ -16,7 +16,7 @@ from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.job import crawl
 from budgetfrontier.crawl.main_loop import MainLoop
 from budgetfrontier.crawl.outputs import Outputs
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import CrawlUri, Lease, Outcome
@@ -125,6 +125,6 @@ def test_reports_that_cannot_be_written_hide_nothing(
     else:
         monkeypatch.setattr(tables, "json_report", full)
     with Site(SMALL) as site, pytest.raises(OSError) as caught:
-        crawl(site.settings(HOME), tmp_path, progress=Progress(console=Console(file=said, width=400)))
+        crawl(site.settings(HOME), tmp_path, progress=ProgressDisplay(console=Console(file=said, width=400)))
     assert Path(caught.value.filename) == tmp_path / ("reports" if folder else "reports/frontier.json")
     assert "crawl finished" in said.getvalue() and "  done: 3 " in said.getvalue()

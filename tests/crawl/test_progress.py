@@ -15,7 +15,7 @@ from rich.console import Console
 
 from budgetfrontier import Frontier, Outcome, Summary
 from budgetfrontier.crawl.limits import Limit
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.units import format_clock, format_size
 
 
@@ -62,7 +62,7 @@ def pairs(line: str) -> dict[str, str]:
 
 def test_plain_lines_of_keys_and_values_when_piped() -> None:
     out, now = io.StringIO(), Time()
-    with Progress(console=Console(file=out, width=60), every=10.0, now=now) as progress:
+    with ProgressDisplay(console=Console(file=out, width=60), every=10.0, now=now) as progress:
         progress.count(2048)
         due = [progress.due]
         now.now += 10.0
@@ -88,7 +88,7 @@ def test_plain_lines_of_keys_and_values_when_piped() -> None:
 
 def test_rates_now_are_those_of_the_last_half_minute() -> None:
     out, now = io.StringIO(), Time()
-    with Progress(console=Console(file=out, width=60), now=now) as progress:
+    with ProgressDisplay(console=Console(file=out, width=60), now=now) as progress:
         for fetched in (1000, 0, 0, 0, 30):
             now.now += 10.0
             for _ in range(fetched):
@@ -101,7 +101,7 @@ def test_rates_now_are_those_of_the_last_half_minute() -> None:
 @pytest.mark.parametrize("width", [80, 40])
 def test_a_table_on_a_terminal_that_goes_away(width: int) -> None:
     out, now = io.StringIO(), Time()
-    with Progress(console=terminal(out, width=width), now=now) as progress:
+    with ProgressDisplay(console=terminal(out, width=width), now=now) as progress:
         for used in (34, 1234):
             now.now += 20.0
             progress.show(summary(reason="[lunch]"), in_flight=1, limits=[Limit("max_uris", 10_000, used)])
@@ -117,14 +117,14 @@ def test_a_table_on_a_terminal_that_goes_away(width: int) -> None:
 @pytest.mark.parametrize("kind", ["dumb", "unknown"])
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines(kind: str) -> None:
     out = io.StringIO()
-    with Progress(console=terminal(out, TERM=kind)) as progress:
+    with ProgressDisplay(console=terminal(out, TERM=kind)) as progress:
         progress.show(summary(), in_flight=1)
     assert pairs(out.getvalue().rstrip("\n"))["in_flight"] == "1" and "\x1b" not in out.getvalue()
 
 
 def test_no_colours() -> None:
     out = io.StringIO()
-    with Progress(console=terminal(out, NO_COLOR="1")) as progress:
+    with ProgressDisplay(console=terminal(out, NO_COLOR="1")) as progress:
         progress.show(summary(), in_flight=1)
     assert "\x1b[3" not in out.getvalue()
 
@@ -133,7 +133,7 @@ def test_no_colours() -> None:
 def test_nothing_that_hosts_say_moves_the_cursor(on_terminal: bool) -> None:
     out = io.StringIO()
     console = terminal(out, width=200) if on_terminal else Console(file=out, width=200)
-    with nobody_listens(), Progress(console=console) as progress:
+    with nobody_listens(), ProgressDisplay(console=console) as progress:
         progress.say("evil \x1b[2J\r\x07\u202e\x9b1m host\nwith lines")
         logging.getLogger("budgetfrontier.crawl.job").warning("worse \x1b]0;title\x07 %s", "http://a.test/\x1b[1A")
         logging.getLogger("aiohttp").info("not worth a line")
@@ -147,7 +147,7 @@ def test_nothing_that_hosts_say_moves_the_cursor(on_terminal: bool) -> None:
 def test_a_locale_without_the_letters() -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace", write_through=True)
-    with Progress(console=Console(file=file, width=60)) as progress:
+    with ProgressDisplay(console=Console(file=file, width=60)) as progress:
         progress.say("crawl na\u00efve")
         progress.show(summary(), in_flight=1)
     assert raw.getvalue().splitlines()[0] == rb"crawl na\xefve"
@@ -165,7 +165,7 @@ def test_a_crawl_goes_on_when_nobody_can_read_its_progress(on_terminal: bool, er
 
     out, stderr = Gone(), sys.stderr
     console = terminal(out) if on_terminal else Console(file=out)
-    with nobody_listens(), Progress(console=console) as progress:
+    with nobody_listens(), ProgressDisplay(console=console) as progress:
         for _ in range(3):
             progress.say("hello")
             progress.show(summary(), in_flight=1)
@@ -176,7 +176,7 @@ def test_a_crawl_goes_on_when_nobody_can_read_its_progress(on_terminal: bool, er
 def test_what_logging_warns_of_stays_above_the_table() -> None:
     out = io.StringIO()
     with nobody_listens():
-        with Progress(console=terminal(out, width=100)) as progress:
+        with ProgressDisplay(console=terminal(out, width=100)) as progress:
             progress.show(summary(), in_flight=1)
             before = len(out.getvalue())
             try:
@@ -194,7 +194,7 @@ def test_what_logging_warns_of_stays_above_the_table() -> None:
 
 def test_a_program_that_logs_gets_the_warnings_itself(caplog: pytest.LogCaptureFixture) -> None:
     out = io.StringIO()
-    with Progress(console=Console(file=out, width=60)) as progress:
+    with ProgressDisplay(console=Console(file=out, width=60)) as progress:
         progress.warn("no contact")
         logging.getLogger("budgetfrontier").warning("yours")
     assert out.getvalue() == "warning: no contact\n"

@@ -13,9 +13,9 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.lmdb_env import create_environment, open_lmdb
-from budgetfrontier.store.records import Begun, Counters, Progress, encode
+from budgetfrontier.store.records import Counters, Progress, StartedCommand, encode
 
-BEGUN = Begun(5, "delete", {"queue": "a*"}, "somebody", "a reason", 9)
+BEGUN = StartedCommand(5, "delete", {"queue": "a*"}, "somebody", "a reason", 9)
 
 
 class Meta:

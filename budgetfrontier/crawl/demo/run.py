@@ -12,7 +12,7 @@ from pathlib import Path
 from budgetfrontier.crawl.demo import web
 from budgetfrontier.crawl.demo.loopback import Loopback
 from budgetfrontier.crawl.job import crawl
-from budgetfrontier.crawl.progress import Progress
+from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueState
@@ -51,7 +51,7 @@ def demo(job: Path | None) -> int:
 
 def _crawl(settings: Settings, folder: Path) -> bool:
     """Crawl until the pause at the finish; return False if the crawl was interrupted."""
-    crawl(settings, folder, progress=Progress(every=5.0))
+    crawl(settings, folder, progress=ProgressDisplay(every=5.0))
     return Report.read(folder / "frontier").state is CrawlState.PAUSED
 
 

@@ -17,7 +17,7 @@ from budgetfrontier.engine.commands.scheduling import audited
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import AuditEntry, Begun, Progress
+from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 
 STEP = 500  # URIs or dead letters: some milliseconds
 STARTS = 3
@@ -31,7 +31,7 @@ class CommandRun:
 
     __slots__ = ("begun", "entry", "failure", "progress")
 
-    def __init__(self, begun: Begun, progress: Progress) -> None:
+    def __init__(self, begun: StartedCommand, progress: Progress) -> None:
         self.begun = begun
         self.progress = progress
         self.entry: AuditEntry | None = None
@@ -56,7 +56,7 @@ class Runner:
         args = command.args
         if isinstance(args.get("ids"), list):
             args = {**args, "ids": sorted(set(args["ids"]))}
-        begun = Begun(number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal)
+        begun = StartedCommand(number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal)
         job = CommandRun(begun, Progress([], {}))
         try:
             operations.check_command(command.op, args)
@@ -80,7 +80,8 @@ class Runner:
         """Abandon a command during which too many processes have died (None: the one in progress); audit that."""
         job = self.job
         if command is not None:
-            job = CommandRun(Begun(number, command.op, command.args, command.who, command.reason, 0), Progress([], {}))
+            begun = StartedCommand(number, command.op, command.args, command.who, command.reason, 0)
+            job = CommandRun(begun, Progress([], {}))
         assert job is not None
         self.inherited = False
         done = "; what it had done until then stays" if job is self.job else ""
