@@ -242,7 +242,7 @@ def test_delete_by_pattern_and_by_both(job: Path, cli: Cli) -> None:
         (["--queue", ""], 2, "--queue GLOB or --pattern REGEX"),
         (["--queue", "", "--pattern", "1"], 2, "none of them empty"),
         (["--queue", "*", "--pattern", ""], 2, "none of them empty"),
-        (["--pattern", "("], 1, "no regular expression"),
+        (["--pattern", "("], 1, "not a valid regular expression"),
     ],
 )
 def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, message: str) -> None:
@@ -267,7 +267,7 @@ def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: l
 
 def test_a_dry_run_of_a_deletion_refuses_what_the_deletion_refuses(job: Path, cli: Cli) -> None:
     answer = cli("delete", job, "--pattern", "(", "--dry-run")
-    assert (answer.code, answer.out) == (1, "") and "no regular expression" in answer.err
+    assert (answer.code, answer.out) == (1, "") and "not a valid regular expression" in answer.err
 
 
 # -- commands that take long

@@ -161,7 +161,7 @@ def test_tuples_and_sets_are_told_from_lists(protocol: int) -> None:
 
 
 def test_code_is_not_read() -> None:
-    with pytest.raises(Unreadable, match="no plain data"):
+    with pytest.raises(Unreadable, match="not plain data"):
         marshalled.load(BytesIO(marshal.dumps({"x": compile("1", "x", "eval")})), Allowance())
 
 

@@ -19,7 +19,7 @@ def test_a_command_that_is_refused_raises_and_changes_nothing() -> None:
     with memory() as f:
         f.schedule_many(pages("A", 2))
         before = f.summary()
-        with pytest.raises(FrontierError, match="no regular expression"):
+        with pytest.raises(FrontierError, match="not a valid regular expression"):
             f.delete(pattern="(")
         with pytest.raises(SettingsError, match="at least one setting"):
             f.adjust()
