@@ -11,7 +11,7 @@ from budgetfrontier.engine import arguments
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.settings.overrides import QueueSettings
@@ -19,7 +19,8 @@ from budgetfrontier.settings.overrides import QueueSettings
 BATCH = 1000
 """Leases ended in one operation."""
 
-_SUCCESS = Outcome.SUCCESS
+_TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
+_RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
 
 
@@ -39,10 +40,14 @@ class BatchFinisher:
         """End leases in order; return those that had ended already. Arguments are checked before anything changes."""
         guard = self._guard
         guard.enter()
+        if isinstance(finished, str | bytes | Lease | Finish):
+            raise TypeError(f"{_TAKES}; one alone goes into a list")
         given = guard.materialize(finished)
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._checked(item) for item in given]
+        if not set(map(type, map(_lease_id, given))) <= {int}:
+            raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for start in range(0, len(given), BATCH):
             part = given[start : start + BATCH]
@@ -55,7 +60,7 @@ class BatchFinisher:
         if item.__class__ is Lease:
             return item
         if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
-            raise TypeError(f"finish_many takes leases, or Finish(lease, ...) for each, not {item!r}")
+            raise TypeError(f"{_TAKES}, not {type(item).__name__}")
         fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
         return Finish(
             item.lease,
@@ -71,6 +76,10 @@ class BatchFinisher:
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
         self._kernel.lost_leases.expire(now)
+        if self._guard.hooks.on_finish:  # they are called in the order of events
+            for item in part:
+                self._end_one(Finish(item) if isinstance(item, Lease) else item, late, now)
+            return
         if bare:
             self._end_successes(cast(list[Lease], part), None, late, now)
             return
@@ -102,7 +111,11 @@ class BatchFinisher:
             item.retire_queue,
             now,
         )
-        self._guard.hooks.finished(lease, item.outcome)
+        counters = self._tables.counters
+        if not counters.queued or counters.state is not _RUNNING:
+            self._guard.settle()
+        if self._guard.hooks.on_finish:
+            self._guard.hooks.finished(lease, item.outcome)
 
     def _end_successes(
         self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
@@ -132,10 +145,11 @@ class BatchFinisher:
         settings: list[QueueSettings],
     ) -> None:
         """Find out for how long the queue of each lease rests, and by which settings. Raises PolicyError."""
-        in_force, out = self._tables.in_force, self._tables.leases.out
+        in_force, out, met = self._tables.in_force, self._tables.leases.out, set[int]()
         for number, given in enumerate(leases):
             lease, rest, found = out.get(given.id), 0.0, in_force.base
-            if lease is not None:
+            if lease is not None and given.id not in met:
+                met.add(given.id)
                 found = in_force.for_uri(lease.uri.url, lease.queue)
                 if not lease.landed:
                     times = (None, None) if timed is None else (timed[number].fetch_seconds, timed[number].crawl_delay)
@@ -159,12 +173,7 @@ class BatchFinisher:
         in which a queue goes back into the ring are written out; tests/engine/test_finish_many.py compares both.
         """
         tables, counters = self._tables, self._tables.counters
-        queues, rotation, move, on_finish = (
-            tables.queues,
-            tables.rotation,
-            self._kernel.turns.move,
-            self._guard.hooks.on_finish,
-        )
+        queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
         pop, cached, read, join = tables.leases.out.pop, queues.cache.get, queues.get, rotation.ring.ids.append
         found = [pop(lease.id, None) for lease in leases]
         if None in found:
@@ -223,8 +232,6 @@ class BatchFinisher:
                     counters.ring_back = ring_back
                     move(queue, after, now)
                     ring_back, best_waiting = counters.ring_back, rotation.best_waiting
-            if on_finish:
-                self._guard.hooks.finished(mine, _SUCCESS)
         self._remove(ended)
         counters.ring_back = ring_back
         counters.succeeded += len(ended)
@@ -237,6 +244,10 @@ class BatchFinisher:
         keys = [lease.key for lease in ended]
         self._tables.leases.keys.difference_update(keys)
         self._tables.pending.removed.update(keys)
+
+
+def _lease_id(item: Lease | Finish) -> object:
+    return item.id if isinstance(item, Lease) else item.lease.id
 
 
 def _changes(item: Lease | Finish) -> int:

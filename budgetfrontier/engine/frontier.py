@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments, opening
-from budgetfrontier.engine.arguments import Letters
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command
@@ -369,13 +368,23 @@ class Frontier:
         return self._steering.delete(queue, pattern, who, reason, dry_run)
 
     def replay(
-        self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self,
+        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
+        *,
+        queue: str | None = None,
+        reason: str = "",
+        who: str | None = None,
     ) -> int:
         """Put dead letters back on their queues: the given ones (or ids), those of a queue, or all."""
         return self._steering.steer_letters("replay", letters, queue, who, reason)["replayed"]
 
     def drop_dead_letters(
-        self, letters: Letters = None, *, queue: str | None = None, reason: str = "", who: str | None = None
+        self,
+        letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None,
+        *,
+        queue: str | None = None,
+        reason: str = "",
+        who: str | None = None,
     ) -> int:
         """Drop dead letters permanently: the given ones (or ids), those of a queue, or all."""
         return self._steering.steer_letters("drop", letters, queue, who, reason)["dropped"]

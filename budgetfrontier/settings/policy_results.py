@@ -20,7 +20,7 @@ _EXPECTED = {
     "politeness": "a queue rests for a finite number of seconds of at least 0",
     "canonicalization": "a canonical form is a URL with a path, as text",
 }
-_REMEDY = "nothing has changed: fix the policy and continue"
+_REMEDY = "nothing has changed for this URI: fix the policy and continue"
 
 
 def wrong(kind: str, spec: str | Mapping[str, Any], url: str, value: object) -> PolicyError:

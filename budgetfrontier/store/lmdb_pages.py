@@ -109,7 +109,7 @@ class File:
                 _, _, depth, _, _, _, entries, tables = TREE.unpack(main)
                 found.append(Root(transaction, size, last, TREE.unpack(free)[7], tables, depth, entries))
         if not found:
-            raise CorruptFrontier(f"{self._data}: none of its two roots can be read; restore a backup")
+            raise CorruptFrontier(f"{self._data}: neither of its two roots can be read; restore a backup")
         return sorted(found, reverse=True)
 
 

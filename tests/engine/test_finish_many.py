@@ -35,13 +35,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Told:
-    """A hook that keeps what it is told."""
+    """A hook that keeps what it is told; of finishes, too, if `finishes`: they are ended one by one then."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, finishes: bool) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        if finishes:
+            self.on_finish = self._on_finish
 
-    def on_finish(self, frontier: Frontier, lease: Lease, outcome: Outcome) -> None:
+    def _on_finish(self, frontier: Frontier, lease: Lease, outcome: Outcome) -> None:
         self.calls.append(("finish", lease.id, outcome))
+
+    def on_pause_at_finish(self, frontier: Frontier, report: Any) -> None:
+        self.calls.append(("pause", report.summary.succeeded))
 
     def on_retire(self, frontier: Frontier, queue: Any) -> None:
         self.calls.append(("retire", queue.queue, queue.expenditure))
@@ -102,7 +107,9 @@ class Twins:
     def __init__(self, seed: int, **options: Any) -> None:
         self.random = random.Random(seed)
         self.clocks = ManualClock(START), ManualClock(START)
-        self.hooks = Told(), Told()
+        finishes = self.random.random() < 0.3
+        self.hooks = Told(finishes=finishes), Told(finishes=finishes)
+        options = {"pause_at_finish": self.random.random() < 0.5} | options
         self.frontiers = tuple(
             memory(clock, hooks=(hook,), **options) for clock, hook in zip(self.clocks, self.hooks, strict=True)
         )
@@ -233,6 +240,8 @@ def test_leases_that_have_ended_and_those_given_twice_are_returned() -> None:
         ({"delay": -1.0}, ValueError),
         ({"fetch_seconds": float("nan")}, ValueError),
         ({"discovered": "https://a.test/"}, TypeError),
+        (Lease([], "a.test", CrawlUri("https://a.test/"), 1, 1.0, 1), TypeError),  # type: ignore[arg-type]
+        (Finish(Lease("1", "a.test", CrawlUri("https://a.test/"), 1, 1.0, 1)), TypeError),  # type: ignore[arg-type]
     ],
 )
 def test_all_arguments_are_checked_before_anything_changes(wrong: Any, error: type[Exception]) -> None:
@@ -293,3 +302,32 @@ def test_the_crawl_is_over_once_all_have_ended() -> None:
     assert frontier.state == "RUNNING"
     frontier.finish_many(frontier.lease(2))
     assert frontier.state == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["https://a.test/", b"", Finish(Lease(1, "a.test", CrawlUri("https://a.test/"), 1, 1.0, 1))]
+)
+def test_it_takes_an_iterable(wrong: Any) -> None:
+    frontier = memory()
+    with pytest.raises(TypeError, match=r"takes leases.*one alone goes into a list"):
+        frontier.finish_many(wrong)
+    assert frontier.finish_many([]) == []
+
+
+class AskedForFive:
+    """A politeness policy that may be asked five times."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, settings: Any, **_: Any) -> float:
+        self.asked += 1
+        assert self.asked < 5
+        return 1.0
+
+
+def test_a_lease_given_twice_is_asked_about_once() -> None:
+    frontier = memory(politeness_policy="tests.engine.test_finish_many:AskedForFive", concurrency=9)
+    frontier.schedule_many(pages("A", 4))
+    leases = frontier.lease(4)
+    assert frontier.finish_many([*leases, leases[0]]) == leases[:1]

@@ -52,7 +52,7 @@ def test_the_newest_root_comes_first(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\0" * 2 * PAGE, b"x" * 2 * PAGE])
 def test_a_file_without_roots_is_damaged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.mdb").write_bytes(content)
-    with closing(File(tmp_path / "data.mdb")) as file, pytest.raises(CorruptFrontier, match="none of its two roots"):
+    with closing(File(tmp_path / "data.mdb")) as file, pytest.raises(CorruptFrontier, match="neither of its two roots"):
         file.roots()
 
 
