@@ -136,7 +136,7 @@ def test_the_call_raises_and_nothing_has_changed(kind: str, what: object) -> Non
         before = tables(f)
         for call in calls(f, kind):
             FAULT.arm(kind, what)
-            with pytest.raises(PolicyError, match="nothing has changed: fix the policy") as caught:
+            with pytest.raises(PolicyError, match="nothing has changed for this URI: fix the policy") as caught:
                 call()
             error = caught.value
             assert error.policy and error.policy.endswith(POLICIES_BY_KIND[kind])

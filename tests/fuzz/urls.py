@@ -1,7 +1,8 @@
 """Fuzzed: URLs, each alone and in batches.
 
-A batch is the harder test: `engine/admission/candidates.py` skips the URL parser and the canonical form where it can. What it
-admits is compared with what those two say of each URL by itself, and with a frontier that takes one CrawlUri at a time.
+A batch is the harder test: `engine/admission/candidates.py` skips the URL parser and the canonical form where it can.
+What it admits is compared with what those two say of each URL by itself, and with a frontier that takes one CrawlUri at
+a time.
 """
 
 from __future__ import annotations
