@@ -75,7 +75,7 @@ class BatchFinisher:
 
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
-        self._kernel.lost_leases.expire(now)
+        self._kernel.unfinished_leases.expire(now)
         if self._guard.hooks.on_finish:  # they are called in the order of events
             for item in part:
                 self._end_one(Finish(item) if isinstance(item, Lease) else item, late, now)

@@ -12,8 +12,8 @@ from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments, opening
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
+from budgetfrontier.engine.commands.api_calls import Steering
 from budgetfrontier.engine.commands.mailbox import Command
-from budgetfrontier.engine.commands.steering import Steering
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard

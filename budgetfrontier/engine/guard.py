@@ -145,7 +145,7 @@ class Guard:
         self.enter()
         now = self.now()
         try:
-            self.kernel.lost_leases.expire(now)
+            self.kernel.unfinished_leases.expire(now)
             self.settle()
         except BaseException as e:
             self.abort(e)
@@ -229,7 +229,7 @@ class Guard:
 
     def _commit_last(self, *, keep_leases: bool) -> None:
         if not keep_leases:
-            self.kernel.lost_leases.give_back(list(self.tables.leases.out.values()), self.now())
+            self.kernel.unfinished_leases.give_back(list(self.tables.leases.out.values()), self.now())
             self.settle()
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
         self.commit()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from budgetfrontier.engine.lost_leases import LostLeases
-from budgetfrontier.engine.returning import Returns
+from budgetfrontier.engine.returning_uris import Returns
 from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
+from budgetfrontier.engine.unfinished_leases import UnfinishedLeases
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlState, Lease
 from budgetfrontier.rules import crawl_states
@@ -27,7 +27,7 @@ class Kernel:
         self.tables = Tables(env, counters)
         self.counters = counters
         self.turns = Turns(self.tables)
-        self.lost_leases = LostLeases(self.tables, self.turns)
+        self.unfinished_leases = UnfinishedLeases(self.tables, self.turns)
         self.returns = Returns(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
         self.underway = False
@@ -44,7 +44,7 @@ class Kernel:
 
     def catch_up(self, now: float) -> None:
         """End the leases that have expired, and continue a roll-out: the first steps of a lease."""
-        self.lost_leases.expire(now)
+        self.unfinished_leases.expire(now)
         if self.rollout.waiting:
             self.rollout.step()
 

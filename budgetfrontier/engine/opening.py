@@ -81,7 +81,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
         tables.leases.keep(lease)
         queue.landed = landed[queue.id]  # an older version did not count them
     if not keep_leases:
-        kernel.lost_leases.drop(leases, now)
+        kernel.unfinished_leases.drop(leases, now)
 
 
 def _follow_clock(kernel: Kernel, now: float) -> None:

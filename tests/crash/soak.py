@@ -275,6 +275,7 @@ def drained(path: Path, urls: int, done: int, *, seed: int = 0, look: Callable[[
             done -= len(leases)
             for lease in leases:
                 frontier.finish(lease)
+            frontier.report()  # deletions are made before it reads: pages come and go within the transaction
         frontier.commit()
         look()
     return missing_pages(path)

@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, QueueState, Reader
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import returning, rollout, turns
+from budgetfrontier.engine import returning_uris, rollout, turns
 from budgetfrontier.store.repair.run import repair
 from tests.support import crawl_state, make_settings
 
@@ -21,7 +21,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout.Rollout.step, "__defaults__", (10,))
     monkeypatch.setattr(turns, "MAX_TURNS", 10)
     monkeypatch.setattr(turns, "MAX_DUE", 10)
-    monkeypatch.setattr(returning, "MAX_DUE", 10)
+    monkeypatch.setattr(returning_uris, "MAX_DUE", 10)
 
 
 def all_retired(path: Path | str = ":memory:") -> Frontier:

@@ -8,7 +8,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import returning
+from budgetfrontier.engine import returning_uris
 from tests.support import START, crawl, memory, one, pages, paths, record
 
 
@@ -22,7 +22,7 @@ def test_what_is_due_arrives_in_order() -> None:
 
 
 def test_so_many_come_back_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(returning, "MAX_DUE", 3)
+    monkeypatch.setattr(returning_uris, "MAX_DUE", 3)
     clock = ManualClock(START)
     with memory(clock) as f:
         f.schedule_many(CrawlUri(url, not_before=START + 10) for url in pages("A", 7))

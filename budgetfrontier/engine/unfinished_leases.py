@@ -16,7 +16,7 @@ from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store.records import tries, with_tries
 
 
-class LostLeases:
+class UnfinishedLeases:
     """Ends leases without an outcome. O(1) for each."""
 
     def __init__(self, tables: Tables, turns: Turns) -> None:
@@ -24,7 +24,7 @@ class LostLeases:
         self._turns = turns
 
     def __repr__(self) -> str:
-        return f"<LostLeases of {self._tables.leases!r}>"
+        return f"<UnfinishedLeases of {self._tables.leases!r}>"
 
     def expire(self, now: float) -> None:
         """End the leases whose deadline has come; their queues join the ring's back."""
