@@ -24,6 +24,8 @@ from budgetfrontier.store.damage import report
 from budgetfrontier.store.lmdb_env import check_files, is_unfinished, open_lmdb
 from budgetfrontier.store.reader import Reader
 
+AUDITS = 20
+"""Audits of a file that grows during each of them, at the most."""
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 _HARMLESS = "neither reachable nor in the freeDB"  # an unused page, which `compact` leaves out
 
@@ -113,16 +115,28 @@ def _check(path: Path, begin: Callable[[str], None]) -> None:
 def check_pages(path: Path) -> None:
     """Raise CorruptFrontier unless the pages of the environment at `path` are sound, by py-lmdb's own audit.
 
-    The audit reads the file without LMDB; a snapshot is held meanwhile so that no page in use is overwritten.
+    The audit reads the file without LMDB; a snapshot is held meanwhile so that no page in use is overwritten. It takes
+    the size of the file before it looks which commit is the last: if a writer has made the file grow since, what it
+    found is no damage, and it is repeated.
     """
+    data = path / "data.mdb"
     env = open_lmdb(path, readonly=True)
     try:
         with env.begin():
-            found: list[str] = lmdb.verify.verify(str(path))  # type: ignore[no-untyped-call]
-    except lmdb.verify.VerifyError as e:
-        raise CorruptFrontier(f"{path / 'data.mdb'}: {e}") from e
+            for _ in range(AUDITS):
+                size = data.stat().st_size
+                problems = _audit(path)
+                if not problems or data.stat().st_size == size:
+                    break
     finally:
         env.close()
-    problems = [problem for problem in found if _HARMLESS not in problem]
     if problems:
         raise CorruptFrontier(report(problems))
+
+
+def _audit(path: Path) -> list[str]:
+    try:
+        found: list[str] = lmdb.verify.verify(str(path))  # type: ignore[no-untyped-call]
+    except lmdb.verify.VerifyError as e:
+        return [f"{path / 'data.mdb'}: {e}"]
+    return [problem for problem in found if _HARMLESS not in problem]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lmdb.verify
 import pytest
 
 from budgetfrontier.errors import (
@@ -123,3 +124,39 @@ def test_a_crawl_at_work_is_sound_whenever_it_is_looked_at(tmp_path: Path) -> No
         finally:
             crawler.kill()
     verify.verify(path)
+
+
+class Audit:
+    """The audit of py-lmdb, which finds a page missing as often as the file has grown since it took its size."""
+
+    def __init__(self, data: Path, grows: int) -> None:
+        self.data, self.left = data, grows
+        self.audit = lmdb.verify.verify
+
+    def __call__(self, path: str) -> list[str]:
+        if not self.left:
+            return list(self.audit(path))  # type: ignore[no-untyped-call]
+        self.left -= 1
+        with self.data.open("ab") as file:
+            file.write(bytes(4096))
+        return ["main/meta DB: reachable page 7 is beyond EOF or truncated"]
+
+
+@pytest.mark.parametrize("grows", [1, 3])
+def test_a_file_that_grows_during_the_audit_is_not_damaged(
+    tmp_path: Path, grows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk(tmp_path).close()
+    audit = Audit(tmp_path / "frontier" / "data.mdb", grows)
+    monkeypatch.setattr(lmdb.verify, "verify", audit)
+    verify.check_pages(tmp_path / "frontier")
+    assert not audit.left
+
+
+def test_what_is_missing_from_a_file_that_never_stops_growing_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk(tmp_path).close()
+    monkeypatch.setattr(lmdb.verify, "verify", Audit(tmp_path / "frontier" / "data.mdb", verify.AUDITS))
+    with pytest.raises(CorruptFrontier, match="beyond EOF"):
+        verify.check_pages(tmp_path / "frontier")
