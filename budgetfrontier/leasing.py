@@ -197,7 +197,7 @@ class LeaseQueue:
         return True
 
     def ack_many(self, leases: Iterable[Lease | int | str]) -> list[Lease | int | str]:
-        """End the leases of URIs that succeeded, in order, at about half the cost of `ack_lease` for each.
+        """End the leases of URIs that succeeded, in order, in one call of `finish_many`.
 
         Return those that had ended already, and those given twice, as they were given; the others end. Raises TypeError
         for anything else than leases and ids, and then has changed nothing.

@@ -10,7 +10,7 @@ from budgetfrontier.store.records import encode
 
 
 class LiveQueue:
-    """A QueueRecord whose fields can be set cheaply: it takes 60 % of the instructions.
+    """A QueueRecord whose fields can be set cheaply: setting those of a Struct takes more instructions.
 
     It has the fields of the record, under the same names, so that rules accept either; the engine uses it under that
     type.

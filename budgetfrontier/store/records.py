@@ -324,7 +324,7 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
 
-_SCHEME_OF = {0xFE: "http://", 0xFF: "https://"}
+_SCHEME_OF = {mark[0]: scheme for mark, scheme in PLAIN.items()}
 _NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
 _cost_of = keys.u32.unpack_from
 
@@ -332,7 +332,7 @@ _cost_of = keys.u32.unpack_from
 def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
     """Return the CrawlUri of a pending record, from its key and value, as it is leased. Raises Damage.
 
-    What `restore_uri` does; a plain URL without a rank of its own, as most are, at a third of the cost.
+    What `restore_uri` does; a plain URL without a rank of its own, as most are, takes fewer steps.
     """
     if value >= PLAIN_FROM and key[4:9] == _NORMAL:
         return CrawlUri(f"{_SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
