@@ -66,7 +66,7 @@ class Finisher:
         in_force, rotation = tables.in_force, tables.rotation
         settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
         rest = 0.0
-        if not lease.landed and (outcome is _SUCCESS or charges.is_charged(outcome)):
+        if not lease.landed and (outcome is _SUCCESS or wake_times.calls_for_rest(outcome)):
             rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
         read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
         queue = tables.queues.get(lease.queue_id)
@@ -106,8 +106,9 @@ class Finisher:
 
     def _rest(self, queue: QueueRecord, seconds: float, now: float) -> None:
         """Let a queue rest for so long, or as long as it does already."""
-        if now + seconds > queue.wake_time:
-            self._tables.rotation.set_wake(queue, now + seconds)
+        wake_time = wake_times.extended(queue, now + seconds)
+        if wake_time != queue.wake_time:
+            self._tables.rotation.set_wake(queue, wake_time)
 
     def _rest_after(
         self,

@@ -169,8 +169,8 @@ class BatchFinisher:
         """End leases as successes. `rests` and `settings_of` are empty if all rest equally, by the same settings.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
-        take 30 % fewer instructions. `Leases.end`, `PendingTable.remove`, `charges.charge`, and the case of
-        `queue_states.after_finish` in which a queue goes back into the ring are written out;
+        take 30 % fewer instructions. `Leases.end`, `PendingTable.remove`, `charges.charge`, `wake_times.extended`,
+        and the case of `queue_states.after_finish` in which a queue goes back into the ring are written out;
         tests/engine/test_finish_many.py compares both.
         """
         tables, counters = self._tables, self._tables.counters

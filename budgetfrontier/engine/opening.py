@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from budgetfrontier.engine import fixed_at_creation
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.hooks import load_hooks
@@ -52,8 +53,8 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         _take_leases(kernel, now, keep_leases=keep_leases)
         _follow_clock(kernel, now)
         opened.replace(now)
-        admitter = Admitter(kernel.tables, kernel.turns, opened.suffix_list())
-        opened.check_canonicalizer(admitter.canonicalizer_id)
+        admitter = Admitter(kernel.tables, kernel.turns, fixed_at_creation.suffix_list(env, opened.settings))
+        fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over

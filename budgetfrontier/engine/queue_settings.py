@@ -1,7 +1,7 @@
 """The settings of a queue: those of the URI placed last, or of its head at activation and after a change of settings.
 
 A queue stores the values (replenish amount, total budget, precedence) with the revision of the settings. A turn, a
-finish or an operator's command that finds an older revision reads them again.
+finish or an operator's command that finds an older revision reads them again. `Turns.arrived` takes them from arrivals.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The settings of a frontier that is opened: those given, those stored, and what may not differ between them."""
+"""The settings of a frontier that is opened: those given replace the stored ones; if none are given, those stay."""
 
 from __future__ import annotations
 
-import json
-
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import PolicyError, SettingsError
-from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.errors import PolicyError
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import AuditEntry
@@ -46,31 +44,6 @@ class SettingsAtOpen:
             if stored is not None:
                 kernel.tables.audit.record(_audit_entry(stored, settings, now))
 
-    def suffix_list(self) -> str | None:
-        """Return the public suffix list that the frontier was begun with, if its queue assignment needs one."""
-        env = self._kernel.tables.env
-        db = env.db[keys.META]
-        text = meta.read_suffixes(env.txn, db)
-        if text is None:
-            text = policy_factory.suffix_list(self.settings.frontier)
-            if text is not None:
-                meta.write_suffixes(env.txn, db, text)
-        return text
-
-    def check_canonicalizer(self, canonicalizer: str) -> None:
-        """Raise SettingsError for a canonical form other than that of the stored fingerprints."""
-        env = self._kernel.tables.env
-        db = env.db[keys.META]
-        stored = env.txn.get(b"canonicalizer", db=db)
-        if stored is None:
-            env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
-        elif stored != canonicalizer.encode():
-            raise SettingsError(
-                f"{env.path} remembers URIs in the canonical form {stored.decode(errors='replace')!r}, and these "
-                f"settings ask for {canonicalizer!r}: keep `canonicalization` as it was"
-                f"{_as_it_was(self.stored, self.settings)}, or begin a new frontier"
-            )
-
 
 def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:
     """Tell whether settings differ in what queues are run by: the frontier's own, and the overrides."""
@@ -84,10 +57,3 @@ def _audit_entry(stored: Settings, settings: Settings, now: float) -> AuditEntry
         "after": {change.name: change.after for change in changed},
     }
     return AuditEntry(0, "settings", {}, "open", now, "opened with other settings", effect)
-
-
-def _as_it_was(stored: Settings | None, settings: Settings) -> str:
-    """Return the stored canonicalization settings that differ, in parentheses, in the notation of YAML."""
-    differ = changes(stored, settings) if stored else ()
-    was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
-    return f" ({', '.join(was)})" if was else ""

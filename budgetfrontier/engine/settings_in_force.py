@@ -87,8 +87,9 @@ class SettingsInForce:
 
         `uri` is the whole URI if there is more to it than its URL.
         """
-        if uri is not None and uri.cost is not None:
-            return charges.bounded_cost(uri.cost)
+        given = charges.given_cost(uri)
+        if given is not None:
+            return given
         policy, constant = self._cost_policy(settings)
         if constant is not None:
             return constant

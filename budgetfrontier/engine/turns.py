@@ -198,7 +198,7 @@ class Turns:
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""
-        until = max(until, queue.wake_time)
+        until = wake_times.extended(queue, until)
         self._rotation.set_wake(queue, until)
         queue.block = until
         if queue.state is READY and until > now:

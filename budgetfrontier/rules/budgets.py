@@ -1,4 +1,8 @@
-"""The budgets of a queue: when one is spent, so that the queue is RETIRED."""
+"""The budgets of a queue: when one is spent, so that the queue is RETIRED, and which settings it takes them from.
+
+`engine.turns` asks before each lease whether a budget is spent. A queue takes its budgets from the URI placed on it
+last (`Turns.arrived`), and from its head when it is activated or settings have changed (`engine.queue_settings`).
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.model import Outcome, QueueRecord
 
 if TYPE_CHECKING:
+    from budgetfrontier.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
 
 MAX_COST = (1 << 32) - 1
@@ -20,8 +21,13 @@ def bounded_cost(cost: int) -> int:
     return min(max(cost, 0), MAX_COST)
 
 
+def given_cost(uri: CrawlUri | None) -> int | None:
+    """Return the cost given with a URI, which wins over the cost policy; None if the policy is asked."""
+    return None if uri is None or uri.cost is None else bounded_cost(uri.cost)
+
+
 def is_charged(outcome: Outcome) -> bool:
-    """Tell whether an attempt was really made: the others cost nothing and call for no politeness."""
+    """Tell whether an outcome is charged: an attempt was really made. DEFERRED and DISREGARDED cost nothing."""
     return outcome in _CHARGED
 
 

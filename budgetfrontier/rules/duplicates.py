@@ -1,6 +1,7 @@
 """Duplicates: which URIs are the same, by the fingerprint of their canonical form, unless `force`.
 
-`engine.admission.seen` admits each fingerprint once, and keeps the table of those.
+`engine.admission.seen` admits each fingerprint once, and keeps the table of those. `engine.admission.candidates` writes
+the fingerprint of a URL out for speed.
 """
 
 from __future__ import annotations

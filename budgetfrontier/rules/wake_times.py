@@ -1,5 +1,8 @@
 """The wake times of a queue: politeness, retries, and their correction after a clock that was ahead.
 
+After an attempt that was really made, the host rests; nothing but an operator lets a queue wake earlier than it would
+have otherwise.
+
 A wake time further ahead than the longest delay that settings allow comes from such a clock: it is clipped, at opening
 and when its queue is snoozed. All settings count that were in force since the opening, and the stored ones that the
 opening replaced. So the opening that shortens delays does not cut a wait that was legitimate under the stored settings;
@@ -11,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import Outcome, QueueRecord
+from budgetfrontier.rules import charges
 from budgetfrontier.rules.uri_outcomes import is_last_attempt
 
 if TYPE_CHECKING:
@@ -21,6 +25,19 @@ def longest_delay(settings: QueueSettings) -> float:
     """Return the longest wait that settings can give a queue, in seconds."""
     politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
     return max(politeness + settings.jitter, settings.retry_delay)
+
+
+def calls_for_rest(outcome: Outcome) -> bool:
+    """Tell whether a queue rests for politeness after an outcome: DEFERRED and DISREGARDED asked nothing of the host.
+
+    What is charged is what was asked for.
+    """
+    return charges.is_charged(outcome)
+
+
+def extended(queue: QueueRecord, until: float) -> float:
+    """Return when a queue wakes that is to rest until a time: never earlier than it would have."""
+    return max(until, queue.wake_time)
 
 
 def clipped_wake_time(queue: QueueRecord, latest: float) -> float:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.rules import (
-    budgets,
-)
+from budgetfrontier.rules import budgets
 from tests.rules.queues import queue
 
 

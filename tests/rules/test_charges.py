@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.rules import (
-    charges,
-)
+from budgetfrontier import CrawlUri
+from budgetfrontier.rules import charges
 from tests.rules.queues import queue
 
 
 @pytest.mark.parametrize(("given", "cost"), [(0, 0), (7, 7), (-1, 0), (10**30, charges.MAX_COST), (True, 1)])
 def test_a_cost_is_bounded(given: int, cost: int) -> None:
     assert charges.bounded_cost(given) == cost
+
+
+def test_a_cost_given_with_a_uri_wins_over_the_policy() -> None:
+    assert charges.given_cost(CrawlUri("https://a.test/", cost=-3)) == 0
+    assert charges.given_cost(CrawlUri("https://a.test/", cost=7)) == 7
+    assert charges.given_cost(CrawlUri("https://a.test/")) is None
+    assert charges.given_cost(None) is None
 
 
 def test_a_cost_is_stored_in_32_bits() -> None:

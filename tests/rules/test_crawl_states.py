@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlState
-from budgetfrontier.rules import (
-    crawl_states,
-)
+from budgetfrontier.rules import crawl_states
 
 
 @pytest.mark.parametrize(

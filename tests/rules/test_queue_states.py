@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import QueueState
-from budgetfrontier.rules import (
-    queue_states,
-)
+from budgetfrontier.rules import queue_states
 from tests.rules.queues import EXHAUSTED, IN_PROCESS, INACTIVE, NOW, READY, RETIRED, SNOOZED, USUAL, queue
 
 

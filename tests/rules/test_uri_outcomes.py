@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from budgetfrontier import Outcome
-from budgetfrontier.rules import (
-    uri_outcomes,
-)
+from budgetfrontier.rules import uri_outcomes
 from budgetfrontier.rules.uri_outcomes import Fate
 from tests.rules.queues import settings
 

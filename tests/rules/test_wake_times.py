@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier import Outcome
-from budgetfrontier.rules import (
-    wake_times,
-)
+from budgetfrontier.rules import wake_times
 from tests.rules.queues import NOW, SNOOZED, queue, settings
 
 
@@ -16,6 +14,14 @@ def test_a_retry_lengthens_the_wait_of_its_queue_unless_only_its_uri_waits() -> 
     assert wake_times.wait_after(Outcome.RETRY, 3, queues, 5.0, None) == (5.0, False)
     assert wake_times.wait_after(Outcome.RETRY, 1, uris, 5.0, None) == (5.0, False)
     assert wake_times.wait_after(Outcome.SUCCESS, 1, queues, 5.0, 7.0) == (7.0, True)
+
+
+def test_a_host_that_was_asked_rests_and_no_rest_ends_earlier_than_it_would_have() -> None:
+    asked = {outcome for outcome in Outcome if wake_times.calls_for_rest(outcome)}
+    assert asked == set(Outcome) - {Outcome.DEFERRED, Outcome.DISREGARDED}
+    resting = queue(SNOOZED, wake_time=NOW + 5)
+    assert wake_times.extended(resting, NOW + 9) == NOW + 9
+    assert wake_times.extended(resting, NOW + 1) == NOW + 5
 
 
 def test_a_wake_time_is_clipped_unless_somebody_asked_for_it() -> None:

@@ -1,0 +1,50 @@
+"""The choices fixed when a frontier is created: the canonical form of its fingerprints, and the public suffix list.
+
+With another canonical form, URIs that were seen would be admitted again; with another suffix list, URIs of one host
+would go to two queues. So the first is compared at each opening, and the second is stored.
+"""
+
+from __future__ import annotations
+
+import json
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.settings.differences import changes
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.environment import Environment
+
+
+def suffix_list(env: Environment, settings: Settings) -> str | None:
+    """Return the public suffix list that the frontier was begun with, if its queue assignment needs one."""
+    db = env.db[keys.META]
+    text = meta.read_suffixes(env.txn, db)
+    if text is None:
+        text = policy_factory.suffix_list(settings.frontier)
+        if text is not None:
+            meta.write_suffixes(env.txn, db, text)
+    return text
+
+
+def check_canonicalizer(env: Environment, canonicalizer: str, stored: Settings | None, settings: Settings) -> None:
+    """Raise SettingsError if `settings` ask for another canonical form than that of the stored fingerprints.
+
+    `canonicalizer` is the identifier of that form; a new frontier stores it. `stored` are the settings before.
+    """
+    db = env.db[keys.META]
+    known = env.txn.get(b"canonicalizer", db=db)
+    if known is None:
+        env.txn.put(b"canonicalizer", canonicalizer.encode(), db=db)
+    elif known != canonicalizer.encode():
+        raise SettingsError(
+            f"{env.path} remembers URIs in the canonical form {known.decode(errors='replace')!r}, and these "
+            f"settings ask for {canonicalizer!r}: keep `canonicalization` as it was"
+            f"{_as_it_was(stored, settings)}, or begin a new frontier"
+        )
+
+
+def _as_it_was(stored: Settings | None, settings: Settings) -> str:
+    """Return the stored canonicalization settings that differ, in parentheses, in the notation of YAML."""
+    differ = changes(stored, settings) if stored else ()
+    was = [f"{c.name}: {json.dumps(c.before)}" for c in differ if c.name.startswith("frontier.canonicalization")]
+    return f" ({', '.join(was)})" if was else ""
