@@ -1,4 +1,8 @@
-"""The table of URIs scheduled for later: those with a time before which they are not queued, and delayed retries."""
+"""The table of URIs scheduled for later: those with a time before which they are not queued, and delayed retries.
+
+Admission puts URIs with `not_before` here, and `engine.finish` retries that wait by themselves
+(`rules.uri_outcomes.fate`); `engine.returning_uris` queues them when they are due.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The states of a queue: which it has next, after whatever happens to it."""
+"""The states of a queue: which it has next, after whatever happens to it.
+
+`Turns.retire` and `Turns.unretire` in the engine set and clear the mark of a queue that was retired by name.
+"""
 
 from __future__ import annotations
 

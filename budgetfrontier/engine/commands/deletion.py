@@ -1,7 +1,8 @@
 """The deletion of URIs, in steps, so that no other call has to wait, and its preview.
 
 It makes one pass over the URIs scheduled for later, then one over the pending URIs of the queues that match. During the
-first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay.
+first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay. Nothing is
+charged; `rules.queue_states.after_deletion` decides where a queue goes that has been emptied.
 """
 
 from __future__ import annotations
