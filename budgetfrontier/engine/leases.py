@@ -1,8 +1,8 @@
 """Leases: which URIs are out, until when, and which of the leases have to be on disk.
 
 A lease is only a mark: its URI stays in its queue. It is written only if it is still out at a commit, so that most are
-never written; a crash then needs no repair beyond counting a delivery. `engine.unfinished_leases` ends leases that expire
-or were lost with their process; `Guard.still_out` raises LeaseExpired for them.
+never written; a crash then needs no repair beyond counting a delivery. `engine.unfinished_leases` ends leases that
+expire or were lost with their process; `Guard.still_out` raises LeaseExpired for them.
 """
 
 from __future__ import annotations
