@@ -108,7 +108,7 @@ class Scheduler:
 
     def close(self, reason: str) -> Any:
         """Finish the requests that have ended, commit, and close. Return what the dupefilter's `close` returns."""
-        if hasattr(self, "_clock"):
+        if hasattr(self, "_commit_timer"):
             self._commit_timer.stop()
             self._ready_timer.stop()
         if not self._closed and slot_of(self.crawler) is not None:

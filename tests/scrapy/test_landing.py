@@ -16,6 +16,7 @@ from budgetfrontier import Frontier, QueueState
 from budgetfrontier.scrapy.scheduler import Scheduler
 from budgetfrontier.testing import crash
 from tests.crawl.site import Site
+from tests.scrapy.conftest import Timer
 from tests.scrapy.crawler import make, page, scheduler
 from tests.scrapy.process import crawl
 
@@ -169,8 +170,6 @@ class Flown:
 
     def __init__(self, made: Scheduler) -> None:
         self.scheduler, self.engine = made, Busy()
-        made._commit_timer.stop()  # no reactor runs that would call them
-        made._ready_timer.stop()
         made.crawler.engine = self.engine
 
     def take(self) -> list[Request]:
@@ -221,6 +220,20 @@ def test_a_landing_wakes_an_engine_that_waits(tmp_path: Path) -> None:
             flown.end(request)
         s.has_pending_requests()
         assert s.frontier.summary().succeeded == 2
+
+
+def test_no_timer_outlives_a_scheduler(timers: list[Timer]) -> None:
+    rest = {"politeness": {"min_delay": "1h", "max_delay": "1h", "per_queue_concurrency": 1}}
+    s = make(BUDGETFRONTIER_SETTINGS={"frontier": rest})
+    s.crawler.engine = Busy()
+    s.open(s.crawler.spider)
+    flown = numbered(s, 2)
+    [request] = flown.take()
+    flown.download(request)
+    assert not flown.take()
+    assert [timer.cancelled for timer in timers] == [False, False]  # of the next commit, and of the next request
+    s.close("finished")
+    assert all(timer.cancelled for timer in timers)
 
 
 def test_what_has_landed_keeps_its_cost_reserved() -> None:

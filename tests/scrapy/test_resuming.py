@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import json
 import pickle
 import stat
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from twisted.internet.defer import Deferred
 from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, SettingsError
 from budgetfrontier.scrapy import Scheduler, serialization
 from budgetfrontier.testing import crash, fail_commit
+from tests.scrapy.conftest import Timer
 from tests.scrapy.crawler import Pages, drain, make, page, paths, scheduler, start, stats
 
 
@@ -90,7 +94,7 @@ def test_what_cannot_be_stored_stays_in_memory(tmp_path: Path, caplog: pytest.Lo
         for request in odd:
             assert s.enqueue_request(request)
         assert not s.enqueue_request(page("a", callback=lambda response: None))
-        assert s._serializer.held == 3  # a leak that nothing else shows
+        assert len(s.mqs) == 3
         assert set(drain(s)) == set(odd)  # the very same
     assert stats(s)["scheduler/unserializable"] == 3
     assert caplog.text.count("Unable to serialize request") == 1
@@ -111,8 +115,11 @@ def test_without_a_jobdir_objects_are_shared_and_nothing_is_unserializable() -> 
     shared: list[int] = []
     with scheduler() as s:
         s.enqueue_request(page("a", meta={"shared": shared}, callback=lambda response: None))
-        s.enqueue_request(page("b", meta={"depth": 1}))
-        assert s._serializer.held == 1
+        s.enqueue_request(plain := page("b", meta={"depth": 1}))
+        given = weakref.ref(plain)
+        del plain
+        gc.collect()
+        assert given() is None  # a copy of it is kept
         both = drain(s)
     assert any(request.meta.get("shared") is shared for request in both)
     assert "scheduler/unserializable" not in stats(s)
@@ -340,14 +347,17 @@ def with_engine(engine: Engine, jobdir: Path) -> Any:
     return made
 
 
-def test_a_full_disk_closes_the_spider_with_that_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    engine = Engine()
+def test_a_full_disk_closes_the_spider_with_that_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, timers: list[Timer]
+) -> None:
+    engine = Engine(SimpleNamespace(inprogress=set(), nextcall=None))
     s = with_engine(engine, tmp_path)
     s.enqueue_request(page("a"))
     s.frontier.commit()
     fail_commit(s.frontier)
     s.enqueue_request(page("b"))
-    s._tick()  # as its timer does: no reactor runs
+    timers.pop().fire()  # it is time to commit
+    timers.pop().fire()  # and then to close
     assert engine.closed == ["disk_full"]
     assert not s.enqueue_request(page("c")) and s.next_request() is None  # and no exception
     assert not s.has_pending_requests() and len(s) == 0
