@@ -284,9 +284,9 @@ def test_a_loop_that_ends_without_closing_leaves_a_closed_frontier(tmp_path: Pat
         scheduler = await Scheduler(tmp_path).open()
         await scheduler.add(page(1))
         await scheduler.get()
+        thread = await scheduler.call(lambda frontier: threading.current_thread())
         asyncio.get_running_loop().call_soon(asyncio.create_task, scheduler.join())
-        assert scheduler._thread is not None
-        return scheduler._thread
+        return thread
 
     thread = asyncio.run(careless())
     thread.join(PATIENCE)

@@ -33,6 +33,7 @@ COMMANDS = {
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
+    # argparse has no public name for what a parser consists of, here and below.
     (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return dict(commands.choices)
 

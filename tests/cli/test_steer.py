@@ -16,8 +16,9 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.testing import crash
 from tests.cli.conftest import Cli
-from tests.support import in_progress, until
+from tests.support import in_progress, post, until
 
 
 def look(job: Path, key: str) -> QueueRecord:
@@ -402,14 +403,16 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
     stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "STEP", 1)
-    disregarded(stopped, 3)
-    uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(3)]
+    disregarded(stopped, 9)
+    uris = [{"url": f"http://away.test/{number}", "force": True} for number in range(9)]
+    post(stopped / "frontier", "schedule", uris=uris, revived=-5000, upto="2026-11-22T00:00:08.000Z")
     frontier = Frontier.open(stopped / "frontier")
-    command = Command("schedule", {"uris": uris, "revived": -5000, "upto": "2026-11-22T00:00:02.000Z"}, "me", "")
-    frontier._guard.delivery.begin(command, 0)  # a revival that is interrupted here by a kill
-    frontier.close()
+    frontier.commit()
+    assert in_progress(frontier)
+    crash(frontier)
+    assert look(stopped, "away.test").enqueued < 9
     assert cli("revive", stopped, "--status", "-5000").out == "revived 0 URIs\n"
     with Frontier.open(stopped / "frontier") as frontier:
         while frontier.next_ready_in() == 0.0 and in_progress(frontier):
             frontier.commit()
-    assert look(stopped, "away.test").enqueued == 3
+    assert look(stopped, "away.test").enqueued == 9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import io
@@ -12,7 +11,9 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -333,27 +334,34 @@ def test_export_of_a_list(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert len(cli("export", job, "-", "--match", "snoozed.*").out.splitlines()) == 2
 
 
-def test_exports_to_one_file_at_the_same_time_do_not_mix(stopped: Path, tmp_path: Path, cli: Cli) -> None:
-    file = tmp_path / "pending.txt"
-    with contextlib.ExitStack() as other:
-        out = other.enter_context(transfer._output_file(str(file), replace=True))
-        out.write("half")
-        out.flush()
-        assert cli("export", stopped, file).code == 0
-        assert "half" not in file.read_text()
-        out.write(" and half\n")
-    assert file.read_text() == "half and half\n"  # the one that ended last, whole
-    assert list(tmp_path.glob("*.partial")) == []
+def test_exports_to_one_file_at_the_same_time_do_not_mix(
+    stopped: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, each_pending = tmp_path / "pending.txt", Reader.each_pending
+    others = iter(["snoozed.*"])
+
+    def meanwhile(*given: Any, **options: Any) -> Iterator[Any]:
+        for item in each_pending(*given, **options):
+            yield item
+            for other in others:
+                assert cli("export", stopped, file, "--match", other).code == 0
+                assert len(file.read_text().splitlines()) == 2
+
+    monkeypatch.setattr(Reader, "each_pending", meanwhile)
+    assert cli("export", stopped, file).code == 0
+    assert len(file.read_text().splitlines()) == 8  # the one that ended last, whole
+    assert list(others) == [] == list(tmp_path.glob("*.partial"))
 
 
 def test_an_export_removes_what_killed_ones_have_left(stopped: Path, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "pending.txt"
     begin = (
-        "import os, signal, sys\nfrom budgetfrontier.cli import transfer\n"
-        "with transfer._output_file(sys.argv[1], replace=True) as out:\n"
-        "    out.write('half'); out.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys\nfrom budgetfrontier.cli import main\nfrom budgetfrontier.store.reader import Reader\n"
+        "Reader.each_pending = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(['export', *sys.argv[1:]])"
     )
-    assert subprocess.run([sys.executable, "-c", begin, str(file)], check=False).returncode == -signal.SIGKILL
+    killed = subprocess.run([sys.executable, "-c", begin, str(stopped), str(file)], check=False)
+    assert killed.returncode == -signal.SIGKILL
     assert len(list(tmp_path.glob("pending.txt.*.partial"))) == 1
     mine = tmp_path / "pending.txt.old.partial"  # of this name no export makes a file
     mine.touch()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Frontier, Reader
+from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.errors import (
     CorruptFrontier,
     FrontierClosed,
@@ -438,7 +439,7 @@ def test_a_command_is_applied_once_though_killed_before_it_is_taken_out(tmp_path
     def dies_after_applying() -> None:
         f = Frontier.open(path)
         # The kill has to come between two steps of one commit.
-        f._guard.delivery.mailbox.done = lambda upto: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[union-attr,method-assign]
+        Mailbox.done = lambda self, upto: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         post(path, "adjust", match="*", set={"queue_total_budget": 5})
         post(path, "adjust", match="*", set={"queue_total_budget": 6})
         f.commit()

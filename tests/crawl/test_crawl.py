@@ -21,7 +21,8 @@ from budgetfrontier import CrawlState, CrawlUri, Frontier, QueueState, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import links
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.main_loop import SHORTEST_SLEEP, MainLoop
+from budgetfrontier.crawl.limits import Limits
+from budgetfrontier.crawl.main_loop import SHORTEST_SLEEP
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.engine.remote import steer
@@ -452,13 +453,13 @@ def test_a_crawl_that_waits_does_not_spin_whatever_the_commit_interval(
 ) -> None:
     looks = 0
 
-    def count(loop: MainLoop) -> None:
+    def count(limits: Limits, *, paused: bool) -> None:
         nonlocal looks
         looks += 1
-        look(loop)
+        tick(limits, paused=paused)
 
-    look = MainLoop._run_periodic_tasks
-    monkeypatch.setattr(MainLoop, "_run_periodic_tasks", count)
+    tick = Limits.tick
+    monkeypatch.setattr(Limits, "tick", count)
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.5, "max_delay": 0.5}, "commit_interval": 0}
     began = time.monotonic()
     with Site({"a.test/": linking("/1")}) as site:
@@ -471,13 +472,13 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Time passes when the crawl looks around, and the page has links until it has done so often enough."""
-    clock, looks, look = ManualClock(time.time()), 0, MainLoop._run_periodic_tasks
+    clock, looks, tick = ManualClock(time.time()), 0, Limits.tick
 
-    def look_around(self: MainLoop) -> None:
+    def look_around(limits: Limits, *, paused: bool) -> None:
         nonlocal looks
         looks += 1
         clock.advance(300.0)
-        look(self)
+        tick(limits, paused=paused)
 
     def endless(url: str, *_: object, **__: object) -> links.PageLinks:
         def found() -> Iterator[tuple[str, str]]:
@@ -489,7 +490,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
         return links.PageLinks(found())
 
     monkeypatch.setattr(links, "discover", endless)
-    monkeypatch.setattr(MainLoop, "_run_periodic_tasks", look_around)
+    monkeypatch.setattr(Limits, "tick", look_around)
     monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=clock.time))
     monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:

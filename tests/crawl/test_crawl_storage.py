@@ -7,20 +7,22 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from budgetfrontier import Frontier
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.job import crawl
-from budgetfrontier.crawl.main_loop import MainLoop
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.visit import Visit, Visitor
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import CrawlUri, Lease, Outcome
 from budgetfrontier.reports import tables
+from budgetfrontier.testing import fail_commit
 from tests.crawl.site import Page, Site, linking, reopened, run, text
 
 HOME = "http://a.test/"
@@ -48,18 +50,35 @@ def test_links_that_cannot_be_written_end_the_crawl_and_the_page_is_fetched_agai
         assert (frontier.summary().queued, frontier.summary().failed) == (0, 0)
 
 
+@pytest.fixture
+def leasing(monkeypatch: pytest.MonkeyPatch) -> list[Frontier]:
+    """The frontiers that are leased from, the one in use last."""
+    frontiers: list[Frontier] = []
+    lease = Frontier.lease
+
+    def noted(frontier: Frontier, *given: Any, **options: Any) -> list[Lease]:
+        frontiers.append(frontier)
+        return lease(frontier, *given, **options)
+
+    monkeypatch.setattr(Frontier, "lease", noted)
+    return frontiers
+
+
 def test_a_robots_txt_counts_as_known_only_once_it_is_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leasing: list[Frontier]
 ) -> None:
-    def crash(loop: MainLoop, _: object) -> None:
-        loop._frontier.commit()
-        raise RuntimeError("a crash")
+    visit = Visitor.visit
+
+    async def crash(visitor: Visitor, lease: Lease, asked: CrawlUri) -> Visit:
+        await visit(visitor, lease, asked)
+        leasing[-1].commit()
+        raise OSError("a crash")
 
     with Site(SMALL) as site:
         settings = site.settings(HOME)
         with monkeypatch.context() as patch:
-            patch.setattr(MainLoop, "_complete", crash)
-            with pytest.raises(RuntimeError):
+            patch.setattr(Visitor, "visit", crash)
+            with pytest.raises(OSError, match="a crash"):
                 run(settings, tmp_path)
         assert run(settings, tmp_path)[0] == 0
     assert site.hits["a.test/robots.txt"] == 2
@@ -98,11 +117,12 @@ def test_the_sitemaps_of_a_robots_txt_survive_a_crash_between_the_commits_of_mem
 
 
 def test_a_frontier_that_a_visit_found_without_room_is_told_of_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leasing: list[Frontier]
 ) -> None:
     async def visit(visitor: Visitor, lease: Lease, asked: CrawlUri) -> Visit:
         if lease.uri.url.endswith("/2"):
-            visitor._schedule.__self__._guard.abort(StorageFull())  # type: ignore[attr-defined]
+            fail_commit(leasing[-1])
+            leasing[-1].commit()
         return Visit(lease.uri, Response(status=200), Outcome.SUCCESS)
 
     monkeypatch.setattr(Visitor, "visit", visit)

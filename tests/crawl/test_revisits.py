@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.crawl.fetch.response import BROKEN, OUT_OF_SCOPE, ROBOTS_PRECLUDED, ROBOTS_UNREACHABLE, Response
-from budgetfrontier.crawl.main_loop import MainLoop
+from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.visit import Visit, revisit, should_revisit
 from tests.crawl.raw import RawServer
 from tests.crawl.site import Site, linking, reopened, run
@@ -63,16 +63,16 @@ def test_pages_are_asked_for_again_and_only_for_what_has_changed(tmp_path: Path)
 
 
 def test_a_clock_that_is_set_back_makes_no_revisit_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, looks, look = time.time, 0, MainLoop._run_periodic_tasks
+    now, looks, tick = time.time, 0, Limits.tick
 
-    def look_around(loop: MainLoop) -> None:
+    def look_around(limits: Limits, *, paused: bool) -> None:
         nonlocal looks
-        look(loop)
+        tick(limits, paused=paused)
         looks += len(site.asked) >= 2
         if looks == 5:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(MainLoop, "_run_periodic_tasks", look_around)
+    monkeypatch.setattr(Limits, "tick", look_around)
     monkeypatch.setattr(time, "time", lambda: now() - 86400)  # the frontier's own clock goes on, as it would
     with Changing() as site:
         settings = site.settings(HOME, frontier={"revisit": {"after": 3600}}, limits={"max_uris": 9})

@@ -12,7 +12,7 @@ import pytest
 
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.crawl import robots as module
-from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import BROKEN, CONNECT_FAILED, Response
 from budgetfrontier.crawl.prerequisites import is_robots, robots_uri
 from budgetfrontier.crawl.robots import LIFETIME, STALE_LIFETIME, Permission, Robots, site_of
@@ -138,16 +138,30 @@ def test_rules_from_a_clock_that_was_wrong_do_not_count(make: Make, now: Now) ->
     assert make().is_needed(PAGE)
 
 
-def test_sites_that_are_not_met_take_no_memory_but_are_still_known(make: Make) -> None:
+def test_sites_that_are_not_met_take_no_memory_but_are_still_known(
+    make: Make, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    robots = CrawlCache.robots
+
+    def counted(cache: CrawlCache, key: str) -> StoredRobots | None:
+        read.append(key)
+        return robots(cache, key)
+
+    monkeypatch.setattr(CrawlCache, "robots", counted)
     made = make(limit=20_000)
-    for number in range(100):
-        made.record(f"http://h{number}.test/robots.txt", Response(status=200, body=PRIVATE))
-    assert len(made._sites) < 10  # their memory is too small to be measured
-    assert not made._awaited
-    assert all(not made.is_needed(f"http://h{number}.test/") for number in range(100))
-    assert verdict(made, "http://h0.test/private") is Permission.DISALLOWED
-    assert len(made._sites) < 10
-    assert made._sites.weight == sum(site.size for site in made._sites.values()) <= 20_000
+    sites = [f"http://h{number}.test" for number in range(100)]
+    for site in sites:
+        made.record(f"{site}/robots.txt", Response(status=200, body=PRIVATE))
+    for order in sites, sites[::-1], sites:
+        read.clear()
+        assert not any(made.is_needed(f"{site}/") for site in order)
+        assert 90 < len(read) <= 100  # few are in memory
+        read.clear()
+        assert not made.is_needed(f"{order[-1]}/") and read == []
+    assert verdict(made, "http://h50.test/private") is Permission.DISALLOWED
+    now.time += LIFETIME
+    assert all(made.is_needed(f"{site}/") for site in sites)  # nobody waits for one
 
 
 def test_sites_that_are_waited_for_are_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from scrapy import Request
 
+from budgetfrontier import Lease
 from tests.scrapy.crawler import Pages, scheduler
 
 
 def limit(s: Any, url: str = "https://example.org/", slot: str | None = None) -> int:
     """The limit of the queue of a request."""
     assert s.enqueue_request(Request(url, meta={} if slot is None else {"download_slot": slot}))
-    lease = s._in_flight._states[s.next_request()].lease  # Scrapy sees no lease
-    return int(s.frontier.settings_for(lease).per_queue_concurrency)
+    lease, leases = s.frontier.lease, list[Lease]()  # of which Scrapy sees none
+
+    def noted(*given: Any, **options: Any) -> list[Lease]:
+        leases.extend(lease(*given, **options))
+        return leases
+
+    with mock.patch.object(s.frontier, "lease", noted):
+        assert s.next_request() is not None
+    return int(s.frontier.settings_for(leases[0]).per_queue_concurrency)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from budgetfrontier.settings.field import all_settings
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, compacted, parse_match, validate_override, value_in
 from budgetfrontier.settings.schema import FrontierSettings
+from tests.support import growing
 
 
 def effective(*rules: tuple[str, dict[str, Any]]) -> Effective:
@@ -64,10 +65,15 @@ def test_paths_are_told_apart_where_an_override_looks_at_them() -> None:
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CACHED", 10)
     found = effective(*((f"host:a{n}.test", {"precedence": n}) for n in range(100)))
-    for n in (*range(100), *range(100)):
-        assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == n
-    # What is remembered has no other effect than the time it saves.
-    assert len(found._matching) <= 10 and len(found._settings) <= 10
+    with growing() as grown:
+        for n in range(5000):
+            assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == (n if n < 100 else 3)
+    assert grown() < 50_000
+    first = found.for_uri("http://a0.test/", "a0.test")
+    assert found.for_uri("http://a0.test/", "a0.test") is first
+    for n in range(1, 11):
+        found.for_uri(f"http://a{n}.test/", f"a{n}.test")
+    assert found.for_uri("http://a0.test/", "a0.test") is not first
 
 
 def test_very_many_overrides_are_as_large_as_their_number() -> None:
@@ -83,11 +89,12 @@ def test_very_many_overrides_are_as_large_as_their_number() -> None:
 
 def test_one_override_for_everything_after_another_is_remembered_once() -> None:
     found = effective(*(("*", {"precedence": n % 9}) for n in range(1001)))
-    for n in range(50):
-        assert found.for_uri(f"http://a{n}.test/", f"a{n}.test").precedence == 1000 % 9
-    # As above.
-    assert set(found._matching.values()) == {()}
-    assert len(found._settings) == 1
+    first = found.for_uri("http://a.test/", "a.test")
+    assert first.precedence == 1000 % 9
+    with growing() as grown:
+        for n in range(50):
+            assert found.for_uri(f"http://a{n}.test/", f"a{n}.test") is first
+    assert grown() < 50 * 1000
 
 
 @pytest.mark.parametrize("size", [5000, 10**6])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
-from budgetfrontier.store import whole_files
 from budgetfrontier.store.whole_files import atomic_file, naming_file
 
 
@@ -58,18 +58,20 @@ def test_what_was_left_by_a_kill_is_removed_and_nothing_else(tmp_path: Path) -> 
 
 
 def test_a_file_that_is_taken_for_a_leftover_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process finds it before it is locked."""
-    path, locked = tmp_path / "new", whole_files._lock
-    finders = iter([whole_files._remove_leftovers])
+    """Another process writes the same one, and finds it before it is locked."""
+    path, lock = tmp_path / "new", fcntl.flock
+    writers = iter([atomic_file])
 
-    def late(fd: int) -> bool | None:
-        for find in finders:
-            find(path)
-        return locked(fd)
+    def late(fd: int, operation: int) -> None:
+        for writer in writers:
+            with writer(path) as file:
+                file.write(b"another's")
+        lock(fd, operation)
 
-    monkeypatch.setattr(whole_files, "_lock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     with atomic_file(path) as file:
         file.write(b"whole")
+    assert list(writers) == []
     assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["new"]
 
 

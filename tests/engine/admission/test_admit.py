@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from budgetfrontier import Admission, CrawlUri, Directive, Frontier, Outcome, Tally
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.admission import admit
+from budgetfrontier.engine.admission.candidates import Candidates
 from budgetfrontier.store import keys
 from tests.support import START, crawl, kernel, memory, one, pages, paths
 
@@ -136,17 +139,9 @@ HOSTS = ("a.test", "b.test", "A.test", "c.test:8080", "[::1]")
 TAILS = ("/", "/p/{n}", "/p/{n}?b=2&a=1", "/x#y", "", "/./p", "/p {n}", "/\u00e9{n}", "/p/{n}?utm_source=x")
 
 
-class WithoutShortcut:
+def without_shortcut() -> AbstractContextManager[object]:
     """Admission by the machinery of batches alone."""
-
-    def __init__(self, frontier: Frontier) -> None:
-        self.candidates = frontier._admitter._candidates  # nothing public chooses the way that a URL takes
-
-    def __enter__(self) -> None:
-        self.candidates.read_plain = lambda given: None  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        del self.candidates.read_plain
+    return mock.patch.object(Candidates, "read_plain", lambda self, given: None)
 
 
 def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
@@ -166,12 +161,12 @@ def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, seed: int) ->
         kind = draw.random()
         if kind < 0.4:
             first = [quick.schedule(url) for url in urls]
-            with WithoutShortcut(slow):
+            with without_shortcut():
                 assert first == [slow.schedule(url) for url in urls]
         elif kind < 0.7:
             together = quick.schedule_many(urls[: admit.FEW])
             apart = Tally()
-            with WithoutShortcut(slow):
+            with without_shortcut():
                 for url in urls[: admit.FEW]:
                     apart.add(slow.schedule_many([url]))
             assert msgspec.structs.astuple(together) == msgspec.structs.astuple(apart)
@@ -180,7 +175,7 @@ def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, seed: int) ->
             if leases[0]:
                 links = [url.replace(url.split("/")[2], "d.test") for url in urls]
                 quick.finish(leases[0][0], discovered=links)
-                with WithoutShortcut(slow):
+                with without_shortcut():
                     slow.finish(leases[1][0], discovered=links)
         if draw.random() < 0.3:
             assert stored(quick) == stored(slow)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import msgspec
 import pytest
 
@@ -14,7 +15,7 @@ from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.records import encode
-from tests.support import crawl, on_disk, pages, whole
+from tests.support import crawl, on_disk, pages, post, whole
 
 
 def nested(depth: int) -> list[Any]:
@@ -25,11 +26,11 @@ def nested(depth: int) -> list[Any]:
     return lists
 
 
-def raw(box: Mailbox, number: int, value: bytes, *, key: bytes = b"") -> None:
-    """Put something where commands stand, past all that `post` looks at."""
-    with box._env.begin(write=True) as txn:
-        txn.put(b"next", str(number + 1).encode())
-        txn.put(key or b"\xff" + number.to_bytes(8, "big"), value)
+def raw(folder: Path, *items: tuple[bytes, bytes]) -> None:
+    """Put something where commands stand, past all that `post` looks at; nobody has the mailbox open."""
+    with lmdb.open(str(folder / "frontier" / "mailbox"), map_size=1 << 28) as env, env.begin(write=True) as txn:
+        for key, value in items:
+            txn.put(key, value)
 
 
 NO_COMMANDS = {
@@ -55,9 +56,9 @@ NO_COMMANDS = {
 def test_what_is_no_command_is_refused_and_the_next_is_applied(tmp_path: Path, what: str) -> None:
     with on_disk(tmp_path, hold_queues=False) as f:
         f.schedule_many(pages("AB", 2))
-        box = Mailbox(tmp_path / "frontier")
-        raw(box, 1, NO_COMMANDS[what])
-        assert box.post(Command("retire", {"queue": "a.test"}, "me", "")) == 2
+    raw(tmp_path, (b"next", b"2"), (b"\xff" + (1).to_bytes(8, "big"), NO_COMMANDS[what]))
+    assert post(tmp_path / "frontier", "retire", queue="a.test") == 2
+    with on_disk(tmp_path) as f:
         f.commit()
         f.commit()  # a large one is taken alone
         refused, applied = f.audit()
@@ -74,23 +75,20 @@ def test_strange_records_in_the_mailbox_are_passed_over(tmp_path: Path) -> None:
     pause = encode(("pause", {}, "me", ""))
     with on_disk(tmp_path) as f:
         f.schedule_many(pages("A", 1))
-        box = Mailbox(tmp_path / "frontier")
-        for key in b"\xff", b"\xff" + bytes(8) + b"\1x", b"\xff" * 40, b"\xff" * 9, b"\0", b"zzz":
-            raw(box, 0, pause, key=key)
+    odd = b"\xff", b"\xff" + bytes(8) + b"\1x", b"\xff" * 40, b"\xff" * 9, b"\0", b"zzz"
+    raw(tmp_path, (b"next", b"1"), *((key, pause) for key in odd))
+    with on_disk(tmp_path) as f:
         f.commit()
         assert (f.audit(), str(f.state)) == ([], "RUNNING")
         for number in 1, 2:
-            assert box.post(Command("pause", {}, "me", "")) == number
+            assert post(tmp_path / "frontier", "pause") == number
             f.commit()
             assert [entry.number for entry in f.audit()] == list(range(1, number + 1))
         whole(f)
     for strange in b"x", b"-5", b"9" * 30, "٣".encode():
-        box = Mailbox(tmp_path / "frontier")
-        with box._env.begin(write=True) as txn:
-            txn.put(b"next", strange)
-        box.close()
+        raw(tmp_path, (b"next", strange))
         with on_disk(tmp_path) as f:
-            number = Mailbox(tmp_path / "frontier").post(Command("resume", {}, "me", ""))
+            number = post(tmp_path / "frontier", "resume")
             f.commit()
             assert f.audit()[-1].number == number
 
