@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from budgetfrontier.aio.outbox import BATCH, Future, Message, futures_of
+from budgetfrontier.engine.batches import parts
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, Summary, Tally
@@ -205,19 +206,24 @@ class Worker:
         if self._maxsize:
             admissions = [Admission.FULL if self._is_full() else self._schedule(uri) for uri in uris]
         else:
-            try:
-                admissions = self._frontier.schedule_each(uris)
-            except PolicyError:  # raised for one URI; the others must not fail with it
-                admissions = [self._schedule(uri) for uri in uris]
-            else:
-                if Admission.FULL not in admissions:
-                    self._replies.append((futures, admissions))
-                    return
+            admissions = self._schedule_each(uris)
+            if Admission.FULL not in admissions and set(map(type, admissions)) == {Admission}:
+                self._replies.append((futures, admissions))
+                return
         for uri, future, admission in zip(uris, futures, admissions, strict=True):
             if admission is Admission.FULL and self._wait and self._accepting:
                 self._parked.append((uri, future))
             else:
                 self._replies.append((future, admission))
+
+    def _schedule_each(self, uris: list[str | CrawlUri]) -> list[Admission | Failure]:
+        admissions: list[Admission | Failure] = []
+        for part in parts(uris):  # each is one operation: if a policy fails for one of its URIs, none is admitted
+            try:
+                admissions += self._frontier.schedule_each(part)
+            except PolicyError:  # raised for one URI; the others must not fail with it
+                admissions += [self._schedule(uri) for uri in part]
+        return admissions
 
     def _schedule(self, uri: str | CrawlUri) -> Admission | Failure:
         try:

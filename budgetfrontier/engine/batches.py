@@ -66,13 +66,18 @@ def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
     size = 0
     for uri in batch:
         if isinstance(uri, CrawlUri):
-            try:
-                carried = len(uri.payload or b"") + len(uri.body or b"")
-            except (TypeError, ValueError):
-                carried = 0  # not bytes, or an array, whose truth value raises: it will be INVALID
+            carried = bytes_carried(uri)
             if part and size + carried > PART:
                 yield part
                 part, size = [], 0
             size += carried
         part.append(uri)
     yield part
+
+
+def bytes_carried(uri: CrawlUri) -> int:
+    """Return the bytes of the payload and the body of a URI."""
+    try:
+        return len(uri.payload or b"") + len(uri.body or b"")
+    except (TypeError, ValueError):
+        return 0  # not bytes, or an array, whose truth value raises: it will be INVALID

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import cast
 
-from budgetfrontier.engine import arguments
+from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
@@ -17,7 +17,8 @@ from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.settings.overrides import QueueSettings
 
 BATCH = 1000
-"""Leases ended in one operation."""
+"""Leases ended, and URIs found on them, in one operation; its URIs carry `batches.PART` bytes at the most. A single
+finish may have more."""
 
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
@@ -49,10 +50,10 @@ class BatchFinisher:
         if not set(map(type, map(_lease_id, given))) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
-        for start in range(0, len(given), BATCH):
-            part = given[start : start + BATCH]
-            changes = len(part) if bare else sum(map(_changes, part))
-            guard.operate(partial(self._end, part, bare, late), changes=changes)
+        for part, changes in _bare_parts(given) if bare else _parts(given):
+            failed = guard.operate(partial(self._end, part, bare, late), changes=changes)
+            if failed is not None:
+                raise failed
         return late
 
     def _checked(self, item: object) -> Lease | Finish:
@@ -73,7 +74,15 @@ class BatchFinisher:
             retire_queue=bool(item.retire_queue),
         )
 
-    def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
+    def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> PolicyError | None:
+        """End the leases of one operation. Return the error of a policy, not raised: those before it have ended."""
+        try:
+            self._end_in_order(part, bare, late)
+        except PolicyError as e:
+            return e
+        return None
+
+    def _end_in_order(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> None:
         now = self._guard.now()
         self._kernel.unfinished_leases.expire(now)
         if self._guard.hooks.on_finish:  # they are called in the order of events
@@ -252,8 +261,31 @@ def _lease_id(item: Lease | Finish) -> object:
     return item.id if isinstance(item, Lease) else item.lease.id
 
 
-def _changes(item: Lease | Finish) -> int:
-    return 1 + len(cast(list[object], item.discovered)) if isinstance(item, Finish) else 1
+def _bare_parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], int]]:
+    for start in range(0, len(given), BATCH):
+        part = given[start : start + BATCH]
+        yield part, len(part)
+
+
+def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], int]]:
+    """Yield what is ended in one operation each, and the number of its changes: all of them fit into the map."""
+    part: list[Lease | Finish] = []
+    changes = size = 0
+    for item in given:
+        found: list[object] = []
+        carried = 0
+        if isinstance(item, Finish):
+            found = cast(list[object], item.discovered)
+            written = found if item.outcome is _SUCCESS else [item.lease.uri, *found]
+            carried = sum(batches.bytes_carried(uri) for uri in written if isinstance(uri, CrawlUri))
+        if part and (changes + len(found) >= BATCH or size + carried > batches.PART):
+            yield part, changes
+            part, changes, size = [], 0, 0
+        part.append(item)
+        changes += 1 + len(found)
+        size += carried
+    if part:
+        yield part, changes
 
 
 def _kind(item: Lease | Finish) -> int:

@@ -205,8 +205,8 @@ class Frontier:
 
         A bare lease ends as SUCCESS; `Finish(lease, outcome, ...)` takes the arguments of `finish`. Everything is
         checked before anything changes. Returns the leases that had already ended, and those given twice; the others
-        end. Every 1,000 are an operation of their own, that may be committed. Raises PolicyError; leases before the URI
-        for which a policy fails have ended then. O(1) for each.
+        end. Every 1,000, counting the URIs discovered, are an operation of their own, that may be committed. Raises
+        PolicyError; leases before the URI for which a policy fails have ended then. O(1) for each.
         """
         return self._batch_finisher.finish(finished)
 

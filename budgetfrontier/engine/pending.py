@@ -193,6 +193,7 @@ class PendingTable:
             return
         if value is not None:
             self._env.txn.put(key, value, db=self._table)
+            self._env.wrote(len(value))
         run = self.runs.get(queue_id)
         if run is None or key > self._read[queue_id][0]:
             return

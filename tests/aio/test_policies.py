@@ -57,6 +57,20 @@ async def test_only_who_added_it_is_told(tmp_path: Path, maxsize: int) -> None:
         assert await scheduler.add("http://b.test/") is Admission.ADDED
 
 
+@pytest.mark.parametrize("force", [False, True])
+@in_loop
+async def test_what_was_admitted_before_a_policy_failed_is_not_admitted_again(tmp_path: Path, force: bool) -> None:
+    FAILING.add("http://b.test/")
+    uris: list[str | CrawlUri] = [
+        CrawlUri(f"http://a.test/{number}", payload=bytes(900_000), force=force) for number in range(10)
+    ]
+    async with Scheduler(tmp_path / "f", SETTINGS) as scheduler:
+        told = await asyncio.gather(*map(scheduler.add, [*uris, "http://b.test/"]), return_exceptions=True)
+        assert told[:-1] == [Admission.ADDED] * 10
+        assert isinstance(told[-1], PolicyError)
+        assert await scheduler.qsize() == 10
+
+
 @in_loop
 async def test_who_waits_for_a_request_is_told(tmp_path: Path) -> None:
     async with Scheduler(tmp_path / "f", SETTINGS) as scheduler:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from budgetfrontier import CrawlUri, Directive, Finish, Frontier, Lease, LeaseExpired, Outcome, PolicyError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import finish_many
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, lmdb_env
 from tests.support import START, kernel, memory, on_disk, one, pages, state
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -291,6 +292,66 @@ def test_a_batch_is_committed_in_parts(tmp_path: Any, monkeypatch: pytest.Monkey
         commits.append(env.env.info()["last_txnid"] - before)
         assert commits == [3]  # the last five wait for the next
         assert state(frontier, "A") == "EXHAUSTED"
+
+
+def test_those_before_a_policy_that_fails_count_as_operations(tmp_path: Path) -> None:
+    failing = "tests.engine.test_finish_many:Failing"
+    with on_disk(tmp_path, concurrency=9, commit_operations=2, politeness_policy=failing) as frontier:
+        frontier.schedule_many(pages("A", 5))
+        leases = frontier.lease(5)
+        frontier.commit()
+        env = kernel(frontier).tables.env.env
+        before = env.info()["last_txnid"]
+        with pytest.raises(PolicyError):
+            frontier.finish_many(leases)
+        assert env.info()["last_txnid"] == before + 1
+
+
+LARGE: dict[str, Any] = {
+    "found": {"discovered": 3},
+    "retried": {"outcome": Outcome.RETRY, "delay": 0.0},
+    "dead": {"outcome": Outcome.DEAD},
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_batch_writes_no_more_at_once_than_the_map_has_room_for(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lmdb_env, "MIN_ROOM", 64 << 20)
+    options = dict(LARGE[kind])
+    each = options.pop("discovered", 0)
+    with on_disk(tmp_path, concurrency=999) as frontier:
+        frontier.schedule_many(CrawlUri(f"https://a.test/{n}", payload=bytes(900_000)) for n in range(150))
+        leases = frontier.lease(150)
+        frontier.commit()
+        finishes = [
+            Finish(
+                lease,
+                discovered=[CrawlUri(f"{lease.uri.url}/{n}", payload=bytes(400_000)) for n in range(each)],
+                **options,
+            )
+            for lease in leases
+        ]
+        assert frontier.finish_many(finishes) == []
+        summary = frontier.summary()
+        assert (summary.scheduled, summary.succeeded + summary.retried + summary.dead) == (150 * (1 + each), 150)
+        frontier.check()
+
+
+def test_what_is_found_counts_in_the_parts_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finish_many, "BATCH", 10)
+    with on_disk(tmp_path, concurrency=99, commit_operations=1) as frontier:
+        frontier.schedule_many(pages("A", 7))
+        leases = frontier.lease(7)
+        frontier.commit()
+        env = kernel(frontier).tables.env.env
+        before = env.info()["last_txnid"]
+        found = [4, 4, 0, 30, 0, 8, 0]
+        links = [pages("B", count, first=100 * count) for count in found]
+        finishes = [Finish(lease, discovered=urls) for lease, urls in zip(leases, links, strict=True)]
+        assert frontier.finish_many(finishes) == []
+        assert env.info()["last_txnid"] == before + 5  # with their leases: 4 + 4, 0, 30, 0 + 8 and 0
 
 
 def test_the_crawl_is_over_once_all_have_ended() -> None:
