@@ -235,10 +235,10 @@ class Frontier:
         lease.expires = now + ttl
 
     def next_ready_in(self) -> float | None:
-        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand. O(leases out).
+        """Return the seconds until something may be leased; 0.0: now; None: never, as things stand.
 
         URIs scheduled for later and the expiry of leases count. While paused: the commit interval, because an operator
-        may resume the crawl.
+        may resume the crawl. O(1) if a lease cannot expire before something else is due, else O(leases out).
         """
         self._guard.enter()
         return self._kernel.next_ready_in(self._guard.now())

@@ -77,7 +77,9 @@ class Kernel:
             return None
         if tables.rotation.ring or self.counters.inactive or self.rollout.waiting:
             return 0.0
-        first = min(tables.rotation.first_wake(), tables.future.first_due(), tables.leases.first_expiry())
+        first = min(tables.rotation.first_wake(), tables.future.first_due())
+        if tables.leases.next_expiry < first:  # a lower bound, so that only few calls look at the leases
+            first = min(first, tables.leases.first_expiry())
         return None if first == NEVER else max(first - now, 0.0)
 
     # -- the state of the crawl

@@ -6,6 +6,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.leases import Leases
 from tests.support import START, crawl, crawl_state, memory, one, pages
 
 
@@ -72,3 +73,20 @@ def test_what_is_scheduled_later_for_a_retired_queue_does_not() -> None:
         assert crawl_state(f) == "FINISHED"
         assert f.lease(1) == []
         assert f.next_ready_in() is None
+
+
+def test_the_leases_are_looked_at_only_if_one_may_expire_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, looked = ManualClock(START), []
+
+    def counted(leases: Leases) -> float:
+        looked.append(len(leases.out))
+        return min(lease.expires for lease in leases.out.values())
+
+    monkeypatch.setattr(Leases, "first_expiry", counted)
+    with memory(clock, politeness={"min_delay": 3, "delay_factor": 0}) as f:
+        f.schedule_many(pages("ABC", 2))
+        first, *_ = f.lease(3, ttl=60)
+        f.finish(first)
+        assert (f.next_ready_in(), looked) == (3.0, [])
+        f.snooze("a.test", until=START + 100)
+        assert (f.next_ready_in(), looked) == (60.0, [2])
