@@ -29,6 +29,7 @@ from typing import Any, Self
 HOSTS = 200
 NAVIGATION, OWN, OTHERS = 10, 30, 10
 TREE = 3  # of the own links
+BACKLOG = 4096  # connections that wait to be accepted: with fewer, the kernel repeats some a second later
 
 _REQUEST = re.compile(rb"GET /(-/\w+|\d*)\S* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?[Hh]ost: h?(\d+)[^\r\n]*\r\n", re.ASCII)
 _WAIT = re.compile(rb"[^\r\n]*\?wait=(\d+) ", re.ASCII)
@@ -183,11 +184,11 @@ class _Connection(asyncio.Protocol):
 
 async def _serve(hosts: int, pages: int) -> None:
     loop = asyncio.get_running_loop()
-    listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     port = listening.getsockname()[1]
     web = Web(hosts, pages, port)
     book = Book(hosts, web.each)
-    server = await loop.create_server(lambda: _Connection(web, book), sock=listening)
+    server = await loop.create_server(lambda: _Connection(web, book), sock=listening, backlog=BACKLOG)
     print(port, flush=True)
     async with server:
         await loop.run_in_executor(None, sys.stdin.read)
