@@ -16,6 +16,7 @@ from aiohttp.http import RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 
 from budgetfrontier.crawl.fetch import headers
+from budgetfrontier.crawl.fetch.durations import seconds_of_exchange
 
 
 class HeaderTooLarge(aiohttp.ClientError):
@@ -57,17 +58,30 @@ class Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=should_close or self._idle > self._max_idle)
 
 
-class AddressedResponse(aiohttp.ClientResponse):
-    """aiohttp's response plus the peer's address, and the raw header if that had to be repaired.
+class Exchange:
+    """One request on a connection, and its response: `seconds` is what `seconds_of_exchange` says at its end."""
 
-    Both are recorded here because a short response releases its connection, and loses them with it.
+    __slots__ = ("round_trips", "seconds")
+
+    def __init__(self, round_trips: int) -> None:
+        self.round_trips = round_trips
+        self.seconds: float | None = None
+
+
+class AddressedResponse(aiohttp.ClientResponse):
+    """aiohttp's response plus the peer's address, the exchange, and the raw header if that had to be repaired.
+
+    They are recorded here because a short response releases its connection, and loses them with it.
     """
 
     address: str | None = None
     broken_head: bytes | None = None
+    exchange: Exchange | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         handler = connection.protocol
+        if isinstance(handler, _Handler):
+            self.exchange = handler.exchange
         if (transport := connection.transport) is not None and (peer := transport.get_extra_info("peername")):
             self.address = peer[0]
         try:
@@ -110,6 +124,7 @@ class _Handler(ResponseHandler):
         self._head = bytearray()  # the part received so far
         self._params: dict[str, Any] = {}
         self._requests = 0
+        self.exchange = Exchange(0)
         self.broken_head: bytes | None = None
         """The raw header of the last response, if it had to be repaired."""
 
@@ -118,7 +133,12 @@ class _Handler(ResponseHandler):
         self._head.clear()
         self._params, self.broken_head = params, None
         self._requests += 1
+        self.exchange = Exchange(self._round_trips() if self._requests == 1 else 0)
         super().set_response_params(**params)
+
+    def _round_trips(self) -> int:
+        """Return how many round trips it took to set the connection up, at least."""
+        return 1 if self.transport is None or self.transport.get_extra_info("ssl_object") is None else 2
 
     @property
     def is_stale(self) -> bool:
@@ -133,6 +153,7 @@ class _Handler(ResponseHandler):
                 return
         if data:
             super().data_received(data)
+        self._measure()
         if self._payload is not None and self._payload.total_bytes != self._body_size:
             self._body_size, self._received = self._payload.total_bytes, 0
         elif self._received > self._max_header:
@@ -186,10 +207,18 @@ class _Handler(ResponseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._heading and self._head and self._parser is not None:
             super().data_received(bytes(self._head))  # parsing the incomplete header may give a better error
+        if exc is None and self._payload is not None and not self._payload.is_eof():
+            self._measure(ended=True)
         if exc is not None and (payload := self._payload) is not None and not payload.is_eof():
             payload.set_exception(aiohttp.ClientOSError(*exc.args))
             self._payload = None
         super().connection_lost(exc)
+
+    def _measure(self, *, ended: bool = False) -> None:
+        """Measure the exchange when the response is complete, before the connection can be used for the next one."""
+        complete = not self._heading and self._payload is not None and self._payload.is_eof()
+        if complete or ended:
+            self.exchange.seconds = seconds_of_exchange(self.transport, round_trips=self.exchange.round_trips)
 
     def _refuse(self) -> None:
         if self.transport is not None:

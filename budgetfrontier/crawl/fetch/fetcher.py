@@ -20,6 +20,7 @@ from budgetfrontier.crawl.fetch.addresses import PrivateAddressError, Resolver, 
 from budgetfrontier.crawl.fetch.connections import (
     AddressedResponse,
     Connector,
+    Exchange,
     HeaderTooLarge,
     LostConnectionError,
     NoCookies,
@@ -133,10 +134,12 @@ class Fetcher:
         """
         loop = self._loop
         begin = loop.time()
+        exchange: Exchange | None = None
         response = Response(status=0, started=time.time())
         try:
             async with asyncio.timeout_at(begin + self._first if self._first else None) as clock:
                 client_response = await self._send(uri, response)
+                exchange = client_response.exchange
                 try:
                     if accept is not None and (reason := accept(response)) is not None:
                         response.notes.append("midFetchAbort")
@@ -159,6 +162,8 @@ class Fetcher:
         except Exception as error:  # aiohttp's, the system's, and any that hostile input may cause
             self._fail(response, error)
         response.seconds = loop.time() - begin
+        if exchange is not None and exchange.seconds is not None and not self._proxy:
+            response.seconds = min(response.seconds, exchange.seconds)  # without what this process was busy with
         return response
 
     async def _send(self, uri: CrawlUri, response: Response) -> AddressedResponse:
