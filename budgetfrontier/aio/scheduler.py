@@ -77,6 +77,7 @@ class Scheduler:
             partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
             deliver=self._deliver,
             end=self._on_end,
+            flush=self._flush,
             maxsize=maxsize,
             wait=when_full == "wait",
             ttl=None if ttl is None else _seconds(ttl, "ttl"),
@@ -391,6 +392,10 @@ class Scheduler:
                 waiter.set_exception(error)
                 refused += 1
         return refused
+
+    def _flush(self) -> None:
+        """Send what is left in the outbox. The frontier's thread calls this once the loop is closed."""
+        self._outbox.flush()
 
     def _on_end(self, error: BaseException | None) -> None:
         """Refuse everything that still waits: the frontier is closed. The last call, in the loop's thread."""

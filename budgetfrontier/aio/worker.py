@@ -44,7 +44,8 @@ class Worker:
 
     In each round the messages are applied in order, except that URIs to add are collected and admitted last, in one
     batch. A URI is leased only when a `get` call waits for it, never ahead. `deliver(replies, leases)`, once for each
-    round, and `end(error)` are called in the event loop's thread.
+    round, and `end(error)` are called in the event loop's thread. `flush()` fills the inbox with what is left to send,
+    once that loop is closed.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Worker:
         *,
         deliver: Callable[[list[Reply], list[Lease]], None],
         end: Callable[[BaseException | None], None],
+        flush: Callable[[], None],
         maxsize: int,
         wait: bool,
         ttl: float | None,
@@ -60,7 +62,7 @@ class Worker:
         self.inbox: SimpleQueue[Message] = SimpleQueue()
         self.totals: Summary | None = None
         """The counters after the last round; None before."""
-        self._open, self._deliver, self._end = open_frontier, deliver, end
+        self._open, self._deliver, self._end, self._flush = open_frontier, deliver, end, flush
         self._maxsize, self._wait, self._ttl = maxsize, wait, ttl
         self._frontier: Frontier
         self._batch: list[Message] = []
@@ -91,6 +93,8 @@ class Worker:
                 self._tick = time.monotonic() + self._interval
                 while self._running:
                     self._serve()
+                if self._loop.is_closed():
+                    self._end_rest()
                 self.totals = self._frontier.summary()
                 self.totals.in_process = 0  # given back by closing
         except BaseException as e:
@@ -171,6 +175,13 @@ class Worker:
             return
         for lease in late:
             log.warning(LATE, lease.id, lease.uri.url)
+
+    def _end_rest(self) -> None:
+        """End the leases that tasks ended before their loop was closed. Nobody waits for anything else."""
+        self._flush()
+        with suppress(Empty):
+            while True:
+                self._end_leases(self.inbox.get_nowait().endings)
 
     def _end_lease(self, finish: Finish) -> None:
         """End a lease that may have been ended already by a batch that failed; log what is wrong with it."""

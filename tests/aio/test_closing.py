@@ -296,6 +296,37 @@ def test_a_loop_that_ends_without_closing_leaves_a_closed_frontier(tmp_path: Pat
         assert frontier.summary().queued == 1
 
 
+@pytest.mark.parametrize("sent", [True, False])
+def test_what_was_done_before_a_loop_is_closed_is_done(sent: bool, tmp_path: Path) -> None:
+    loop = asyncio.new_event_loop()
+    scheduler = loop.run_until_complete(Scheduler(tmp_path).open())
+    loop.run_until_complete(scheduler.add(page(1)))
+    request = loop.run_until_complete(scheduler.get())
+    thread = loop.run_until_complete(scheduler.call(lambda frontier: threading.current_thread()))
+    begun, closed = threading.Event(), threading.Event()
+
+    def wait(frontier: Frontier) -> None:
+        begun.set()
+        closed.wait(PATIENCE)
+
+    busy = loop.create_task(scheduler.call(wait))
+    loop.run_until_complete(asyncio.sleep(0))
+    begun.wait(PATIENCE)
+    loop.call_soon(scheduler.task_done, request)
+    if sent:
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    closed.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert not busy.done()
+    busy._log_destroy_pending = False  # type: ignore[attr-defined]  # it is lost with its loop
+    with Frontier.open(tmp_path) as frontier:
+        assert (frontier.summary().succeeded, frontier.summary().queued) == (1, 0)
+
+
 CRAWL = """
 import asyncio, sys
 from budgetfrontier.aio import Scheduler
