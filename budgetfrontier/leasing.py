@@ -202,7 +202,7 @@ class LeaseQueue:
         Return those that had ended already, and those given twice, as they were given; the others end. Raises TypeError
         for anything else than leases and ids, and then has changed nothing.
         """
-        if isinstance(leases, str):
+        if isinstance(leases, str | bytes):  # its characters would be taken for ids
             raise TypeError("ack_many takes an iterable of leases or ids; one goes to ack_lease")
         given = list(leases)
         named = [_as_lease(lease) for lease in given]

@@ -345,12 +345,12 @@ class Scheduler:
     def _deliver(self, replies: list[Reply], leases: list[Lease]) -> None:
         """Resolve futures with their replies, and those of the longest waiting `get` calls with leases.
 
-        In the loop's thread.
+        A reply for all of these calls is for those that are left. In the loop's thread.
         """
+        failure: Failure | None = None
         for future, reply in replies:
             if future is None:
-                if isinstance(reply, Failure):
-                    self._outbox.want(-self._refuse_waiters(reply.error))
+                failure = reply
             elif isinstance(future, list):
                 for each, admission in zip(future, reply, strict=True):
                     if not each.done():
@@ -369,6 +369,8 @@ class Scheduler:
                     break
             else:
                 self._give_back(lease, wanted=1)
+        if failure is not None:
+            self._outbox.want(-self._refuse_waiters(failure.error))
 
     def _give_back(self, lease: Lease, *, wanted: int) -> None:
         """Give back a lease that no `get` call took.

@@ -23,7 +23,8 @@ MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a front
 log = logging.getLogger("budgetfrontier.aio")
 
 Reply = tuple[Future | list[Future] | None, Any]
-"""A future (None: those of all waiting `get` calls) and the value that resolves it; or futures and a value for each."""
+"""A future and the value that resolves it; or futures and a value for each. None: the futures of all `get` calls that
+still wait once the leases of the round are handed out."""
 
 OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Settings
+from budgetfrontier import Admission, CrawlUri, Lease, Settings
 from budgetfrontier.aio import Scheduler
 from budgetfrontier.errors import PolicyError
 from tests.aio.loops import in_loop
@@ -84,3 +84,17 @@ async def test_who_waits_for_a_request_is_told(tmp_path: Path) -> None:
         FAILING.add("http://a.test/x")
         scheduler.task_done(request, discovered=["http://a.test/x"])  # tells nobody: its lease stays out
         assert (await scheduler.call(lambda f: f.summary())).in_process == 1
+
+
+@in_loop
+async def test_who_can_be_served_is_served_when_a_policy_fails_for_another_queue(tmp_path: Path) -> None:
+    async with Scheduler(tmp_path / "f", SETTINGS) as scheduler:
+        await scheduler.add_many([*(f"http://a.test/{number}" for number in range(3)), "http://b.test/"])
+        FAILING.add("http://b.test/#")
+        for number in range(3):
+            first, second = await asyncio.gather(scheduler.get(), scheduler.get(), return_exceptions=True)
+            assert isinstance(first, Lease) and first.uri.url == f"http://a.test/{number}"
+            assert isinstance(second, PolicyError)
+            scheduler.task_done(first)
+        FAILING.clear()
+        assert (await scheduler.get()).uri.url == "http://b.test/"

@@ -135,7 +135,7 @@ def test_many_leases_are_acknowledged_and_those_that_had_ended_returned(queue: L
     assert (total.succeeded, total.in_process, total.expenditure) == (4, 2, 4)
 
 
-@pytest.mark.parametrize("nonsense", ["7", [None], [True], ["seven"], [b"7"], 7])
+@pytest.mark.parametrize("nonsense", ["7", b"7", [None], [True], ["seven"], [b"7"], 7])
 def test_ack_many_takes_only_leases_and_ids_and_changes_nothing_otherwise(queue: LeaseQueue, nonsense: Any) -> None:
     queue.push(A)
     lease = leased(queue)
