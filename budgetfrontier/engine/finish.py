@@ -60,7 +60,7 @@ class Finisher:
     ) -> None:
         """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
 
-        `Leases.end`, and the common case of `Rotation.move`, back into the ring, are written out for speed.
+        The common case of `Rotation.move`, back into the ring, is written out for speed.
         """
         tables, counters = self._tables, self._tables.counters
         in_force, rotation = tables.in_force, tables.rotation
@@ -78,9 +78,8 @@ class Finisher:
             self._admitter.admit(read, Tally(), now, lease.uri)
         if queue.revision != counters.settings_revision:
             self._turns.settings.refresh(queue)
-        leases, cost = tables.leases, lease.cost
-        del leases.out[lease.id]
-        leases.keys.discard(lease.key)
+        cost = lease.cost
+        del tables.leases.out[lease.id]
         queue.out -= 1
         queue.reserved -= cost
         if lease.landed:

@@ -22,8 +22,6 @@ class Leases:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self.out: dict[int, Lease] = {}
-        self.keys: set[bytes] = set()
-        """The pending keys of those leases."""
         self.next_expiry = NEVER
         """A lower bound of their deadlines."""
         self.next_id = 0
@@ -48,7 +46,6 @@ class Leases:
     def keep(self, lease: Lease) -> None:
         """Register a lease of an earlier run."""
         self.out[lease.id] = lease
-        self.keys.add(lease.key)
         self._written.add(lease.id)
         self.next_expiry = min(self.next_expiry, lease.expires)
 
@@ -63,11 +60,6 @@ class Leases:
     def first_expiry(self) -> float:
         """Return the earliest deadline, NEVER if nothing is out. O(leases out)."""
         return min((lease.expires for lease in self.out.values()), default=NEVER)
-
-    def end(self, lease: Lease) -> None:
-        """Forget a lease that has ended."""
-        del self.out[lease.id]
-        self.keys.discard(lease.key)
 
     def renewed(self, lease: Lease, expires: float) -> None:
         """Set another deadline."""

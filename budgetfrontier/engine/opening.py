@@ -80,6 +80,7 @@ def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:
     queues = tables.queues.each(lease.queue_id for lease in leases)
     for lease, queue in zip(leases, queues, strict=True):
         tables.leases.keep(lease)
+        tables.pending.taken.add(lease.key)
         queue.landed = landed[queue.id]  # an older version did not count them
     if not keep_leases:
         kernel.unfinished_leases.drop(leases, now)

@@ -4,7 +4,8 @@ The next URIs of a queue are read several at a time, in one seek, and kept as a 
 that was read is in the run, out, or removed. So a record that is put before that key ends the run, unless it is given
 back and is the first of all; the next look is at the front of the queue then. Deletions are gathered, and made in the
 order of keys by `settle`: at each commit, and before anything else reads the table. With runs nobody looks at the front
-of a queue, where the records are that wait for their deletion; either alone gains little.
+of a queue, where the records are that wait for their deletion; either alone gains little. The key of a URI that is out
+is in `taken`, and stays there until its record is deleted: one set tells what is not to go out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from budgetfrontier.engine.leases import Leases
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
@@ -32,7 +32,7 @@ OVERHEAD = 150
 MOST_RUNS = 1 << 15
 """Queues that are remembered from one commit to the next, about 400 bytes each."""
 MOST_SKIPPED = 64
-"""Records that wait for their deletion and are passed over in one look, before the deletions are made."""
+"""Records that are passed over in one look before those of them that wait for their deletion are deleted."""
 DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED."""
 
@@ -42,22 +42,24 @@ Record = tuple[bytes, bytes]
 class PendingTable:
     """The pending URIs, by queue and in order. O(1) each, whatever is out, but for those that others have overtaken.
 
-    Who leases looks at `runs` itself: the last record of a run is the head of its queue, and is taken with `pop`.
+    Who leases looks at `runs` itself: the last record of a run is the head of its queue, and is taken with `pop`; its
+    key is then added to `taken`.
     """
 
-    def __init__(self, env: Environment, counters: Counters, leases: Leases) -> None:
+    def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
         self._table = env.db[keys.PENDING]
         self._counters = counters
-        self._out = leases.keys
         self.runs: dict[int, list[Record]] = {}
         """By queue: the records that go out next, in reverse."""
         self._read: dict[int, tuple[bytes, int, int]] = {}
         """By queue that has a run: the last key that was read for it, and the records and bytes of the run as read."""
         self._size = 0
         """The sum of these bytes."""
-        self.removed: set[bytes] = set()
-        """Keys that are to be deleted; `settle` does so."""
+        self.taken: set[bytes] = set()
+        """The keys of the URIs that are out, and of those that are to be deleted."""
+        self.removed: list[bytes] = []
+        """The keys that are to be deleted; `settle` does so."""
         self._full = 0
         """Commits since the last drop at which there was no room for runs."""
 
@@ -75,13 +77,9 @@ class PendingTable:
         found, _ = self._walk(self._next_key(queue_id, prefix), prefix, 1)
         if found:
             return found[0]
+        self._delete_removed()
         cursor = self._env.pending
-        more = cursor.set_range(prefix)
-        while more and cursor.key()[:4] == prefix:
-            if cursor.key() not in self.removed:
-                return cursor.item()
-            more = cursor.next()
-        return None
+        return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
     def read(self, queue_id: int) -> list[Record]:
         """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out."""
@@ -98,10 +96,10 @@ class PendingTable:
         run = list(islice(cursor.iternext(), length)) if cursor.set_range(start) else []
         while run and run[-1][0][:4] != prefix:
             run.pop()
-        size, out, removed = 0, self._out, self.removed
+        size, taken = 0, self.taken
         for key, value in run:
             size += len(value)
-            if key in out or key in removed:
+            if key in taken:
                 run, last = self._walk(start, prefix, length)
                 size = sum(map(_size, run))
                 break
@@ -123,24 +121,24 @@ class PendingTable:
         return prefix if read is None else read[0] + b"\0"
 
     def _walk(self, start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
-        """Return the next records of a queue that are neither out nor removed, and the last key that was met.
+        """Return the next records of a queue that are not taken, and the last key that was met.
 
         There is one from `start` on, as far as `read` is concerned.
         """
-        out, removed, cursor = self._out, self.removed, self._env.pending
+        taken, cursor = self.taken, self._env.pending
         run: list[Record] = []
         last, skipped = prefix, 0
         for record in cursor.iternext() if cursor.set_range(start) else ():
             key = record[0]
             if key[:4] != prefix:
                 break
-            if key in removed:
+            if key not in taken:
+                run.append(record)
+            else:
                 skipped += 1
-                if skipped == MOST_SKIPPED:
+                if skipped == MOST_SKIPPED and self.removed:
                     self._delete_removed()
                     return self._walk(start, prefix, length)
-            elif key not in out:
-                run.append(record)
             last = key
             if len(run) == length:
                 break
@@ -164,8 +162,8 @@ class PendingTable:
         """Add records, which are in the order of their keys. O(records), and one seek each."""
         if self.runs:
             self._end_runs(records)
-        if self.removed:  # a URI that comes back under its old key is not to be deleted after all
-            self.removed.difference_update([key for key, _ in records])
+        if self.removed and not self.taken.isdisjoint([key for key, _ in records]):
+            self._delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
         self._env.wrote(sum(map(_size, records)), len(records))
 
@@ -188,23 +186,22 @@ class PendingTable:
                     self.forget(queue_id)
 
     def put_back(self, queue_id: int, key: bytes, value: bytes | None = None) -> None:
-        """Give back a record that was out, with another value if one is given; one that was removed stays so."""
-        if key in self.removed:
-            return
+        """Give back a record that was out, with another value if one is given."""
+        self.taken.discard(key)
         if value is not None:
             self._env.txn.put(key, value, db=self._table)
             self._env.wrote(len(value))
         run = self.runs.get(queue_id)
         if run is None or key > self._read[queue_id][0]:
             return
-        if run and run[-1][0] <= key:  # given back twice, or behind one that is to go out before it
+        if run and run[-1][0] <= key:  # behind one that is to go out before it
             self.forget(queue_id)
         else:
             run.append((key, self.value(key) if value is None else value))
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that is out from its queue."""
-        self.removed.add(key)
+        self.removed.append(key)
         queue.queued -= 1
         if queue.state is not RETIRED:  # `rules.queued_totals.is_queued`, without a call for each URI
             self._counters.queued -= 1
@@ -212,6 +209,7 @@ class PendingTable:
     def delete(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that waits from its queue."""
         self.forget(queue.id)
+        self.taken.add(key)
         self.remove(queue, key)
 
     # -- durability
@@ -235,9 +233,11 @@ class PendingTable:
             return
         cursor = self._env.pending
         at, seek, delete = cursor.key, cursor.set_key, cursor.delete
-        for key in sorted(self.removed):
+        self.removed.sort()
+        for key in self.removed:
             if at() == key or seek(key):
                 delete()
+        self.taken.difference_update(self.removed)
         self.removed.clear()
 
 

@@ -30,7 +30,7 @@ class Tables:
         self.queues = QueueCache(env, counters)
         self.rotation = Rotation(env, counters, self.queues)
         self.leases = Leases(env)
-        self.pending = PendingTable(env, counters, self.leases)
+        self.pending = PendingTable(env, counters)
         self.future = FutureTable(env, counters, self.queues)
         self.dead_letters = DeadLetters(env, counters)
         self.audit = Audit(env, counters)

@@ -108,7 +108,7 @@ class Turns:
         ids, gone, cached, dirty = ring.ids, ring.gone, queues.cache.get, queues.dirty
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
-        leases_out, out_keys, lease_id = leases.out, leases.keys, leases.next_id
+        leases_out, take, lease_id = leases.out, pending.taken.add, leases.next_id
         turns, in_process, deadline = MAX_TURNS, 0, now + ttl
         leases.next_expiry = min(leases.next_expiry, deadline)
         try:
@@ -150,7 +150,7 @@ class Turns:
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = leases_out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
                 lease_id += 1
-                out_keys.add(key)
+                take(key)
                 if value < PLAIN_FROM:
                     attempts, deliveries = tries(value)
                     lease.attempt += attempts

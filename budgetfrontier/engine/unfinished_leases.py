@@ -36,13 +36,15 @@ class UnfinishedLeases:
     def give_back(self, leases: list[Lease], now: float) -> None:
         """End leases, given in the order in which they were made; their queues join the ring's front in that order."""
         for lease in self._each(leases[::-1]):
+            self._tables.pending.put_back(lease.queue_id, lease.key)
             self._release(lease, now, front=True)
 
     def drop(self, leases: list[Lease], now: float) -> None:
         """End the leases of a process that died: as `give_back` does, but each delivery is counted."""
         for lease in self._each(leases):
             self._count_delivery(lease, now)
-        self.give_back(leases, now)
+        for lease in self._each(leases[::-1]):
+            self._release(lease, now, front=True)
 
     def _each(self, leases: list[Lease]) -> Iterator[Lease]:
         """Yield leases; keep the records of their queues in memory bounded meanwhile."""
@@ -51,7 +53,7 @@ class UnfinishedLeases:
             yield lease
 
     def _count_delivery(self, lease: Lease, now: float) -> None:
-        """Count a delivery without an outcome; make a dead letter of the URI if there were too many."""
+        """Give a URI back with one more delivery counted; make a dead letter of it if there were too many."""
         tables = self._tables
         queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
         attempts, deliveries = tries(value)
@@ -62,11 +64,10 @@ class UnfinishedLeases:
             tables.pending.put_back(queue.id, lease.key, value)
 
     def _release(self, lease: Lease, now: float, *, front: bool) -> None:
-        """End a lease; its queue joins the ring, at its front or its back."""
+        """End a lease whose URI was given back; its queue joins the ring, at its front or its back."""
         tables = self._tables
         queue = tables.queues.get(lease.queue_id)
-        tables.pending.put_back(queue.id, lease.key)
-        tables.leases.end(lease)
+        del tables.leases.out[lease.id]
         queue.out -= 1
         queue.reserved -= lease.cost
         queue.landed -= lease.landed

@@ -176,3 +176,18 @@ def test_without_room_for_runs_uris_are_read_one_by_one(room: int, monkeypatch: 
         )
         assert held <= room + 16 * 200 * 8
     frontier.check()
+
+
+def test_a_uri_that_ended_stays_taken_only_until_its_record_is_deleted() -> None:
+    frontier = memory(hold_queues=False, concurrency=4)
+    frontier.schedule_many(pages("A", 6))
+    leases = frontier.lease(4)
+    frontier.finish(leases[0])
+    frontier.finish(leases[1], Outcome.RETRY, delay=0)
+    frontier.finish_many(leases[2:3])
+    taken = kernel(frontier).tables.pending.taken  # nothing public tells what is in memory
+    assert taken == {leases[number].key for number in (0, 2, 3)}
+    frontier.commit()
+    assert taken == {leases[3].key}
+    frontier.close()
+    assert not taken

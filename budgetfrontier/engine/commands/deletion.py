@@ -150,7 +150,7 @@ def step(
         else:
             _go_on_to_pending(progress)
     if not more:
-        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.tables.leases.keys, only)
+        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.tables.pending.taken, only)
         part, more = _part(found, chosen, limit)
         _delete_pending(kernel, part, progress)
         if more:
