@@ -107,7 +107,7 @@ class PendingTable:
             last = run[-1][0] if run else last
         if size > MOST_OF_RUN and len(run) > 1:
             del run[1:]
-            last = run[0][0]
+            last, size = run[0][0], _size(run[0])
         run.reverse()
         size += len(run) * OVERHEAD
         self._size += size

@@ -160,6 +160,19 @@ def test_large_records_are_not_read_ahead(monkeypatch: pytest.MonkeyPatch) -> No
     frontier.check()
 
 
+def test_large_records_that_were_not_kept_take_no_room_from_other_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "MOST_READ", 500_000)
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(CrawlUri(url, payload=bytes(5000)) for url in pages("ABCDEFGH", 40))
+    frontier.schedule_many(pages("I", 40))
+    for _ in range(16):  # runs of 1, 2, 4 and 8 are used up
+        leases = frontier.lease(9)
+        frontier.finish_many(leases)
+    assert leases[-1].queue == "i.test"
+    held = kernel(frontier).tables.pending.runs  # nothing public tells what is in memory
+    assert [len(held[lease.queue_id]) for lease in leases] == [0] * 8 + [15]
+
+
 @pytest.mark.parametrize("room", [0, 5000])
 def test_without_room_for_runs_uris_are_read_one_by_one(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "MOST_READ", room)
