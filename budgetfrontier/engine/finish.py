@@ -96,7 +96,7 @@ class Finisher:
         if state is IN_PROCESS and after is READY:
             counters.in_process -= 1
             counters.ring_back = queue.position = counters.ring_back + 1
-            rotation.ring.ids.append(queue.id)
+            rotation.ring.back.append(queue.id)
             queue.state = READY
         elif state is not after:
             self._turns.move(queue, after, now)

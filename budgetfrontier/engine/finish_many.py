@@ -184,7 +184,7 @@ class BatchFinisher:
         """
         tables, counters = self._tables, self._tables.counters
         queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
-        pop, cached, read, join = tables.leases.out.pop, queues.cache.get, queues.get, rotation.ring.ids.append
+        pop, cached, read, join = tables.leases.out.pop, queues.cache.get, queues.get, rotation.ring.back.append
         found = [pop(lease.id, None) for lease in leases]
         if None in found:
             late += [lease for lease, mine in zip(leases, found, strict=True) if mine is None]

@@ -11,7 +11,7 @@ is in `taken`, and stays there until its record is deleted: one set tells what i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
@@ -20,15 +20,20 @@ from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
 
+FIRST_RUN = 4
+"""Records of the first run of a queue; each that is used up is followed by one twice as long."""
 LONGEST_RUN = 16
-"""Records of a run at the most. The first of a queue has one, and each that is used up is followed by one twice as
-long, so that nothing is read in vain of a queue whose next turn is far off."""
+"""Records of a run at the most."""
 MOST_OF_RUN = 1 << 16
 """Bytes of the records of a run, unless it has only one."""
 MOST_READ = 32 << 20
-"""Bytes of all runs in memory: beyond this, records are read one at a time."""
-OVERHEAD = 150
-"""Bytes that a record takes in memory beside its value."""
+"""Bytes of all runs in memory: beyond this, records are read one at a time. The active queues share them equally."""
+OVERHEAD = 100
+"""Bytes that a record takes in memory beside its key and value."""
+USUAL = 250
+"""Bytes that a record is expected to take before any was read."""
+SAMPLE = 64
+"""Runs that are looked at to see how many bytes a record takes."""
 MOST_RUNS = 1 << 15
 """Queues that are remembered from one commit to the next, about 400 bytes each."""
 MOST_SKIPPED = 64
@@ -36,21 +41,26 @@ MOST_SKIPPED = 64
 DROPPED = 64
 """Commits without room for runs after which all are dropped: their queues may have been RETIRED."""
 
+_pack = keys.u32.pack
+
 Record = tuple[bytes, bytes]
+Run = list[bytes]
+"""The keys and values of records in reverse, each value before its key: a list alone, without a tuple for each record,
+of which the garbage collector would look at hundreds of thousands."""
 
 
 class PendingTable:
     """The pending URIs, by queue and in order. O(1) each, whatever is out, but for those that others have overtaken.
 
-    Who leases looks at `runs` itself: the last record of a run is the head of its queue, and is taken with `pop`; its
-    key is then added to `taken`.
+    Who leases looks at `runs` itself: the last key and value of a run are the head of its queue, and are taken with
+    `pop`; the key is then added to `taken`.
     """
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
         self._table = env.db[keys.PENDING]
         self._counters = counters
-        self.runs: dict[int, list[Record]] = {}
+        self.runs: dict[int, Run] = {}
         """By queue: the records that go out next, in reverse."""
         self._read: dict[int, tuple[bytes, int, int]] = {}
         """By queue that has a run: the last key that was read for it, and the records and bytes of the run as read."""
@@ -62,6 +72,9 @@ class PendingTable:
         """The keys that are to be deleted; `settle` does so."""
         self._full = 0
         """Commits since the last drop at which there was no room for runs."""
+        self._share = 1
+        """Records of a run at the most, so that there is room for a run of each active queue."""
+        self._share_room()
 
     def __repr__(self) -> str:
         return f"<PendingTable {self._counters.queued} queued, {len(self.runs)} runs, {len(self.removed)} to delete>"
@@ -72,75 +85,76 @@ class PendingTable:
         """Return the first record of a queue that is not out, or its first, out or not, when all are."""
         run = self.runs.get(queue_id)
         if run:
-            return run[-1]
+            return run[-1], run[-2]
         prefix = keys.u32.pack(queue_id)
         found, _ = self._walk(self._next_key(queue_id, prefix), prefix, 1)
         if found:
-            return found[0]
+            return found[0], found[1]
         self._delete_removed()
         cursor = self._env.pending
         return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
-    def read(self, queue_id: int) -> list[Record]:
+    def read(self, queue_id: int) -> Run:
         """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out."""
-        prefix, before = keys.u32.pack(queue_id), self._read.get(queue_id)
+        prefix, before = _pack(queue_id), self._read.get(queue_id)
         if before is None:
-            last, start, length = prefix, prefix, 1
+            start = last = prefix
+            length = FIRST_RUN
         else:
-            last, length = before[0], min(before[1] * 2 or 1, LONGEST_RUN)
+            last, length, size = before
             start = last + b"\0"
-            self._size -= before[2]
+            length = length * 2 or 1
+            self._size -= size
+        if length > self._share:
+            length = self._share
         if self._size >= MOST_READ:
             length = 1
         cursor = self._env.pending
-        run = list(islice(cursor.iternext(), length)) if cursor.set_range(start) else []
-        while run and run[-1][0][:4] != prefix:
-            run.pop()
-        size, taken = 0, self.taken
-        for key, value in run:
-            size += len(value)
-            if key in taken:
-                run, last = self._walk(start, prefix, length)
-                size = sum(map(_size, run))
-                break
-        else:
-            last = run[-1][0] if run else last
-        if size > MOST_OF_RUN and len(run) > 1:
-            del run[1:]
-            last, size = run[0][0], _size(run[0])
-        run.reverse()
-        size += len(run) * OVERHEAD
+        found = list(chain.from_iterable(islice(cursor.iternext(), length))) if cursor.set_range(start) else []
+        while found and found[-2][:4] != prefix:
+            del found[-2:]
+        met = found[::2]
+        if not self.taken.isdisjoint(met):
+            found, last = self._walk(start, prefix, length)
+        elif met:
+            last = met[-1]
+        size = sum(map(len, found))
+        if size > MOST_OF_RUN and len(found) > 2:
+            del found[2:]
+            last, size = found[0], len(found[1])
+        found.reverse()
+        count = len(found) // 2
+        size += count * OVERHEAD
         self._size += size
-        self.runs[queue_id] = run
-        self._read[queue_id] = last, len(run), size
-        return run
+        self.runs[queue_id] = found
+        self._read[queue_id] = last, count, size
+        return found
 
     def _next_key(self, queue_id: int, prefix: bytes) -> bytes:
         """Return the key from which on the records of a queue are unknown."""
         read = self._read.get(queue_id)
         return prefix if read is None else read[0] + b"\0"
 
-    def _walk(self, start: bytes, prefix: bytes, length: int) -> tuple[list[Record], bytes]:
+    def _walk(self, start: bytes, prefix: bytes, length: int) -> tuple[list[bytes], bytes]:
         """Return the next records of a queue that are not taken, and the last key that was met.
 
-        There is one from `start` on, as far as `read` is concerned.
+        There is one from `start` on, as far as `read` is concerned. They are in order, each key before its value.
         """
         taken, cursor = self.taken, self._env.pending
-        run: list[Record] = []
+        run: list[bytes] = []
         last, skipped = prefix, 0
-        for record in cursor.iternext() if cursor.set_range(start) else ():
-            key = record[0]
+        for key, value in cursor.iternext() if cursor.set_range(start) else ():
             if key[:4] != prefix:
                 break
             if key not in taken:
-                run.append(record)
+                run += key, value
             else:
                 skipped += 1
                 if skipped == MOST_SKIPPED and self.removed:
                     self._delete_removed()
                     return self._walk(start, prefix, length)
             last = key
-            if len(run) == length:
+            if len(run) == 2 * length:
                 break
         return run, last
 
@@ -194,10 +208,10 @@ class PendingTable:
         run = self.runs.get(queue_id)
         if run is None or key > self._read[queue_id][0]:
             return
-        if run and run[-1][0] <= key:  # behind one that is to go out before it
+        if run and run[-1] <= key:  # behind one that is to go out before it
             self.forget(queue_id)
         else:
-            run.append((key, self.value(key) if value is None else value))
+            run += self.value(key) if value is None else value, key
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that is out from its queue."""
@@ -226,6 +240,17 @@ class PendingTable:
             self.runs.clear()
             self._read.clear()
             self._size = self._full = 0
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """Give each active queue its share of the room for runs, by what the records of some runs take."""
+        counters = self._counters
+        active = counters.ready + counters.in_process + counters.snoozed
+        records, size = 1, USUAL
+        for _, count, bytes_ in islice(self._read.values(), SAMPLE):
+            records += count
+            size += bytes_
+        self._share = min(max(MOST_READ * records // (max(active, 1) * size), 1), LONGEST_RUN)
 
     def _delete_removed(self) -> None:
         """Delete what was removed, in the order of keys: what follows the one deleted is often the next."""

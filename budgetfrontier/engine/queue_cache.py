@@ -7,14 +7,14 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from budgetfrontier.engine.live_queue import encode_live, live
+from budgetfrontier.engine.live_queue import LiveQueue, decode_live
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import LONGEST_SHOWN, Counters, decode_queue, shorten
+from budgetfrontier.store.records import LONGEST_SHOWN, Counters, encode, shorten
 
 CACHE = 48 << 10
 """Records kept in memory at the most, about 700 bytes each."""
@@ -99,7 +99,7 @@ class QueueCache:
     def _create(self, key: str, stored: bytes) -> QueueRecord:
         self._counters.queues += 1
         self._counters.queue_id = queue_id = self._counters.queue_id + 1
-        queue = self.cache[queue_id] = live(QueueRecord(key, queue_id))
+        queue = self.cache[queue_id] = LiveQueue(key, queue_id)
         self._ids[key] = queue_id
         self.dirty.add(queue_id)
         self.overfull |= len(self.cache) > CACHE
@@ -118,10 +118,10 @@ class QueueCache:
         value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
         if value is None:
             raise Damage(f"queue {queue_id} has no record")
-        queue = decode_queue(value)
+        queue = decode_live(value)
         if queue.id != queue_id or not 0 <= queue.wake_time < inf:  # moving another queue could repeat forever
             raise Damage(f"the record of queue {queue_id} is that of {queue.id}, or wakes at {queue.wake_time}")
-        return live(queue)
+        return queue
 
     def committed(self) -> None:
         """Note that all that was written is durable."""
@@ -129,25 +129,33 @@ class QueueCache:
 
     def flush(self) -> None:
         """Write what changed, the rows of the ring included: each once a commit, however often it turned."""
-        txn, queues, active = self._env.txn, self._env.db[keys.QUEUES], self._env.db[keys.ACTIVE]
-        cache, pack, pack_position = self.cache, keys.u32.pack, keys.u64.pack
-        arrived = []
+        txn, db = self._env.txn, self._env.db
+        left: list[bytes] = []
+        joined: list[tuple[bytes, bytes]] = []
+        txn.cursor(db[keys.QUEUES]).putmulti(self._records(left, joined))
+        cursor = txn.cursor(db[keys.ACTIVE])
+        for row in sorted(left):
+            if cursor.set_key(row):
+                cursor.delete()
+        joined.sort()
+        cursor.putmulti(joined)
+        self.dirty.clear()
+
+    def _records(self, left: list[bytes], joined: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the records to be written; `left` and `joined` get the rows of the ring that go and come."""
+        cache, pack, pack_row = self.cache, keys.u32.pack, keys.u64.pack
         for queue_id in sorted(self.dirty):
-            queue = cache[queue_id]
+            queue, key = cache[queue_id], pack(queue_id)
             row = queue.position if queue.state is READY else 0
             if row != queue.row:
                 if queue.row:
-                    txn.delete(pack_position(queue.row), db=active)
+                    left.append(pack_row(queue.row))
                 if row:
-                    arrived.append((pack_position(row), pack(queue_id)))
+                    joined.append((pack_row(row), key))
                 queue.row = row
             if queue.last_leased.startswith("http"):  # leased since it was last written
                 queue.last_leased = shorten(queue.last_leased, queue.queue)[:LONGEST_SHOWN]
-            txn.put(pack(queue_id), encode_live(queue), db=queues)
-        arrived.sort()
-        for position, value in arrived:
-            txn.put(position, value, db=active)
-        self.dirty.clear()
+            yield key, encode(queue)
 
     def trim(self) -> None:
         """Drop records until a quarter of the room is free; what has changed is written first.

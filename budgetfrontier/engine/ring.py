@@ -3,40 +3,71 @@
 Queues join it at its ends and leave it anywhere: with several URIs of a host out, each finish may send the host to its
 rest. To look for it among hundreds of thousands would take longer than all else that a finish does. So what leaves the
 middle stays where it is, noted as gone, and is passed over once it comes to the front.
+
+An id takes 4 bytes in an array, and 40 in a deque. So the middle of a long ring is kept in arrays, and only its ends
+are deques; a short ring is one deque, which is both ends.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 MOST_GONE = (
     1 << 10
 )  # entries of queues that left: beyond this, they are at most a quarter of all, for each takes 60 bytes
+LONGEST = 1 << 15
+"""Entries of a ring that is one deque, at the most, from one `settle` to the next."""
+CHUNK = 1 << 12
+"""Entries of an array."""
 
 
 class Ring:
     """The ids of the READY queues in the order of their turns, each once. O(1) for every change, on average.
 
     Of the entries of one id, those marked as gone come first, and the valid one is the last, unless the queue joined at
-    the front. Code that takes from `ids` directly calls `skip` first if `gone` is not empty.
+    the front. Code that takes from `ids` directly calls `skip` first if `gone` is not empty, and `refill` if `ids` is
+    empty; code that appends to `back` directly looks it up again after a commit.
     """
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
-        self.ids = deque(ids)
-        """The entries, including those marked as gone. 8 bytes each."""
+        self.ids: deque[int] = deque()
+        """The front, including entries marked as gone. It may be empty although the ring is not."""
+        self.back: deque[int] = self.ids
+        """The other end: the same deque, unless the ring is long."""
         self.gone: dict[int, int] = {}
         """The number of entries marked as gone, for each id that has some."""
-        self._number = 0
+        self._middle: deque[array[int]] = deque()
+        self._number = self._between = 0
+        """The number of all entries that are marked as gone, and of those in the middle."""
         self._joined_first: set[int] = set()
         """The ids in `gone` whose first entry is the valid one."""
+        self._fill(iter(ids))
+
+    def _fill(self, ids: Iterator[int]) -> None:
+        """Put ids into the front, and into arrays those that make the ring a long one."""
+        self.ids.extend(islice(ids, LONGEST))
+        while chunk := array("I", islice(ids, CHUNK)):
+            self._put_between(chunk)
+
+    def _put_between(self, chunk: array[int]) -> None:
+        if self.back is self.ids:
+            self.back = deque()
+        self._middle.append(chunk)
+        self._between += len(chunk)
 
     def __len__(self) -> int:
-        return len(self.ids) - self._number
+        return self._entries() - self._number
+
+    def _entries(self) -> int:
+        ends = len(self.ids) if self.back is self.ids else len(self.ids) + len(self.back)
+        return ends + self._between
 
     def __iter__(self) -> Iterator[int]:
         met: dict[int, int] = {}
-        for queue_id in self.ids:
+        for queue_id in self.ids if self.back is self.ids else chain(self.ids, *self._middle, self.back):
             gone = self.gone.get(queue_id, 0)
             if gone:
                 place = met[queue_id] = met.get(queue_id, 0) + 1
@@ -46,7 +77,7 @@ class Ring:
 
     def append(self, queue_id: int) -> None:
         """Join at the back."""
-        self.ids.append(queue_id)
+        self.back.append(queue_id)
 
     def appendleft(self, queue_id: int) -> None:
         """Join at the front."""
@@ -57,26 +88,58 @@ class Ring:
     def popleft(self) -> int:
         """Take the one that has the next turn, if there is one."""
         self.skip()
+        if not self.ids:
+            self.refill()
         queue_id = self.ids.popleft()
         self._joined_first.discard(queue_id)
         return queue_id
 
     def remove(self, queue_id: int) -> None:
         """Take out one that is in the ring, wherever it is."""
+        if not self.ids:
+            self.refill()
         if self.ids[0] == queue_id and (queue_id not in self.gone or queue_id in self._joined_first):
             self.popleft()
             return
         self.gone[queue_id] = self.gone.get(queue_id, 0) + 1
         self._joined_first.discard(queue_id)
         self._number += 1
-        if self._number > MOST_GONE and self._number * 4 > len(self.ids):
+        if self._number > MOST_GONE and self._number * 4 > self._entries():
             self._forget_gone()
 
     def skip(self) -> None:
         """Drop entries marked as gone from the front."""
         ids, gone = self.ids, self.gone
-        while gone and ids[0] in gone and ids[0] not in self._joined_first:
+        while gone and (ids or self.refill()) and ids[0] in gone and ids[0] not in self._joined_first:
             self._drop(ids.popleft())
+
+    def refill(self) -> bool:
+        """Let what follows move up to a front that is used up; tell whether there is anything."""
+        if self._middle:
+            chunk = self._middle.popleft()
+            self._between -= len(chunk)
+            self.ids.extend(chunk)
+        elif self.back is not self.ids:
+            self.ids.extend(self.back)
+            self.back.clear()
+        return bool(self.ids)
+
+    def settle(self) -> None:
+        """Move what a long ring has at its back, or a ring that became long, to the middle; end a ring that is short.
+
+        Call it only between operations: `back` may become another deque.
+        """
+        if self.back is self.ids:
+            if len(self.ids) > 2 * LONGEST:
+                ids = list(self.ids)
+                self.ids.clear()
+                self._fill(iter(ids))
+        elif self._middle:
+            while len(self.back) >= CHUNK:
+                self._put_between(array("I", [self.back.popleft() for _ in range(CHUNK)]))
+        elif len(self.ids) + len(self.back) <= LONGEST:
+            self.ids.extend(self.back)
+            self.back = self.ids
 
     def _drop(self, queue_id: int) -> None:
         self._number -= 1
@@ -87,9 +150,15 @@ class Ring:
 
     def _forget_gone(self) -> None:
         """Drop all entries marked as gone, once they are a quarter."""
-        counting = list(self)
+        counting = array("I", self)
         self.ids.clear()
-        self.ids.extend(counting)
+        self.back.clear()
+        self._middle.clear()
+        self._between = 0
+        if self.back is self.ids:
+            self.ids.extend(counting)
+        else:
+            self._fill(iter(counting))
         self.gone.clear()
         self._joined_first.clear()
         self._number = 0

@@ -60,7 +60,7 @@ class Rotation:
     def _load(self) -> None:
         txn, db = self._env.txn, self._env.db
         cursor = txn.cursor(db[keys.ACTIVE])
-        self.ring.ids.extend(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
+        self.ring = Ring(keys.u32.unpack(value)[0] for _, value in cursor.iternext() if value)
         cursor = txn.cursor(db[keys.INACTIVE])
         precedence = 0
         while cursor.set_range(keys.fifo.pack(precedence, 0)):

@@ -69,6 +69,7 @@ class Tables:
         """Write all that lives in memory between commits."""
         self.pending.settle()
         self.queues.flush()
+        self.rotation.ring.settle()
         self.leases.flush()
         self._count()
         self.env.txn.put(b"counters", encode(self.counters), db=self.env.db[keys.META])

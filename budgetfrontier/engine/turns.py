@@ -105,7 +105,7 @@ class Turns:
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
         ring, pending, runs = rotation.ring, tables.pending, tables.pending.runs
-        ids, gone, cached, dirty = ring.ids, ring.gone, queues.cache.get, queues.dirty
+        ids, join, gone, cached, dirty = ring.ids, ring.back.append, ring.gone, queues.cache.get, queues.dirty
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
         leases_out, take, lease_id = leases.out, pending.taken.add, leases.next_id
@@ -116,6 +116,8 @@ class Turns:
                 if gone:
                     ring.skip()
                 if not (turns and ids):
+                    if turns and ring.refill():
+                        continue
                     if not turns or not counters.inactive:
                         self.cut_short |= bool(ring or counters.inactive)
                         break
@@ -126,7 +128,7 @@ class Turns:
                 queue = cached(queue_id) or queues.get(queue_id)
                 dirty.add(queue_id)
                 run = runs.get(queue_id) or pending.read(queue_id)
-                key, value = run[-1] if run else pending.head(queue_id) or _NOTHING
+                key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
                 uri = restore_pending(key, value, queue.queue)
                 if not trivial:
                     settings = in_force.effective.for_uri(uri.url, queue.queue)
@@ -147,6 +149,7 @@ class Turns:
                     raise _contradiction(queue)
                 (ring if gone else ids).popleft()
                 run.pop()
+                run.pop()
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = leases_out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
                 lease_id += 1
@@ -161,7 +164,7 @@ class Turns:
                 queue.reserved += cost
                 queue.last_leased = uri.url
                 if concurrency > 1 and may_lease(queue, concurrency, settings.reached):
-                    ids.append(queue_id)
+                    join(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1
                 else:
                     queue.state = IN_PROCESS

@@ -153,7 +153,7 @@ encode = msgspec.msgpack.Encoder().encode
 _T = TypeVar("_T")
 
 
-def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
+def decoder(kind: type[_T]) -> Callable[[bytes], _T]:
     """Return a decoder for one type of records, which raises Damage if it cannot decode a value."""
     decode = msgspec.msgpack.Decoder(kind).decode
 
@@ -166,16 +166,16 @@ def _decoder(kind: type[_T]) -> Callable[[bytes], _T]:
     return decoded
 
 
-decode_queue = _decoder(QueueRecord)
-_decode_anything = _decoder(object)
-decode_counters = _decoder(Counters)
-decode_lease = _decoder(LeaseRow)
-decode_future = _decoder(FutureRow)
-decode_dead = _decoder(DeadRow)
-decode_audit = _decoder(AuditEntry)
-decode_begun = _decoder(StartedCommand)
-decode_progress = _decoder(Progress)
-_decode_fields = _decoder(CrawlUri)
+decode_queue = decoder(QueueRecord)
+_decode_anything = decoder(object)
+decode_counters = decoder(Counters)
+decode_lease = decoder(LeaseRow)
+decode_future = decoder(FutureRow)
+decode_dead = decoder(DeadRow)
+decode_audit = decoder(AuditEntry)
+decode_begun = decoder(StartedCommand)
+decode_progress = decoder(Progress)
+_decode_fields = decoder(CrawlUri)
 
 
 def salvage_queue(value: bytes) -> tuple[QueueRecord, list[str]]:

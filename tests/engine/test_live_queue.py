@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-import msgspec
+import gc
 
-from budgetfrontier.engine.live_queue import encode_live, live, record_of
+import msgspec
+import pytest
+
+from budgetfrontier.engine.live_queue import LiveQueue, decode_live, record_of, set_plainly
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store.records import decode_queue, encode
 
 
-def test_every_field_comes_and_goes() -> None:
+@pytest.fixture
+def changed() -> QueueRecord:
+    """A record of which every field differs from its default."""
     record = QueueRecord("a.test", 1)
     for number, field in enumerate(msgspec.structs.fields(QueueRecord)):
         value = getattr(record, field.name)
         other = {str: f"text {number}", bool: True, QueueState: QueueState.RETIRED}.get(type(value), number + 7)
         setattr(record, field.name, other)
-    queue = live(record)
-    assert record_of(queue) == record
-    assert encode_live(queue) == encode(record)
-    assert decode_queue(encode_live(queue)) == record
+    return record
+
+
+def test_every_field_comes_and_goes(changed: QueueRecord) -> None:
+    queue = decode_live(encode(changed))
+    assert record_of(queue) == changed
+    assert encode(queue) == encode(decode_queue(encode(changed)))
+
+
+def test_every_field_can_be_set_and_the_garbage_collector_knows_nothing_of_it(changed: QueueRecord) -> None:
+    queue = LiveQueue("a.test", 1)
+    for field in msgspec.structs.fields(QueueRecord):
+        setattr(queue, field.name, getattr(changed, field.name))
+    assert record_of(queue) == changed
+    assert not gc.is_tracked(queue)
+
+
+def test_a_class_whose_fields_object_cannot_set_keeps_its_own_code() -> None:
+    class Kind(type):
+        """One that `object.__setattr__` refuses."""
+
+    set_plainly(Kind)
+    assert "__setattr__" not in vars(Kind)
 
 
 def test_a_copy_does_not_follow_the_queue() -> None:
-    queue = live(QueueRecord("a.test", 1))
+    queue = LiveQueue("a.test", 1)
     before = record_of(queue)
     queue.queued += 1
     assert (before.queued, record_of(queue).queued) == (0, 1)

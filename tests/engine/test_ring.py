@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import deque
 from typing import Any
 
@@ -14,18 +15,29 @@ from budgetfrontier.engine import ring
 from budgetfrontier.engine.ring import Ring
 from tests.support import kernel, memory, record, state
 
-steps = st.lists(st.tuples(st.sampled_from(("append", "appendleft", "popleft", "remove", "skip")), st.integers(0, 5)))
+NAMES = ("append", "appendleft", "popleft", "remove", "skip", "refill", "settle")
+steps = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9)))
 
 
-@given(steps, st.sampled_from((0, 2, 1000)))
-def test_the_ring_is_a_list_without_duplicates(taken: list[tuple[str, int]], most: int) -> None:
-    expected: list[int] = []
-    told = Ring()
+@given(st.integers(0, 9), steps, st.sampled_from((0, 2, 1000)), st.sampled_from((1, 2, 1000)))
+def test_the_ring_is_a_list_without_duplicates(
+    first: int, taken: list[tuple[str, int]], most: int, longest: int
+) -> None:
+    expected = list(range(first))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring, "MOST_GONE", most)
+        patch.setattr(ring, "LONGEST", longest)
+        patch.setattr(ring, "CHUNK", 2)
+        told = Ring(expected)
         for step, queue_id in taken:
             if step == "skip":
                 told.skip()
+            elif step == "settle":
+                told.settle()
+            elif step == "refill":
+                if not told.ids:
+                    assert told.refill() == bool(told.ids)
+                    assert told.ids or not expected
             elif step == "popleft":
                 if expected:
                     assert told.popleft() == expected.pop(0)
@@ -37,10 +49,47 @@ def test_the_ring_is_a_list_without_duplicates(taken: list[tuple[str, int]], mos
                 getattr(told, step)(queue_id)
                 expected.insert(0 if step == "appendleft" else len(expected), queue_id)
             assert (list(told), len(told), bool(told)) == (expected, len(expected), bool(expected))
-    while expected:
-        assert told.popleft() == expected.pop(0)
-    told.skip()
-    assert not told.ids and not told.gone
+        while expected:
+            assert told.popleft() == expected.pop(0)
+        told.skip()
+        assert not told.ids and not told.gone and not told.refill()
+
+
+@pytest.fixture
+def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rings be long that have a thousand entries."""
+    monkeypatch.setattr(ring, "LONGEST", 1000)
+    monkeypatch.setattr(ring, "CHUNK", 100)
+
+
+@pytest.mark.usefixtures("shorter")
+def test_a_long_ring_takes_little_memory_while_it_turns() -> None:
+    hosts = 20 * ring.LONGEST
+    tracemalloc.start()
+    turning = Ring(hosts + number for number in range(hosts))
+    for turn in range(hosts + 5):
+        turning.append(turning.popleft())
+        if turn % 500 == 0:
+            turning.settle()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert next(iter(turning)) == hosts + 5 and len(turning) == hosts
+    assert taken < 10 * hosts  # bytes, instead of 40 for each
+
+
+@pytest.mark.usefixtures("shorter")
+def test_a_ring_that_becomes_short_again_is_one_deque() -> None:
+    short = Ring(range(3 * ring.LONGEST))
+    assert short.back is not short.ids
+    for _ in range(2 * ring.LONGEST + 1):
+        short.popleft()
+    short.append(7)
+    while short.back is not short.ids:
+        before = list(short)
+        short.popleft()
+        short.settle()
+        assert list(short) == before[1:]
+    assert len(short) <= ring.LONGEST
 
 
 def test_what_is_gone_is_at_most_a_quarter_of_the_ring() -> None:
@@ -93,7 +142,7 @@ def test_a_finish_touches_as_much_of_a_long_ring_as_of_a_short_one() -> None:
         frontier.schedule_many(f"https://host{host}.test/{page}" for host in range(hosts) for page in range(4))
         leases = frontier.lease(50)
         kept = kernel(frontier).tables.rotation.ring
-        kept.ids = Counted(kept.ids)
+        kept.ids = kept.back = Counted(kept.ids)
         for lease in leases:
             assert frontier.queue(lease.queue).state == "READY"  # type: ignore[union-attr]
             frontier.finish(lease)
