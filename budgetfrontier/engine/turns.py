@@ -178,8 +178,11 @@ class Turns:
         self.cut_short |= self._rotation.wake_due(now, MAX_DUE, self._awake)
 
     def _awake(self, queue: QueueRecord) -> QueueState:
-        """Return the state of a SNOOZED queue whose wait is over."""
-        return queue_states.after_waking(queue, self.settings.settings_of(queue)) if queue.out else READY
+        """Return the state of a SNOOZED queue whose wait is over; what is out counts by the budgets in force now."""
+        if not queue.out:
+            return READY
+        self.settings.refresh(queue)
+        return queue_states.after_waking(queue, self.settings.settings_of(queue))
 
     # -- what operators do to queues
 

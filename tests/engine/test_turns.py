@@ -103,6 +103,25 @@ def test_what_is_out_reserves_the_total_budget(retire_when: str, number: int) ->
         assert (state(f, "A"), record(f, "A").expenditure) == ("RETIRED", number)
 
 
+@pytest.mark.parametrize(("first", "then", "number"), [(2, -1, 1), (-1, 1, 0)])
+def test_a_budget_changed_while_a_queue_rests_counts_when_it_wakes(first: int, then: int, number: int) -> None:
+    clock = ManualClock(START)
+    frontier = memory(
+        clock, polite=True, concurrency=2, hold_queues=False, queue_total_budget=first, retire_when="reached"
+    )
+    frontier.schedule_many(pages("A", 5))
+    done, slow = frontier.lease(2)
+    frontier.finish(done)
+    assert state(frontier, "A") == "SNOOZED"
+    frontier.adjust(queue_total_budget=then)
+    clock.advance(3.0)
+    assert len(frontier.lease(5)) == number
+    assert state(frontier, "A") == "IN_PROCESS"
+    frontier.finish(slow)
+    assert state(frontier, "A") == ("SNOOZED" if number else "RETIRED")
+    frontier.check()
+
+
 def test_a_retired_queue_stays_retired_even_when_empty() -> None:
     with memory() as f:
         f.schedule_many(pages("A", 1))
