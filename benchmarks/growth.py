@@ -36,6 +36,7 @@ SNOOZED = 250_000  # queues
 AT_ONCE = 300_000  # queues that revive, or are over budget
 REPORTS = 3  # times with a reader and without
 SECONDS = 6.0  # of each
+SMALLEST_COMMIT = 1 << 20  # bytes: the last of a leg may have next to nothing to write
 
 PARTS = ("sizes", "hosts", "stalls")
 
@@ -181,6 +182,20 @@ def stalls(folder: Path, scale: float, core: int) -> dict[str, dict[str, float]]
     return found
 
 
+def prices(legs: list[Point]) -> list[float]:
+    """Return the seconds that each byte took which a commit wrote, of the calls in which commits took place."""
+    calls = [call for leg in legs for call in zip(leg["committing"], leg["committed"], strict=True)]
+    return [seconds / size for seconds, size in calls if size >= SMALLEST_COMMIT]
+
+
+def compared(ours: list[Point], floor: list[Point]) -> dict[str, float]:
+    """Return what our commits took for each byte as a multiple of the floor's; nothing if none is large enough."""
+    mine, bare = prices(ours), prices(floor)
+    if not (mine and bare):
+        return {}
+    return {"commit_p50_price": quantile(mine, 0.5) / quantile(bare, 0.5), "commit_max_price": max(mine) / max(bare)}
+
+
 def summary(points: list[Point], size: int) -> dict[str, float]:
     """Return the figures at a size: rates since half of it, all others at that point."""
     legs = [point for point in points if size // 2 < point["size"] <= size]
@@ -196,9 +211,11 @@ def summary(points: list[Point], size: int) -> dict[str, float]:
         "floor_rate": floor_rate,
         "share": rate / floor_rate,
         "drain": drain["finished"] / drain["seconds"],
+        "drain_written": drain["written"] / drain["finished"],
         "floor_drain": bare["taken"] / bare["seconds"],
         "commit_p50": quantile(commits, 0.5) * 1000,
         "commit_max": max(commits) * 1000,
+        **compared(ours, floor),
         "peak": max(leg["peak"] for leg in [*ours, drain]),
         "floor_peak": max(leg["peak"] for leg in floor),
         "file": last["file"] / last["pending"],
@@ -260,10 +277,18 @@ def _most_snoozed(figures: table.Round) -> float:
     return max(figures["snooze"]["peak"], figures["wake"]["peak"])
 
 
+def _flatness(figures: table.Round) -> float:
+    return figures["10,000,000"]["drain"] / figures["100,000"]["drain"]
+
+
 ROWS = (
     Row("links a second, 3,000,000 URLs pending", of("3,000,000", "rate"), at_least=200_000),
     Row("links a second, 10,000,000 URLs pending", of("10,000,000", "rate"), at_least=120_000),
     Row("share of the floor, the least of all sizes and hosts", of("least", "share"), "x", at_least=0.5),
+    Row("lease + finish, 10,000,000 URLs pending / 100,000", _flatness, "x", at_least=0.6),
+    Row("bytes written for each URI drained, 1,000,000 pending", of("1,000,000", "drain_written"), "B", at_most=1500),
+    Row("longest commit, 1,000,000 pending / floor's, a byte", of("1,000,000", "commit_max_price"), "x", at_most=1.3),
+    Row("the same, the median commit", of("1,000,000", "commit_p50_price"), "x"),
     Row("anonymous memory, the most of all", of("most", "peak"), "MiB", at_most=MEMORY),
     Row("opening again, the slowest of all", of("most", "reopen"), "s", at_most=1),
     Row("file, bytes a pending URL, 10,000,000 pending", of("10,000,000", "file"), "B", at_most=BYTES),

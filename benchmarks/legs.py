@@ -137,9 +137,12 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
         seconds = time.perf_counter() - start
         wall, cpu = wall + seconds, cpu + time.process_time() - cpu_start
         calls.add(seconds)
+        if len(calls.committing) > len(committed):
+            committed.append(written() - before - sum(committed))
 
     contestant.commit()  # nothing, but the next one is due half a second from now, not from the leg before
     calls = Calls(contestant.last_commit)
+    committed: list[int] = []  # bytes that each of them wrote
     before = written()
     while (more(done) or not done) and (made := list(islice(batches, AT_ONCE))):
         for batch in [contestant.ready(links) for links in made]:
@@ -149,8 +152,8 @@ def leg(contestant: Contestant, batches: Iterator[list[str]], more: Callable[[in
         peak = max(peak, anonymous_memory())
     timed(contestant.commit)
     figures = {"batches": done, "links": links, "seconds": wall, "cpu_seconds": cpu, "peak": peak / MIB}
-    figures["written"] = written() - before
-    return {**figures, **calls.figures(), "committing": list(calls.committing), **contestant.sizes()}
+    commits = {"committing": list(calls.committing), "committed": committed}
+    return {**figures, "written": written() - before, **calls.figures(), **commits, **contestant.sizes()}
 
 
 class Ahead:

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks import streams
 from benchmarks.legs import LEASES
 from benchmarks.ours import impatient, last_commit
-from benchmarks.timing import MIB, Calls, anonymous_memory
+from benchmarks.timing import MIB, Calls, anonymous_memory, written
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 
@@ -84,6 +84,7 @@ def reopen(path: str, count: int) -> dict[str, float]:
     start = time.perf_counter()
     with Frontier.open(path) as f:
         figures = {"reopen": time.perf_counter() - start, "reopened_memory": anonymous_memory() / MIB}
+        before = written()
         start, cpu, done = time.perf_counter(), time.process_time(), 0
         while done < count:
             leases = f.lease(LEASES)
@@ -93,7 +94,7 @@ def reopen(path: str, count: int) -> dict[str, float]:
             done += len(leases)
         f.commit()
         figures |= {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
-        return figures | {"finished": done, "peak": anonymous_memory() / MIB}
+        return figures | {"finished": done, "written": written() - before, "peak": anonymous_memory() / MIB}
 
 
 def snooze(path: str, count: int) -> dict[str, float]:

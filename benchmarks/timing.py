@@ -69,7 +69,11 @@ def anonymous_memory() -> int:
 
 
 def written() -> int:
-    """Return the bytes that this process has written so far."""
+    """Return the bytes that this process has written so far.
+
+    Each page of a frontier's file is written once a commit, and synced. What the kernel counts as `write_bytes` is more
+    where its page cache has large folios: all of a folio for one page of it, of which the disk gets the page alone.
+    """
     return _of_this_process("io", "wchar")
 
 

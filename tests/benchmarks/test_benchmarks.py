@@ -161,6 +161,7 @@ def test_redis_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> Non
 def leg(size: int, seconds: float, **more: Any) -> dict[str, Any]:
     """What a contestant says of a leg that ended with so many URLs pending."""
     figures = {"pending": size, "links": size, "seconds": seconds, "peak": 50.0, "written": 9, "committing": [0.1, 0.2]}
+    figures["committed"] = [int(seconds * (20 << 20)), 9]
     return figures | {"file": 200 * size, "live": {"pending": 90 * size, "seen": 30 * size}} | more
 
 
@@ -170,7 +171,7 @@ def grown() -> dict[str, Any]:
     for end in growth.ends_of_legs(10, [1000, 4000]):
         point: growth.Point = {"hosts": 10, "size": end, "ours": leg(end, 2.0), "floor": leg(end, 1.0)}
         if end in (1000, 4000):
-            point["drain"] = {"finished": 100, "seconds": 0.5, "reopen": 0.25, "peak": 60.0}
+            point["drain"] = {"finished": 100, "seconds": 0.5, "reopen": 0.25, "peak": 60.0, "written": 5000}
             point["floor drain"] = {"taken": 100, "seconds": 0.1}
         points.append(point)
     sizes = [growth.summary(points, size) for size in (1000, 4000)]
@@ -187,7 +188,15 @@ def test_the_rate_at_a_size_is_that_since_half_of_it() -> None:
     last = grown()["sizes"][1]
     assert (last["rate"], last["floor_rate"], last["share"]) == (7000 / 4, 7000 / 2, 0.5)
     assert (last["peak"], last["commit_p50"], last["commit_max"]) == (60.0, 100.0, 200.0)
+    assert last["drain_written"] == 50.0
     assert (last["file"], last["live"], last["drain"], last["floor_drain"]) == (200.0, 120.0, 200.0, 1000.0)
+
+
+def test_commits_are_compared_by_what_a_byte_takes_and_without_those_that_write_next_to_nothing() -> None:
+    sizes = [2 << 20, 4 << 20, 9]
+    ours, floor = ([leg(1, 1.0, committing=seconds, committed=sizes)] for seconds in ([3, 8, 9], [1, 1, 9]))
+    assert growth.compared(ours, floor) == {"commit_p50_price": 3 / 2 / (1 / 4), "commit_max_price": 2 / (1 / 2)}
+    assert growth.compared(ours, [leg(1, 1.0, committing=[1], committed=[9])]) == {}
 
 
 def test_growth_says_which_targets_were_reached() -> None:
