@@ -57,47 +57,39 @@ class WarcFiles:
         prefix = settings.output.warc_prefix or settings.crawl
         self._prefix = _UNSAFE.sub("_", prefix)[:100]
         self._host = _UNSAFE.sub("_", socket.gethostname())[:100]
-        self._recorder = records.Recorder()
         self._serial = 0
         self._file: GrowingFile | None = None
         self._path = folder
-        self._warcinfo_id = ""
+        self._warcinfo_line = ""
         self._names_changed = False
 
     def write(self, lease: Lease, response: Response, digest: bytes) -> None:
         """Write the records of an HTTP response; `digest` is the SHA-1 of its body as sent, b"" without a body.
 
-        Takes a few hundred microseconds for a page of 10 KB, most of it for compression.
+        Takes a hundred microseconds for a page of 10 KB, half of it for compression, if ISA-L is installed.
         """
         file = self._current_file()
         uri = lease.uri
         response_id, when = records.record_id(), records.date(response.started)
-        common = [("WARC-Target-URI", uri.url), ("WARC-Date", when), ("WARC-Warcinfo-ID", self._warcinfo_id)]
-        head = [("WARC-Record-ID", response_id), *common]
-        if response.address:
-            head.append(("WARC-IP-Address", response.address))
+        common = f"WARC-Target-URI: {uri.url}\r\nWARC-Date: {when}\r\n{self._warcinfo_line}"
         header, cut_by = records.response_header(response), records.truncated(response)
+        address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
+        head = f"WARC-Record-ID: {response_id}\r\n{common}{address}"
         if revisit := self._revisit(uri, response, digest, whole=cut_by is None):
-            block = header
-            head = [("WARC-Type", "revisit"), *head, *revisit]
+            more = "".join(f"{name}: {value}\r\n" for name, value in revisit)
+            file.write(records.record(f"WARC-Type: revisit\r\n{head}{more}", header, kind=records.RESPONSE))
         else:
-            block = header + response.raw
-            head = [("WARC-Type", "response"), *head]
-            if cut_by:
-                head.append(("WARC-Truncated", cut_by))
-            head.append(("WARC-Payload-Digest", records.digest(digest or _EMPTY)))
-        file.write(self._recorder.record(head, block, kind=records.RESPONSE))
+            more = f"WARC-Truncated: {cut_by}\r\n" if cut_by else ""
+            more += f"WARC-Payload-Digest: {records.digest(digest or _EMPTY)}\r\n"
+            head = f"WARC-Type: response\r\n{head}{more}"
+            file.write(records.record(head, header, response.raw, kind=records.RESPONSE))
         for type, kind, block in (
             ("request", records.REQUEST, records.request_block(uri, response)),
             ("metadata", records.FIELDS, records.metadata(uri, response)),
         ):
-            head = [
-                ("WARC-Type", type),
-                ("WARC-Record-ID", records.record_id()),
-                *common,
-                ("WARC-Concurrent-To", response_id),
-            ]
-            file.write(self._recorder.record(head, block, kind=kind))
+            own = f"WARC-Type: {type}\r\nWARC-Record-ID: {records.record_id()}\r\n"
+            head = f"{own}{common}WARC-Concurrent-To: {response_id}\r\n"
+            file.write(records.record(head, block, kind=kind))
         if digest and not revisit and cut_by is None:
             self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
 
@@ -127,14 +119,13 @@ class WarcFiles:
             self._path = self._folder / (name + OPEN)
             self._file = GrowingFile(self._path)
             self._names_changed = True
-            self._warcinfo_id = records.record_id()
-            head = [
-                ("WARC-Type", "warcinfo"),
-                ("WARC-Record-ID", self._warcinfo_id),
-                ("WARC-Date", records.date(time.time())),
-                ("WARC-Filename", name),
-            ]
-            self._file.write(self._recorder.record(head, warcinfo(self._settings), kind=records.FIELDS))
+            own_id = records.record_id()
+            self._warcinfo_line = f"WARC-Warcinfo-ID: {own_id}\r\n"
+            head = (
+                f"WARC-Type: warcinfo\r\nWARC-Record-ID: {own_id}\r\nWARC-Date: {records.date(time.time())}\r\n"
+                f"WARC-Filename: {name}\r\n"
+            )
+            self._file.write(records.record(head, warcinfo(self._settings), kind=records.FIELDS))
         return self._file
 
     def _finish_file(self) -> None:
