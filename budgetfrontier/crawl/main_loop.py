@@ -1,8 +1,11 @@
 """The main loop of a crawl: one task leases URIs, starts their visits, and finishes their leases.
 
 It uses the frontier, which is synchronous and bound to one thread. It leases when workers are free, finishes the leases
-of ended visits, and never sleeps longer than a commit interval, so that external commands are applied. The engine alone
-decides what to fetch next, and when.
+of the visits that ended in one turn of the event loop in one call, and never sleeps longer than a commit interval, so
+that external commands are applied. The engine alone decides what to fetch next, and when.
+
+Before each commit, a thread syncs the outputs. URIs are leased and visited meanwhile, but visits that end then are
+written and finished after the commit. So all that it has to wait for is its own file.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import contextlib
 import logging
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,10 +31,11 @@ from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
 from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.robots import Robots
+from budgetfrontier.crawl.threads import in_disk_thread
 from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import CrawlState, CrawlUri, Lease, Outcome
+from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
+from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
@@ -74,9 +78,15 @@ class MainLoop:
         """Why the run ends, if it does not end by itself."""
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
+        self._failed = False  # whether one of them has failed
+        self._written: list[tuple[Finish, Response]] = []  # those in the outputs whose leases are to be finished
         self._slots = list(range(parts.most_visits, 0, -1))
         self._failures = 0
-        self._last_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
+        self._next_commit = self._last_reports = self._last_statistics = self._last_renewal = time.monotonic()
+        self._tick = self._next_commit  # when the frontier would commit by itself
+        self._commit_interval = max(SHORTEST_SLEEP, settings.frontier.commit_interval)
+        self._syncing: asyncio.Future[list[None]] | None = None
+        self._sync_began = self._lead = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
         # A visit may wait for its robots.txt before its fetch; its lease has to last for both.
@@ -94,7 +104,8 @@ class MainLoop:
                 try:
                     await self._drive()
                 finally:
-                    left = [*self._visits, *([self._reporting] if self._reporting else [])]
+                    left: list[asyncio.Future[Any]] = [*self._visits]
+                    left += filter(None, (self._reporting, self._syncing))
                     for task in left:
                         task.cancel()
                     await asyncio.gather(*left, return_exceptions=True)
@@ -118,41 +129,68 @@ class MainLoop:
         """Lease, fetch and finish until nothing is left to do or there is a reason to stop."""
         self._run_periodic_tasks()
         while self.stop is not Stop.FORCED:
+            self._commit_in_time()
             free = 0
             with self._policy_failures.pausing(self._frontier):
                 free = self._lease()
+            self._finish_written()
             if not self._visits and self._has_ended():
                 return
             if self.stop is not Stop.NONE and self._robots:
                 self._robots.stop_waiting()
             await self._wait(free)
-            done, self._done = self._done, []
-            for task in done:
+            for task in self._take_done():
                 with self._policy_failures.pausing(self._frontier):
                     self._complete(task)
+            self._finish_written()
             if self._policy_failures.failure and self.stop is Stop.NONE:
                 self.stop = Stop.POLICY
-            if self._cache.due:
-                self._frontier.commit()
             self._run_periodic_tasks()
 
-    def _lease(self) -> int:
-        """Lease URIs for the free slots; return how many remain free. Commits at least once per commit interval.
+    def _commit_in_time(self) -> None:
+        """Begin to sync the outputs if a commit is due, and commit when they are synced."""
+        now = time.monotonic()
+        if self._syncing is None and (now >= self._next_commit or self._cache.due):
+            if rest := self._outputs.begin_sync():
+                self._syncing = in_disk_thread(lambda: [sync() for sync in rest])
+                self._syncing.add_done_callback(lambda _: self._wake.set())
+                self._sync_began = now
+            else:
+                self._commit()
+        elif self._syncing is not None and self._syncing.done():
+            self._syncing.result()
+            self._syncing = None
+            self._lead = min(1.5 * (now - self._sync_began), self._commit_interval / 2)
+            self._commit()
+            if self._done:
+                self._wake.set()  # what has ended meanwhile has waited long enough
 
-        In between, `lease` is called only if a URI is ready: even without a result it commits, which syncs all outputs.
+    def _commit(self) -> None:
+        """Commit. The next one begins so early that the frontier, which commits by itself too, never has to."""
+        self._frontier.commit()
+        self._tick = time.monotonic() + self._commit_interval
+        self._next_commit = self._tick - max(self._lead, self._commit_interval / 20)
+
+    def _take_done(self) -> list[asyncio.Task[Visit]]:
+        """Return the visits that have ended; none while the outputs are synced, unless one failed."""
+        if self._syncing is not None and not self._failed:
+            return []
+        done, self._done, self._failed = self._done, [], False
+        return done
+
+    def _lease(self) -> int:
+        """Lease URIs for the free slots; return how many remain free.
+
+        `lease` is called only if a URI is ready: even without a result it commits, which syncs all outputs.
         """
         free = self._free()
-        due = time.monotonic() - self._last_commit >= self._interval
-        if free and (due or self._frontier.next_ready_in() == 0):
-            for lease in self._frontier.lease(free, ttl=self._ttl):
-                self._start(lease)
-            free = self._free()
-        elif due:
-            self._frontier.commit()
-        else:
+        if self._syncing is not None and time.monotonic() >= self._tick:
+            return 0  # the frontier would commit, and wait for the thread
+        if not free or self._frontier.next_ready_in() != 0:
             return free
-        self._last_commit = time.monotonic()
-        return free
+        for lease in self._frontier.lease(free, ttl=self._ttl):
+            self._start(lease)
+        return self._free()
 
     def _free(self) -> int:
         return 0 if self.stop is not Stop.NONE else self._limits.room(len(self._slots), in_flight=len(self._visits))
@@ -167,6 +205,8 @@ class MainLoop:
         """Sleep until a visit ends, a URI may be ready, or the commit interval is over."""
         ready = self._frontier.next_ready_in() if free else None
         sleep = self._interval if ready is None else min(self._interval, ready)
+        if self._syncing is None:
+            sleep = max(min(sleep, self._next_commit - time.monotonic()), 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(sleep):
                 await self._wake.wait()
@@ -213,13 +253,13 @@ class MainLoop:
     def _start(self, lease: Lease) -> None:
         """Start a visit; a page whose robots.txt is unknown is put back behind that robots.txt."""
         if refused := self._visitor.refusal(lease.uri):
-            self._finish(lease, refused, slot=0)
+            self._write(lease, refused, slot=0)
             return
         asked = self._prerequisites.request_for(lease) if self._prerequisites else lease.uri
         if asked is None:
             return
         if isinstance(asked, Response):
-            self._finish(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
+            self._write(lease, Visit(lease.uri, asked, asked.outcome), slot=0)
             return
         task = asyncio.create_task(self._visitor.visit(lease, asked))
         self._visits[task] = lease, self._slots.pop()
@@ -227,6 +267,7 @@ class MainLoop:
 
     def _on_visit_done(self, task: asyncio.Task[Visit]) -> None:
         failed = not task.cancelled() and task.exception() is not None
+        self._failed = self._failed or failed
         self._done.insert(0 if failed else len(self._done), task)  # failures first: they may have closed the frontier
         self._wake.set()
 
@@ -242,10 +283,10 @@ class MainLoop:
             )
         else:
             visit = task.result()
-        self._finish(lease, visit, slot=slot)
+        self._write(lease, visit, slot=slot)
 
-    def _finish(self, lease: Lease, visit: Visit, *, slot: int) -> None:
-        """Write a visit to the outputs, then finish its lease; `Job.on_commit` ensures the same order on disk."""
+    def _write(self, lease: Lease, visit: Visit, *, slot: int) -> None:
+        """Write a visit to the outputs, for `_finish_written`; `Job.on_commit` ensures the same order on disk."""
         response, discovered, delay = visit.response, visit.discovered, visit.response.retry_after
         written = visit.outcome
         if self._prerequisites and is_robots(lease.uri):
@@ -260,23 +301,47 @@ class MainLoop:
             if after > 0:
                 begun = lease.expires - self._ttl  # by the frontier's clock, which never goes back
                 discovered = [*discovered, revisit(lease.uri, response, due=begun + after)]
-        try:
-            self._frontier.finish(
-                lease,
-                visit.outcome,
-                fetch_seconds=response.seconds,
-                crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
-                discovered=discovered,
-                reason=response.reason or f"status {response.status}",
-                delay=delay,
-            )
-        except LeaseExpired:
-            log.warning("the lease of %s expired during its visit; it will be fetched again", lease.uri.url)
+        finish = Finish(
+            lease,
+            visit.outcome,
+            fetch_seconds=response.seconds,
+            crawl_delay=self._robots.delay(lease.uri.url) if self._robots else None,
+            discovered=discovered,
+            reason=response.reason or f"status {response.status}",
+            delay=delay,
+        )
+        self._written.append((finish, response))
+
+    def _finish_written(self) -> None:
+        """Finish the leases of all visits that were written to the outputs since the last call, in that order."""
+        written, self._written = self._written, []
+        if not written:
             return
+        try:
+            late = self._frontier.finish_many([finish for finish, _ in written])
+        except PolicyError:  # those before the URI for which it failed have ended
+            late, written = [], [one for one in written if self._finish_alone(one[0])]
+        expired = {lease.id for lease in late}
+        for finish, response in written:
+            if finish.lease.id in expired:
+                log.warning("the lease of %s expired during its visit; it will be fetched again", finish.lease.uri.url)
+            else:
+                self._count(finish.outcome, response)
+
+    def _finish_alone(self, finish: Finish) -> bool:
+        """Finish a lease that may have ended already; return whether it has ended now. It has not if a policy fails."""
+        ended = False
+        with self._policy_failures.pausing(self._frontier):
+            self._frontier.finish_many([finish])
+            ended = True
+        return ended
+
+    def _count(self, outcome: Outcome, response: Response) -> None:
+        """Count a finished visit for the progress and the limits."""
         if response.seconds is not None:
             self._progress.count(len(response.raw))
-        self._limits.count(len(response.raw), finished=visit.outcome in (Outcome.SUCCESS, Outcome.FAILURE))
-        self._failures += response.status < 0 and visit.outcome is not Outcome.DISREGARDED
+        self._limits.count(len(response.raw), finished=outcome in (Outcome.SUCCESS, Outcome.FAILURE))
+        self._failures += response.status < 0 and outcome is not Outcome.DISREGARDED
 
 
 def patience(settings: Settings) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from budgetfrontier.crawl.fetch.response import Response
-from budgetfrontier.crawl.outputs.files import sync_folder
+from budgetfrontier.crawl.outputs.files import GrowingFile, sync_folder
 from budgetfrontier.crawl.outputs.logs import Logs
 from budgetfrontier.crawl.outputs.records import digest
 from budgetfrontier.crawl.outputs.sinks import Sinks, page
@@ -78,15 +78,24 @@ class Outputs:
                 summary, elapsed=elapsed, fetched=fetched, bytes=bytes, in_flight=in_flight, failures=failures
             )
 
+    def begin_sync(self) -> list[Callable[[], None]]:
+        """Write out everything, and return the calls that make it durable, which may run in another thread.
+
+        The files may be written to meanwhile; a `sync` is then left with what was written after this call.
+        """
+        return [rest for file in self._files() if (rest := file.begin_sync())]
+
     def sync(self) -> None:
         """Make everything written durable (fsync). Costs nothing if nothing was written."""
-        for file in self._logs.files:
+        for file in self._files():
             file.sync()
-        if self._statistics:
-            self._statistics.file.sync()
         if self._warc:
             self._warc.sync()
         self._sinks.sync()
+
+    def _files(self) -> list[GrowingFile]:
+        statistics = [self._statistics.file] if self._statistics else []
+        return [*self._logs.files, *statistics, *(self._warc.files if self._warc else ())]
 
     def close(self) -> None:
         """Sync and close all outputs, even if some raise an error."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.store.modes import file_mode
@@ -29,7 +30,8 @@ class GrowingFile:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, file_mode(path.parent))
         self.size = os.fstat(self._fd).st_size
         self._buffer = bytearray()
-        self._unsynced = False
+        self._flushed = self._synced = 0  # bytes, of those written by this object
+        self._syncing = Lock()
         self._failure: Exception | None = None
 
     def write(self, data: bytes) -> None:
@@ -45,21 +47,38 @@ class GrowingFile:
             with full_disk(self._path):
                 taken = os.write(self._fd, self._buffer)
             del self._buffer[:taken]
-            self._unsynced = True
+            self._flushed += taken
 
     def sync(self) -> None:
         """Make all data durable (fsync): it survives a power failure. Costs nothing if nothing was written."""
+        if rest := self.begin_sync():
+            rest()
+
+    def begin_sync(self) -> Callable[[], None] | None:
+        """Flush, and return the rest of `sync`, None if nothing is left to do. Raises what `sync` raises.
+
+        The rest may run in another thread, and this object may be used meanwhile. What is written then is not synced.
+        """
         if self._failure:
             raise self._failure
         self.flush()
-        if self._unsynced:
+        size = self._flushed
+        return None if size == self._synced else lambda: self._sync_up_to(size)
+
+    def _sync_up_to(self, size: int) -> None:
+        with self._syncing:  # of two at a time, the kernel would tell only one of an error
+            if self._failure:
+                raise self._failure
+            if self._synced >= size:
+                return
+            size = self._flushed
             try:
                 with full_disk(self._path):
                     os.fsync(self._fd)
             except (OSError, StorageFull) as e:
                 self._failure = e  # the kernel drops the pages it could not write: the next fsync would succeed
                 raise
-            self._unsynced = False
+            self._synced = size
 
     def close(self) -> None:
         """Sync and close; the file is closed even if that fails. A second close raises the same error, if any."""

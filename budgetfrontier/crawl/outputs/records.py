@@ -84,6 +84,7 @@ def date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+@lru_cache(1)  # the logs and the WARC file name the same one
 def digest(sha1: bytes) -> str:
     """Return a SHA-1 in the format of WARC files and Heritrix's logs: "sha1:BASE32"."""
     return f"sha1:{base64.b32encode(sha1).decode()}"

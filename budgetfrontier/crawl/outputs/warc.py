@@ -93,6 +93,11 @@ class WarcFiles:
         if digest and not revisit and cut_by is None:
             self._cache.put_original(digest, Original(url=uri.url, date=when, record_id=response_id))
 
+    @property
+    def files(self) -> list[GrowingFile]:
+        """The open file, if any."""
+        return [self._file] if self._file else []
+
     def sync(self) -> None:
         """Make records and the names of files durable (fsync)."""
         if self._file:

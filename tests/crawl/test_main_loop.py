@@ -1,0 +1,205 @@
+"""The main loop: leases ended by the batch, and commits whose outputs a thread has synced before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Lease
+from budgetfrontier.crawl import main_loop
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.main_loop import MainLoop
+from budgetfrontier.crawl.outputs import Outputs
+from budgetfrontier.crawl.outputs.files import GrowingFile
+from budgetfrontier.crawl.threads import in_disk_thread
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.model import Finish
+from budgetfrontier.store.environment import Environment
+from tests.crawl.site import Site, linking, reopened, run
+
+PAGES = 40
+WEB = {f"{'abc'[number % 3]}.test/{number}": f"page {number}" for number in range(PAGES)}
+FRONT = {"a.test/": linking(*(f"http://{page}" for page in WEB))}
+SECTIONS: dict[str, Any] = {"scope": {"accept": ["all"]}, "output": {"warc": True}, "fetch": {"robots": "ignore"}}
+
+
+def crawl_all(folder: Path) -> None:
+    """Crawl the whole site; every page is in the logs and done."""
+    with Site(FRONT | WEB) as site:
+        assert run(site.settings("http://a.test/", **SECTIONS), folder)[0] == 0
+    assert site.hits == dict.fromkeys([*FRONT, *WEB], 1)
+    with reopened(folder) as frontier:
+        assert frontier.summary().succeeded == PAGES + 1
+
+
+def logged(folder: Path) -> list[str]:
+    return [line.split()[3] for line in (folder / "logs/crawl.log").read_text().splitlines()]
+
+
+def test_what_ends_in_one_turn_is_finished_in_one_call_in_the_order_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[str]] = []
+    turns: list[list[asyncio.Task[Any]]] = []
+    finish_many, take_done = Frontier.finish_many, MainLoop._take_done
+
+    def noted_finish(frontier: Frontier, finished: Iterable[Lease | Finish]) -> list[Lease]:
+        given = list(finished)
+        batches.append([one.lease.uri.url for one in given if isinstance(one, Finish)])
+        return finish_many(frontier, given)
+
+    def noted_turn(loop: MainLoop) -> list[asyncio.Task[Any]]:
+        turns.append(take_done(loop))
+        return turns[-1]
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("one by one")
+
+    monkeypatch.setattr(Frontier, "finish_many", noted_finish)
+    monkeypatch.setattr(Frontier, "finish", refused)
+    monkeypatch.setattr(MainLoop, "_take_done", noted_turn)
+    crawl_all(tmp_path)
+    assert [url for batch in batches for url in batch] == logged(tmp_path)
+    assert [len(batch) for batch in batches] == [len(turn) for turn in turns if turn]
+
+
+@pytest.fixture
+def syncing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits are always due, so that there is hardly a turn without a sync in the thread."""
+    monkeypatch.setattr(CrawlCache, "due", property(lambda _: True))
+
+
+@pytest.mark.usefixtures("syncing")
+def test_what_has_ended_while_the_outputs_were_synced_does_not_wait_for_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, held, loops = MainLoop._wait, 0, list[MainLoop]()
+
+    async def watched(loop: MainLoop, free: int) -> None:
+        nonlocal held
+        loops[:] = [loop]
+        held += bool(loop._done)
+        assert not loop._done or loop._wake.is_set() or loop._syncing is not None, "it would sleep"
+        await wait(loop, free)
+
+    def slowly(work: Callable[[], list[None]]) -> asyncio.Future[list[None]]:
+        async def later() -> list[None]:
+            while any(loop._visits and not loop._done for loop in loops):  # until a visit has ended
+                await asyncio.sleep(0)
+            return await in_disk_thread(work)
+
+        return asyncio.ensure_future(later())
+
+    monkeypatch.setattr(MainLoop, "_wait", watched)
+    monkeypatch.setattr(main_loop, "in_disk_thread", slowly)
+    crawl_all(tmp_path)
+    assert held
+
+
+@pytest.mark.usefixtures("syncing")
+def test_all_outputs_are_on_disk_before_each_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs: list[Outputs] = []
+    written: dict[str, int] = {}
+    commit, write, fsync = Environment.commit, Outputs.write, os.fsync
+    threads = set()
+
+    def noted_write(self: Outputs, *given: Any, **more: Any) -> None:
+        outputs[:] = [self]
+        write(self, *given, **more)
+
+    def noted_fsync(fd: int) -> None:
+        size = os.fstat(fd).st_size
+        fsync(fd)
+        written[os.readlink(f"/proc/self/fd/{fd}")] = size
+        threads.add(threading.current_thread().name.partition("_")[0])
+
+    def checked(env: Environment) -> None:
+        for file in outputs[0]._files() if outputs else ():
+            assert written.get(str(file._path)) == file.size
+        commit(env)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc to tell which file a descriptor is")
+    monkeypatch.setattr(Outputs, "write", noted_write)
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Environment, "commit", checked)
+    crawl_all(tmp_path)
+    assert "disk" in threads
+
+
+@pytest.mark.usefixtures("syncing")
+def test_a_disk_that_is_full_while_the_thread_syncs_ends_the_crawl_and_nothing_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def failing(fd: int) -> None:
+        if threading.current_thread().name.startswith("disk"):
+            raise OSError(28, "No space left on device")
+        fsync(fd)
+
+    with Site(FRONT | WEB) as site, monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(StorageFull):
+            run(site.settings("http://a.test/", **SECTIONS), tmp_path)
+    with reopened(tmp_path) as frontier:
+        assert frontier.summary().succeeded == 0
+
+
+# The files
+
+
+def test_what_is_written_while_a_file_is_synced_is_synced_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, synced = GrowingFile(tmp_path / "x"), []
+    fsync = os.fsync
+
+    def counted(fd: int) -> None:
+        synced.append((tmp_path / "x").read_bytes())
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    assert file.begin_sync() is None
+    file.write(b"one")
+    rest = file.begin_sync()
+    assert rest is not None and (tmp_path / "x").read_bytes() == b"one"
+    file.write(b"two")
+    rest()
+    assert synced == [b"one"]
+    file.sync()
+    file.sync()
+    assert synced == [b"one", b"onetwo"] and file.begin_sync() is None
+    file.write(b"three")
+    rest = file.begin_sync()
+    file.sync()  # the frontier commits meanwhile
+    assert rest is not None
+    rest()
+    assert synced[2:] == [b"onetwothree"]
+    file.close()
+
+
+def test_a_sync_that_failed_in_a_thread_fails_for_all_that_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = GrowingFile(tmp_path / "x")
+    file.write(b"one")
+    rest = file.begin_sync()
+    assert rest is not None
+
+    def failing(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match="Input"):
+            rest()
+    for attempt in (rest, file.sync, file.begin_sync, file.close):
+        with pytest.raises(OSError, match="Input"):
+            attempt()
