@@ -95,9 +95,17 @@ class PendingTable:
         return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
     def read(self, queue_id: int) -> Run:
-        """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out."""
-        prefix, before = _pack(queue_id), self._read.get(queue_id)
+        """Read the next run of a queue whose run is used up, or that has none; it is empty if all of it is out.
+
+        With room for a record of each active queue at the most, the first of a queue is not kept as a run: by its next
+        turn it will be deleted. If it is not, or others are out, the queue has runs of one record from then on.
+        """
+        prefix, before, cursor = _pack(queue_id), self._read.get(queue_id), self._env.pending
         if before is None:
+            if self._share == 1 and cursor.set_range(prefix):
+                key, value = cursor.item()
+                if key not in self.taken and key[:4] == prefix:
+                    return [value, key]
             start = last = prefix
             length = FIRST_RUN
         else:
@@ -109,7 +117,6 @@ class PendingTable:
             length = self._share
         if self._size >= MOST_READ:
             length = 1
-        cursor = self._env.pending
         found = list(chain.from_iterable(islice(cursor.iternext(), length))) if cursor.set_range(start) else []
         while found and found[-2][:4] != prefix:
             del found[-2:]

@@ -16,6 +16,8 @@ from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import LONGEST_SHOWN, Counters, encode, shorten
 
+_pack = keys.u32.pack
+
 CACHE = 48 << 10
 """Records kept in memory at the most, about 700 bytes each."""
 
@@ -29,6 +31,7 @@ class QueueCache:
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self._env = env
+        self._table = env.db[keys.QUEUES]
         self._counters = counters
         self.cache: dict[int, QueueRecord] = {}
         """Records in memory, by id; who changes one that was found here adds its id to `dirty`."""
@@ -115,7 +118,7 @@ class QueueCache:
         return queue_id
 
     def _read(self, queue_id: int) -> QueueRecord:
-        value = self._env.txn.get(keys.u32.pack(queue_id), db=self._env.db[keys.QUEUES])
+        value = self._env.txn.get(_pack(queue_id), None, self._table)
         if value is None:
             raise Damage(f"queue {queue_id} has no record")
         queue = decode_live(value)
@@ -132,7 +135,7 @@ class QueueCache:
         txn, db = self._env.txn, self._env.db
         left: list[bytes] = []
         joined: list[tuple[bytes, bytes]] = []
-        txn.cursor(db[keys.QUEUES]).putmulti(self._records(left, joined))
+        txn.cursor(self._table).putmulti(self._records(left, joined))
         cursor = txn.cursor(db[keys.ACTIVE])
         for row in sorted(left):
             if cursor.set_key(row):
@@ -143,9 +146,9 @@ class QueueCache:
 
     def _records(self, left: list[bytes], joined: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Yield the records to be written; `left` and `joined` get the rows of the ring that go and come."""
-        cache, pack, pack_row = self.cache, keys.u32.pack, keys.u64.pack
+        cache, pack_row = self.cache, keys.u64.pack
         for queue_id in sorted(self.dirty):
-            queue, key = cache[queue_id], pack(queue_id)
+            queue, key = cache[queue_id], _pack(queue_id)
             row = queue.position if queue.state is READY else 0
             if row != queue.row:
                 if queue.row:

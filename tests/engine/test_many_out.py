@@ -10,7 +10,7 @@ import pytest
 
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.engine import pending
+from budgetfrontier.engine import pending, ring
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive, Lease
 from tests.support import START, memory
@@ -127,10 +127,22 @@ class Crawl:
         assert not self.left and not self.out
 
 
-@pytest.mark.parametrize("most", [1 << 15, 2], ids=["all remembered", "two remembered"])
+LIMITS = {
+    "all remembered": (pending, {}),
+    "two remembered": (pending, {"MOST_RUNS": 2}),
+    "room for two": (pending, {"MOST_READ": 2 * 12 * pending.USUAL}),
+    "room for one": (pending, {"MOST_READ": 12 * pending.USUAL}),
+    "no room": (pending, {"MOST_READ": 0}),
+    "long ring": (ring, {"LONGEST": 2, "CHUNK": 2}),
+}
+
+
+@pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_nothing_goes_out_twice_and_each_uri_ends_once(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "MOST_RUNS", most)
+def test_nothing_goes_out_twice_and_each_uri_ends_once(name: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, values = LIMITS[limits]
+    for limit, value in values.items():
+        monkeypatch.setattr(module, limit, value)
     for seed in range(4):
         crawl = Crawl(seed, 12, **SETTINGS[name])
         with crawl.frontier as frontier:
