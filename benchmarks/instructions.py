@@ -48,7 +48,32 @@ DRAINS: dict[str, dict[str, Any]] = {
 """What is drained, and the settings of the frontier that differ from those of the others."""
 
 DRAIN_CALLS = ("finish", "finish_many")
-SCHEDULES = ("schedule", "schedule_many", "schedule_many overrides", "schedule_many max_queue_size")
+
+PATTERNS = [
+    {"match": "queue:site1*.example.com", "set": {"precedence": 2}},
+    {"match": "queue:*9.example.com", "set": {"queue_total_budget": 1_000_000}},
+    {"match": "surt:(com,example,site2", "set": {"balance_replenish_amount": 2000}},
+    {"match": "surt:(com,example,site33,)/section4", "set": {"error_penalty_amount": 50}},
+    {"match": "surt:https://(com,example,", "set": {"politeness": {"jitter": 0}}},
+    {"match": "regex:/section[0-9]/", "set": {"balance_replenish_amount": 4000}},
+    {"match": r"regex:-\d*77\.html$", "set": {"error_penalty_amount": 10}},
+    {"match": "domain:site5.example.com", "set": {"cost_policy": "zero"}},
+    {"match": "host:site?.example.com", "set": {"retry": {"max_retries": 3}}},
+    {"match": "queue:other.example.org", "set": {"max_queue_size": 0}},
+]
+"""Overrides of each kind. Some depend on the whole URL, so that URLs of one queue differ."""
+
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "schedule": {},
+    "schedule_many": {},
+    "schedule_many overrides": DRAINS["overrides"],
+    "schedule_many patterns": {"overrides": PATTERNS},
+    "schedule_many max_queued": {"max_queued": 1_000_000},
+    "schedule_many max_queue_size": {"max_queue_size": 1_000_000},
+    "schedule_many full": {"max_queue_size": 20},
+    "schedule_many wag": {"cost_policy": "wag"},
+}
+"""How URIs are scheduled, and the settings of the frontier that differ from those of the others."""
 
 
 def urls(name: str, count: int) -> Iterator[str]:
@@ -125,13 +150,8 @@ def _finish_with_links(frontier: Frontier, call: str, leases: list[Lease]) -> No
 
 
 def schedule(name: str, folder: Path, count: int) -> None:
-    """Schedule `count` new URIs in an empty frontier."""
-    changes: dict[str, Any] = {}
-    if name.endswith("overrides"):
-        changes = DRAINS["overrides"]
-    elif name.endswith("max_queue_size"):
-        changes = {"max_queue_size": 1_000_000}
-    frontier = Frontier.open(folder, _settings(changes))
+    """Schedule `count` new URIs in an empty frontier; with "full" in the name, some are refused."""
+    frontier = Frontier.open(folder, _settings(SCHEDULES[name]))
     if name == "schedule":
         for url in urls("zipf", count):
             frontier.schedule(url)

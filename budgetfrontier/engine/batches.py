@@ -62,6 +62,9 @@ class Batches:
 
 def parts(batch: list[str | CrawlUri]) -> Iterator[list[str | CrawlUri]]:
     """Yield a batch in parts that carry no more than PART bytes each, unless one URI alone does."""
+    if set(map(type, batch)) <= {str}:  # the common case
+        yield batch
+        return
     part: list[str | CrawlUri] = []
     size = 0
     for uri in batch:

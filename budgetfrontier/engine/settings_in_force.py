@@ -37,10 +37,9 @@ class SettingsInForce:
         self.mixes_precedences = self.asks_precedence or self.effective.mixes_precedences
         """Two URIs of one queue may ask for different precedences."""
         self.fixed_precedence = self.trivial and not self.asks_precedence
-        self.limits_queues = admission_limits.any_limit(frontier) or not self.trivial
-        """Some queue, or all, may be full."""
-        self.one_by_one = self.limits_queues or not self.fixed_precedence
-        """Each URI admitted may change what the next one meets."""
+        """The same settings and the same precedence for every URI."""
+        self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
+        """The frontier, or some queue, may be full."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
@@ -63,10 +62,10 @@ class SettingsInForce:
         """Return for how many seconds a URI is leased: what a caller asks for, or None for the setting."""
         return self.frontier.lease_ttl if given is None else arguments.seconds(given, "ttl")
 
-    def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
+    def cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
         """Return the cost policy that settings name, made once, and its constant cost (None: it looks at the URI)."""
         spec = settings.cost_policy
-        name = spec if isinstance(spec, str) else repr(spec)
+        name = spec if type(spec) is str else repr(spec)
         found = self._costs.get(name)
         if found is None:
             policy = plugins.resolve("cost", spec)
@@ -80,7 +79,7 @@ class SettingsInForce:
     @cached_property
     def constant_cost(self) -> int | None:
         """The cost of every URI without overrides; None if the cost policy looks at the URI."""
-        return self._cost_policy(self.base)[1]
+        return self.cost_policy(self.base)[1]
 
     def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         """Return the cost of a URI: the one given with it, otherwise the policy's. Raises PolicyError.
@@ -90,7 +89,7 @@ class SettingsInForce:
         given = charges.given_cost(uri)
         if given is not None:
             return given
-        policy, constant = self._cost_policy(settings)
+        policy, constant = self.cost_policy(settings)
         if constant is not None:
             return constant
         try:

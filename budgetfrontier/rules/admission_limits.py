@@ -19,15 +19,20 @@ def any_limit(frontier: FrontierSettings) -> bool:
     return bool(frontier.max_queued or frontier.max_queue_size)
 
 
+def has_room(limit: int, held: int, more: int) -> bool:
+    """Tell whether so many more URIs fit in with those that a queue, or the frontier, holds. A limit of 0 is none."""
+    return limit <= 0 or held + more <= limit
+
+
 def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int, queue_size: Callable[[], int]) -> bool:
     """Tell whether the frontier, or the queue of a URI with these settings, takes no further URI. A limit of 0 is none.
 
     `queued` is the total of the frontier. `queue_size` returns how many URIs the queue holds, and is called only if
     that matters.
     """
-    if 0 < frontier.max_queued <= queued:
+    if not has_room(frontier.max_queued, queued, 1):
         return True
-    return settings.max_queue_size > 0 and queue_size() >= settings.max_queue_size
+    return settings.max_queue_size > 0 and not has_room(settings.max_queue_size, queue_size(), 1)
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:

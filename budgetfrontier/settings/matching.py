@@ -24,7 +24,8 @@ class Match(msgspec.Struct, frozen=True):
     """A pattern: `test(subject)` tells whether it matches a subject, which `subject_of` returns for a URI.
 
     `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
-    the only matching host or queue key, or the domain, so that patterns can be found in a table by it.
+    the only matching host or queue key, or the domain, so that patterns can be found in a table by it. `prefixes` are
+    those that a SURT may have, so that authorities can be compared with them once, before paths are.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Match(msgspec.Struct, frozen=True):
     test: Callable[[str], Any]
     by_authority: bool = True
     exact: str | None = None
+    prefixes: tuple[str, ...] = ()
 
     def matches(self, href: str, queue: str = "") -> bool:
         """Tell whether the pattern matches the URI with this normalized href, in this queue."""
@@ -112,7 +114,7 @@ def _surt(text: str, pattern: str) -> Match:
         )
     authority_only = authority.partition(")")[2] in ("", "/")
     prefixes = (pattern,) if scheme else ("http://" + pattern, "https://" + pattern)
-    return Match("surt", text, lambda surt: surt.startswith(prefixes), by_authority=authority_only)
+    return Match("surt", text, lambda surt: surt.startswith(prefixes), authority_only, prefixes=prefixes)
 
 
 _PARSERS: dict[str, Callable[[str, str], Match]] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.matching import Match, parse_match, subject_of
@@ -86,45 +87,60 @@ def _value(settings: Any, name: str) -> Any:
     return settings
 
 
+Test = tuple[int, Callable[[str], Any]]
+"""The index of an override, and the test on a href that tells whether it matches."""
+
+
+class _Authority(NamedTuple):
+    """The result of comparing overrides with the URIs of one authority in one queue."""
+
+    matching: tuple[int, ...]
+    """The overrides that match all of them, in order, without those for all URIs."""
+    settings: QueueSettings
+    """The settings of those that match no other override."""
+    tests: tuple[Test, ...]
+    """The tests for the others."""
+
+
 class Effective:
     """The settings in force for each URI: `base`, then all matching overrides in order; later ones win per setting.
 
-    `for_uri` costs two dictionary look-ups for a cached authority; otherwise one per label of the host, and a test for
-    each override with a glob, SURT prefix or regex. The cache is bounded.
+    `for_uri` costs one dictionary look-up for a cached authority, a search for each override with a regex, and a
+    comparison for each SURT prefix with a path on this authority. For a new authority it costs one look-up per label of
+    the host, and a test for each override with a glob or SURT prefix. The cache is bounded.
     """
 
     def __init__(self, base: FrontierSettings, overrides: Sequence[Override] = ()) -> None:
         self.base = QueueSettings(**dict(_flat(name, _value(base, name)) for name in per_uri()))
         self.trivial = not overrides
         self._patches = [dict(_flat(*item) for item in override.set.items()) for override in overrides]
+        self.limits_queues = any(patch.get("max_queue_size") for patch in self._patches)
+        """Whether an override limits the size of queues."""
         self._always: list[int] = []
         self._exact: dict[tuple[str, str], list[int]] = {}
         self._tests: list[tuple[int, Match]] = []
-        self._slow: list[tuple[int, Match]] = []
+        self._paths: list[tuple[int, Match]] = []
+        self._regexes: list[Test] = []  # they look at the whole href
         self.mixes_precedences = False
         """Whether URIs of one queue may have different precedences."""
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
-        self._matching: BoundedCache[tuple[str, str], tuple[int, ...]] = BoundedCache(_CACHED)
+        self._on_all = tuple(self._regexes)
+        self._authorities: BoundedCache[tuple[str, str], _Authority] = BoundedCache(_CACHED)
         self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
-        """Return the settings for the URI with this normalized href, in this queue."""
+        """Return the settings for the URI with this normalized href, in this queue.
+
+        It is the same object for all URIs that the same overrides match, unless there are very many combinations.
+        """
         if self.trivial:
             return self.base
-        key = (href[: href.find("/", 8)], queue)
-        matching = self._matching.get(key)
-        if matching is None:
-            matching = self._matching_authority(href, queue)
-            if len(key[0]) < 512:  # long userinfo, which may be arbitrary, is not cached
-                self._matching.put(key, matching)
-        if slow := [index for index, match in self._slow if match.matches(href, queue)]:
-            matching = tuple(sorted([*matching, *slow]))
-        settings = self._settings.get(matching)
-        if settings is None:
-            settings = self._patched(matching)
-            self._settings.put(matching, settings)
-        return settings
+        known = self._authorities.get((href[: href.find("/", 8)], queue)) or self._look_at(href, queue)
+        if not known.tests:
+            return known.settings
+        matching = [index for index, test in known.tests if test(href)]
+        return self._settings_of(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
 
     def variants(self) -> Iterator[QueueSettings]:
         """Yield the settings without overrides, then those with each single override."""
@@ -139,8 +155,21 @@ class Effective:
             self._always.append(index)
         elif match.exact is not None:
             self._exact.setdefault((match.kind, match.exact), []).append(index)
+        elif match.by_authority:
+            self._tests.append((index, match))
+        elif match.prefixes:
+            self._paths.append((index, match))
         else:
-            (self._tests if match.by_authority else self._slow).append((index, match))
+            self._regexes.append((index, match.test))
+
+    def _look_at(self, href: str, queue: str) -> _Authority:
+        """Find out which overrides match the authority of a href, and which depend on the rest; keep it if short."""
+        prefix = href[: href.find("/", 8)]
+        matching = self._matching_authority(href, queue)
+        known = _Authority(matching, self._settings_of(matching), self._on_all + self._path_tests(prefix))
+        if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
+            self._authorities.put((prefix, queue), known)
+        return known
 
     def _matching_authority(self, href: str, queue: str) -> tuple[int, ...]:
         """Return the indexes of overrides that match by authority and queue, in order, without those for all URIs."""
@@ -154,11 +183,41 @@ class Effective:
         matching += [index for index, match in self._tests if match.matches(href, queue)]
         return tuple(sorted(matching))
 
-    def _patched(self, matching: tuple[int, ...]) -> QueueSettings:
-        changes: dict[str, Any] = {}
-        for index in sorted([*self._always, *matching]):
-            changes |= self._patches[index]
-        return msgspec.structs.replace(self.base, **changes)
+    def _path_tests(self, prefix: str) -> tuple[Test, ...]:
+        """Return the tests for SURT prefixes with a path, as far as the authority of a href may match them.
+
+        A SURT is that of the authority alone, and then the rest of the href.
+        """
+        if not self._paths:
+            return ()
+        start = uris.surt(prefix + "/")[:-1]
+        found: list[Test] = []
+        for index, match in self._paths:
+            rests = tuple(wanted[len(start) :] for wanted in match.prefixes if _may_begin(wanted, start))
+            if rests:
+                found.append((index, _path_test(rests, len(prefix))))
+        return tuple(found)
+
+    def _settings_of(self, matching: tuple[int, ...]) -> QueueSettings:
+        """Return the settings of URIs that these overrides match, in order, besides those for all URIs."""
+        settings = self._settings.get(matching)
+        if settings is None:
+            changes: dict[str, Any] = {}
+            for index in sorted([*self._always, *matching]):
+                changes |= self._patches[index]
+            settings = msgspec.structs.replace(self.base, **changes)
+            self._settings.put(matching, settings)
+        return settings
+
+
+def _may_begin(wanted: str, start: str) -> bool:
+    """Tell whether a text that begins with `start` may begin with `wanted`."""
+    return wanted.startswith(start) or start.startswith(wanted)
+
+
+def _path_test(rests: tuple[str, ...], slash: int) -> Callable[[str], bool]:
+    """Return a test whether a href goes on with one of `rests` after its authority."""
+    return lambda href: href.startswith(rests, slash)
 
 
 def compacted(overrides: Sequence[Override]) -> list[Override]:

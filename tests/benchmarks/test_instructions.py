@@ -30,4 +30,5 @@ def test_as_many_uris_end_as_are_counted(name: str, call: str, tmp_path: Path) -
 def test_as_many_uris_are_new_as_are_counted(name: str, tmp_path: Path) -> None:
     instructions.schedule(name, tmp_path / "f", 100)
     with Reader(tmp_path / "f") as reader:
-        assert reader.summary().scheduled == 100
+        scheduled = reader.summary().scheduled
+        assert 10 < scheduled < 100 if name.endswith("full") else scheduled == 100

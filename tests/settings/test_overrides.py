@@ -111,14 +111,18 @@ def test_very_many_unknown_settings_are_refused_soon() -> None:
     assert len(caught.value.problems) == 101
 
 
-HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org"])
+HOSTS = st.sampled_from(["a.test", "b.a.test", "a.org", "127.0.0.1", "x.y.a.org", "u@a.test", "a.test:81", "a)b.test"])
 MATCHES = st.sampled_from(["*", "domain:a.test", "domain:org", "host:*.test", "host:a.org", "queue:q?", "queue:q1"])
-MATCHES |= st.sampled_from(["regex:/p", "surt:(test,a,", "surt:(test,a,)/p", "surt:http://(org,a,)/"])
+MATCHES |= st.sampled_from(["regex:/p", "regex:p$", "regex:@"])
+MATCHES |= st.sampled_from(["surt:(test,a,", "surt:(test,a,)/p", "surt:(test,a,)/pp", "surt:(test,a,:81)/p"])
+MATCHES |= st.sampled_from(["surt:http://(org,a,)/", "surt:https://(org,a,)/p", "surt:(127.0.0.1)/?"])
+MATCHES |= st.sampled_from(["surt:(test,a)b,)/p", "surt:(test,a)b", "surt:(test,a)", "surt:(test,a,)p"])
+PATHS = st.sampled_from(["/", "/p", "/pp/q", "/?p"])
 
 
 @given(
     st.lists(st.tuples(MATCHES, st.sampled_from(["precedence", "max_queue_size"]), st.integers(0, 9)), max_size=6),
-    st.lists(st.tuples(HOSTS, st.sampled_from(["/", "/p", "/?p"]), st.sampled_from(["q1", "q2", "other"])), max_size=6),
+    st.lists(st.tuples(HOSTS, PATHS, st.sampled_from(["q1", "q2", "other"])), max_size=6),
 )
 def test_tables_and_memory_agree_with_testing_one_after_the_other(
     rules: list[tuple[str, str, int]], uris: list[tuple[str, str, str]]

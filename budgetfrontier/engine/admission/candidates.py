@@ -17,13 +17,15 @@ from budgetfrontier.engine.data_size import TOO_LARGE, excess
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
-from budgetfrontier.model import CrawlUri, Tally
+from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.rules import duplicates, queue_keys, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import (
     decode_uri,
+    encode,
     encode_found,
     encode_uri,
     encode_url,
@@ -41,6 +43,9 @@ MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no floa
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
 
 
+_LETTER, _OTHER = b"a "
+
+
 class Authority(msgspec.Struct, gc=False):
     """Scheme and host as they were written in a URL that was parsed before. No tuple: the collector would walk them."""
 
@@ -53,13 +58,15 @@ class Authority(msgspec.Struct, gc=False):
     """The beginning of its URLs in the records of its queue."""
 
 
-class Special(NamedTuple):
-    """A URI that may be admitted and consists of more than its URL."""
+class Special(msgspec.Struct, gc=False):
+    """A URI that may be admitted and consists of more than its URL, or has settings or a cost of its own."""
 
     queue: str
     value: bytes
-    url: str
+    short: str
+    """Its URL as in the records of its queue."""
     uri: CrawlUri | None
+    """None if nothing but its URL determines its place in the queue."""
     cost: int
     settings: QueueSettings
     precedence: int | None
@@ -80,6 +87,9 @@ class Batch(NamedTuple):
     candidates: dict[Any, Plain | Special]
     forced: list[int]
     invalid: list[Any]
+    each: list[tuple[Any, Plain | Special | None]] | None = None
+    """If it was asked for: for each URI its key and what it would be admitted as, repeated ones included; for a URI
+    that cannot be admitted, the result and None."""
 
 
 class Candidates:
@@ -93,9 +103,12 @@ class Candidates:
         self._canonical: Any = policy_factory.canonicalization(frontier)
         self._by_parts = self._by_authority and hasattr(self._canonical, "authority")
         self._known: BoundedCache[str, Authority] = BoundedCache(AUTHORITIES)
-        plain = _UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", ""))
-        self._plain = "".join(sorted(plain)).encode()
-        self._simple_in: tuple[SettingsInForce | None, bool] = None, False
+        plain = "".join(sorted(_UNTOUCHED & frozenset(getattr(self._canonical, "PLAIN", "")))).encode()
+        self._plain = plain
+        self._letters = bytes(_LETTER if byte in plain else _OTHER for byte in range(256))
+        """A table that translates plain text to letters, and nothing else."""
+        self._has_shortcut = self._by_parts and bool(plain)
+        self._simple_in: SettingsInForce | None = None
         self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
     @property
@@ -104,25 +117,32 @@ class Candidates:
 
     # -- a batch
 
-    def read(self, batch: list[Any], tally: Tally, via: CrawlUri | None, recent: set[str]) -> Batch:
-        """Read a batch, except the URLs in `recent`; count INVALID URIs."""
+    def read(
+        self, batch: list[Any], tally: Tally, via: CrawlUri | None, recent: set[str], *, each: bool = False
+    ) -> Batch:
+        """Read a batch, except the URLs in `recent`; count INVALID URIs. With `each`, say what each URI is."""
         candidates: dict[Any, Plain | Special] = {}
         forced: list[int] = []
         invalid: list[Any] = []
+        every: list[tuple[Any, Plain | Special | None]] | None = [] if each else None
         known, digest = self._known.get, xxhash.xxh3_128_digest
+        fingerprint: bytes | None
+        candidate: Plain | Special
         simple = self._are_simple()
-        plain = simple and self._are_plain(batch)
-        query = self._canonical.query if simple else None
+        plain = self._has_shortcut and self._are_plain(batch)
+        query = self._canonical.query if self._has_shortcut else None
         for given in batch:
             if plain or type(given) is str:
                 if given in recent:
+                    if every is not None:
+                        every.append((Admission.DUPLICATE, None))
                     continue
                 # The common case of `prepare`, without its questions: a known authority and a plain path, with the same
                 # fingerprint as `rules.duplicates` gives. Saves 28 % of `schedule`, 54 % of a batch; `tests.fuzz.urls`
                 # compares both.
                 slash = given.find("/", 8)
                 authority = known(given[:slash]) or (self._parse_authority(given) if plain else None)
-                if authority is not None and slash > 0 and (plain or (simple and self._are_plain([given]))):
+                if authority is not None and slash > 0 and (plain or self._are_plain([given])):
                     rest = given[slash:]
                     try:
                         if "?" in rest:
@@ -133,41 +153,50 @@ class Candidates:
                         fingerprint = authority.hash + digest(canonical.encode())[:12]
                     except Exception as e:
                         raise self._no_form(given, e) from e
+                    candidate = (authority, rest) if simple else self._plain_special(given, authority, rest, via)
                     if fingerprint not in candidates:
-                        candidates[fingerprint] = authority, rest
+                        candidates[fingerprint] = candidate
+                    if every is not None:
+                        every.append((fingerprint, candidate))
                     continue
             elif (url := identifying_url(given)) is not None and url in recent:
+                if every is not None:
+                    every.append((Admission.DUPLICATE, None))
                 continue
             try:
-                key, special = self.prepare(given, via)
+                fingerprint, candidate = self.prepare(given, via)
             except InvalidUrl as e:
                 tally.refuse(e.reason)
                 invalid.append(given)
+                if every is not None:
+                    every.append((Admission.INVALID, None))
                 continue
-            if key is None:
+            if fingerprint is None:
                 forced.append(len(candidates))
-                candidates[len(candidates)] = special
-            else:
-                candidates.setdefault(key, special)
-        return Batch(candidates, forced, invalid)
+            key: Any = len(candidates) if fingerprint is None else fingerprint
+            candidates.setdefault(key, candidate)
+            if every is not None:
+                every.append((key, candidate))
+        return Batch(candidates, forced, invalid, every)
 
     def read_plain(self, given: str) -> Known | None:
         """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
 
         Raises PolicyError.
         """
-        if "/." in given or len(given) > uris.MAX_LENGTH:
-            return None
-        try:
-            if given.encode().translate(None, self._plain) or not self._are_simple():
-                return None
-        except UnicodeEncodeError:
+        if self._tables.in_force is not self._simple_in and not self._are_simple():
             return None
         slash = given.find("/", 8)
-        authority = self._known.get(given[:slash]) or self._parse_authority(given)
-        if authority is None or slash < 0:
-            return None
         rest = given[slash:]
+        try:
+            plain = rest.encode().translate(self._letters).isalpha()
+        except UnicodeEncodeError:
+            return None
+        if not plain or slash < 0 or "/." in rest or len(given) > uris.MAX_LENGTH:
+            return None
+        authority = self._known.get(given[:slash]) or self._parse_authority(given)  # as the parser writes it
+        if authority is None:
+            return None
         if "?" in rest:
             path, _, query = rest.partition("?")
             try:
@@ -181,10 +210,12 @@ class Candidates:
     def _are_simple(self) -> bool:
         """Tell whether all plain strings have the same cost, and their authority determines their queue."""
         in_force = self._tables.in_force
-        if in_force is not self._simple_in[0]:
-            simple = in_force.fixed_precedence and self._by_parts and self._plain
-            self._simple_in = in_force, bool(simple) and in_force.constant_cost is not None
-        return self._simple_in[1]
+        if in_force is self._simple_in:
+            return True
+        if self._has_shortcut and in_force.fixed_precedence and in_force.constant_cost is not None:
+            self._simple_in = in_force
+            return True
+        return False
 
     def _are_plain(self, batch: list[Any]) -> bool:
         """Tell whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
@@ -195,6 +226,20 @@ class Candidates:
         if not text.isascii() or "/." in text or max(map(len, batch)) > uris.MAX_LENGTH:
             return False
         return len(text.encode().translate(None, self._plain)) == len(batch) - 1
+
+    def _plain_special(self, url: str, authority: Authority, rest: str, via: CrawlUri | None) -> Special:
+        """Return a plain URL as `prepare` does: it has a cost or settings of its own. Raises PolicyError."""
+        in_force, queue = self._tables.in_force, authority.queue
+        short, mark, settings = authority.short + rest, authority.mark, in_force.effective.for_uri(url, queue)
+        value = mark + rest.encode() if mark is not None and via is None else plain_value(authority, short, via)
+        cost, precedence = in_force.cost_policy(settings)[1], None
+        if cost is None or in_force.asks_precedence:  # policies look at the URI
+            uri = CrawlUri(url) if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
+            if cost is None:
+                cost = in_force.cost(url, uri, settings)
+            if in_force.asks_precedence:
+                precedence = in_force.precedence(uri, settings)
+        return Special(queue, value, short, None, cost, settings, precedence)
 
     # -- one URI
 
@@ -234,7 +279,7 @@ class Candidates:
         cost = in_force.cost(url, uri, settings)
         if in_force.asks_precedence:
             precedence = in_force.precedence(CrawlUri(url) if uri is None else renamed(uri, url), settings)
-        return fingerprint, Special(queue, value, url, uri, cost, settings, precedence)
+        return fingerprint, Special(queue, value, shorten(url, queue), uri, cost, settings, precedence)
 
     def _address(self, given: str, uri: CrawlUri | None) -> tuple[str, bytes | None, str | None]:
         """Return the normalized URL, its fingerprint (None with `force`), and its queue if the authority decides it."""
@@ -294,6 +339,13 @@ class Candidates:
 
     def _assigned_key(self, uri: CrawlUri) -> str:
         return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
+
+
+def plain_value(authority: Authority, short: str, via: CrawlUri | None) -> bytes:
+    """Return the value of a plain URL in its short form, found on the page `via` if there is one."""
+    if via is not None:
+        return encode_found(short, shorten(via.url, authority.queue), link_hops(via))
+    return keys.FRESH + encode((short,)) if authority.mark is None else authority.mark + short[1:].encode()
 
 
 def _check_key(key: object) -> str:

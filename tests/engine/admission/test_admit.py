@@ -151,13 +151,17 @@ def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
 
 
 @pytest.mark.parametrize("order", ["fifo", "lifo"])
+@pytest.mark.parametrize("limits", [{}, {"max_queued": 9}, {"max_queue_size": 2}])
 @given(seed=st.integers(0, 1 << 32))
-def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, seed: int) -> None:
+def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[str, int], seed: int) -> None:
     draw = random.Random(seed)
-    quick, slow = memory(order=order, concurrency=5), memory(order=order, concurrency=5)
+    options: dict[str, Any] = {"order": order, "concurrency": 5, **limits}
+    quick, slow = memory(**options), memory(**options)
     for _ in range(12):
-        site = f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}"  # one, for a batch is written by queue
-        urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for _ in range(draw.randrange(1, admit.FEW + 2))]
+        sites = [
+            f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}" for _ in range(draw.randrange(1, admit.FEW + 2))
+        ]
+        urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for site in sites]
         kind = draw.random()
         if kind < 0.4:
             first = [quick.schedule(url) for url in urls]

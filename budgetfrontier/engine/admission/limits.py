@@ -1,0 +1,65 @@
+"""The limits in force for what is admitted: whether a whole batch has room, and whether one URI has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from budgetfrontier.engine.admission.candidates import Plain, Special
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules import admission_limits
+
+_NONE = float("inf")
+
+
+class Limits:
+    """Compares what is queued with `max_queued`, and what a queue holds with its `max_queue_size`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def __repr__(self) -> str:
+        in_force = self._tables.in_force
+        return f"<Limits of {in_force.frontier.max_queued} and {in_force.base.max_queue_size} URIs (0: none)>"
+
+    def have_room(self, candidates: Collection[Any]) -> bool:
+        """Tell whether all candidates fit in, even if all are new: then none of them can be FULL."""
+        tables = self._tables
+        in_force = tables.in_force
+        if not in_force.has_limits:
+            return True
+        if not admission_limits.has_room(in_force.frontier.max_queued, tables.counters.queued, len(candidates)):
+            return False
+        if not (in_force.base.max_queue_size or in_force.effective.limits_queues):
+            return True
+        more: dict[str, int] = {}
+        least: dict[str, int] = {}  # of the limits that its URIs have, where overrides give them different ones
+        base = in_force.base.max_queue_size
+        for candidate in candidates:
+            if type(candidate) is tuple:
+                name, limit = candidate[0].queue, base
+            else:
+                name, limit = candidate.queue, candidate.settings.max_queue_size
+            more[name] = more.get(name, 0) + 1
+            if limit and limit < least.get(name, _NONE):
+                least[name] = limit
+        return all(
+            admission_limits.has_room(limit, self._queue_size(name), more[name]) for name, limit in least.items()
+        )
+
+    def is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
+        """Tell whether there is no room for a URI that is new, as of now."""
+        tables = self._tables
+        uri: CrawlUri | None
+        if isinstance(candidate, Special):
+            name, settings, uri = candidate.queue, candidate.settings, candidate.uri
+        else:
+            name, settings, uri = candidate[0].queue, tables.in_force.base, None
+        queued, frontier = tables.counters.queued, tables.in_force.frontier
+        full = admission_limits.is_full(frontier, settings, queued=queued, queue_size=lambda: self._queue_size(name))
+        return full and not admission_limits.may_overfill(uri, via)
+
+    def _queue_size(self, name: str) -> int:
+        queue = self._tables.queues.look_up(name)
+        return 0 if queue is None else queue.queued
