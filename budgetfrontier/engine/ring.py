@@ -134,12 +134,12 @@ class Ring:
                 ids = list(self.ids)
                 self.ids.clear()
                 self._fill(iter(ids))
-        elif self._middle:
-            while len(self.back) >= CHUNK:
-                self._put_between(array("I", [self.back.popleft() for _ in range(CHUNK)]))
-        elif len(self.ids) + len(self.back) <= LONGEST:
+        elif not self._middle and len(self.ids) + len(self.back) <= LONGEST:
             self.ids.extend(self.back)
             self.back = self.ids
+        else:
+            while len(self.back) >= CHUNK:
+                self._put_between(array("I", [self.back.popleft() for _ in range(CHUNK)]))
 
     def _drop(self, queue_id: int) -> None:
         self._number -= 1

@@ -78,6 +78,25 @@ def test_a_long_ring_takes_little_memory_while_it_turns() -> None:
 
 
 @pytest.mark.usefixtures("shorter")
+def test_a_ring_that_grows_when_its_middle_is_used_up_takes_little_memory() -> None:
+    growing = Ring(range(ring.LONGEST + 10))  # the last ten are its middle
+    for _ in range(ring.LONGEST):
+        growing.popleft()
+    assert growing.popleft() == ring.LONGEST
+    tracemalloc.start()
+    for queue_id in range(20 * ring.LONGEST):
+        growing.append(queue_id)
+        if queue_id % (2 * ring.LONGEST) == ring.LONGEST:
+            growing.settle()
+    growing.settle()
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(growing) == 20 * ring.LONGEST + 9
+    assert used < 10 * 20 * ring.LONGEST
+    assert list(growing)[-3:] == list(range(20 * ring.LONGEST - 3, 20 * ring.LONGEST))
+
+
+@pytest.mark.usefixtures("shorter")
 def test_a_ring_that_becomes_short_again_is_one_deque() -> None:
     short = Ring(range(3 * ring.LONGEST))
     assert short.back is not short.ids
