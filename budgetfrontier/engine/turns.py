@@ -108,70 +108,72 @@ class Turns:
         ids, join, gone, cached, dirty = ring.ids, ring.back.append, ring.gone, queues.cache.get, queues.dirty
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
-        leases_out, take, lease_id = leases.out, pending.taken.add, leases.next_id
-        turns, in_process, deadline = MAX_TURNS, 0, now + ttl
+        out_now, take, first_id, before = leases.out, pending.taken.add, leases.next_id, len(leased)
+        turns, in_ring, deadline = MAX_TURNS, 0, now + ttl
         leases.next_expiry = min(leases.next_expiry, deadline)
         try:
-            while count > 0:
-                if gone:
-                    ring.skip()
-                if not (turns and ids):
-                    if turns and ring.refill():
+            for lease_id in range(first_id, first_id + count):
+                while True:  # until a queue has a URI to hand out
+                    if gone:
+                        ring.skip()
+                    if not (turns and ids):
+                        if turns and ring.refill():
+                            continue
+                        if not turns or not counters.inactive:
+                            self.cut_short |= bool(ring or counters.inactive)
+                            return
+                        turns -= 1
+                        self._activate_next(now)
                         continue
-                    if not turns or not counters.inactive:
-                        self.cut_short |= bool(ring or counters.inactive)
-                        break
-                    turns -= 1
-                    self._activate_next(now)
-                    continue
-                queue_id = ids[0]
-                queue = cached(queue_id) or queues.get(queue_id)
-                dirty.add(queue_id)
-                run = runs.get(queue_id) or pending.read(queue_id)
-                key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
-                uri = restore_pending(key, value, queue.queue)
-                if not trivial:
-                    settings = in_force.effective.for_uri(uri.url, queue.queue)
-                    concurrency = settings.per_queue_concurrency
-                if queue.revision != revision:
-                    self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
-                if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
-                    queue, settings.reached
-                ):
-                    rotation.move(queue, RETIRED)
-                    turns -= 1
-                    continue
-                out = queue.out
-                if out and not may_lease(queue, concurrency, settings.reached):
-                    rotation.move(queue, IN_PROCESS)
-                    continue
+                    queue_id = ids[0]
+                    queue = cached(queue_id) or queues.get(queue_id)
+                    dirty.add(queue_id)
+                    run = runs.get(queue_id) or pending.read(queue_id)
+                    key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
+                    name = queue.queue
+                    uri = restore_pending(key, value, name)
+                    if not trivial:
+                        settings = in_force.effective.for_uri(uri.url, name)
+                        concurrency = settings.per_queue_concurrency
+                    if queue.revision != revision:
+                        self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
+                    if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
+                        queue, settings.reached
+                    ):
+                        rotation.move(queue, RETIRED)
+                        turns -= 1
+                        continue
+                    out = queue.out
+                    if out and not may_lease(queue, concurrency, settings.reached):
+                        rotation.move(queue, IN_PROCESS)
+                        continue
+                    break
                 if not run:
                     raise _contradiction(queue)
                 (ring if gone else ids).popleft()
                 run.pop()
                 run.pop()
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
-                lease = leases_out[lease_id] = Lease(lease_id, queue.queue, uri, cost, deadline, 1, 1, queue_id, key)
-                lease_id += 1
+                lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
                 take(key)
                 if value < PLAIN_FROM:
                     attempts, deliveries = tries(value)
                     lease.attempt += attempts
                     lease.delivery += deliveries
                 leased.append(lease)
-                count -= 1
                 queue.out = out + 1
                 queue.reserved += cost
                 queue.last_leased = uri.url
                 if concurrency > 1 and may_lease(queue, concurrency, settings.reached):
                     join(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1
+                    in_ring += 1
                 else:
                     queue.state = IN_PROCESS
-                    in_process += 1
         finally:
-            counters.in_process += in_process
-            leases.next_id = lease_id
+            made = len(leased) - before
+            counters.in_process += made - in_ring
+            leases.next_id = first_id + made
 
     def wake_due(self, now: float) -> None:
         """Move snoozed queues that are due to the ring's back: some hundreds in one call."""
