@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, Directive
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
@@ -17,6 +17,8 @@ from budgetfrontier.store.records import (
     encode_url,
     expand,
     plain_start,
+    restore_pending,
+    restore_uri,
     short_url,
     shorten,
     tries,
@@ -86,3 +88,23 @@ def test_records_of_the_first_schema_are_read_as_they_are() -> None:
 def test_a_damaged_record_is_a_decode_error(value: bytes) -> None:
     with pytest.raises(Damage):
         decode_uri(value, "a.test")
+
+
+@pytest.mark.parametrize("cost", [0, 1, 1023, 1024, (1 << 32) - 1])
+@pytest.mark.parametrize("inverted", [0, 1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("directive", Directive)
+@pytest.mark.parametrize("payload", [None, b"x"])
+def test_what_is_leased_is_what_was_stored(
+    payload: bytes | None, directive: Directive, inverted: int, cost: int
+) -> None:
+    value = encode_uri(CrawlUri("https://a.test/x", payload=payload), "https://a.test/x", "a.test")
+    rank = keys.rank.pack(directive, inverted, cost, 7)
+    leased = restore_pending(keys.u32.pack(1) + rank, value, "a.test")
+    assert leased == restore_uri(rank, value, "a.test")
+    assert (leased.url, leased.payload, leased.directive, leased.cost) == ("https://a.test/x", payload, directive, cost)
+
+
+@pytest.mark.parametrize("value", [b"\xff/\xff", b"\xfe/\xc3"])
+def test_a_url_with_bytes_that_none_has_is_leased_as_it_is_reported(value: bytes) -> None:
+    rank = keys.rank.pack(3, 1 << 31, 1, 7)
+    assert restore_pending(keys.u32.pack(1) + rank, value, "a.test") == restore_uri(rank, value, "a.test")
