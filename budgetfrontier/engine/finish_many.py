@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import cast
 
 from budgetfrontier.engine import arguments, batches
@@ -47,7 +48,7 @@ class BatchFinisher:
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._checked(item) for item in given]
-        if not set(map(type, map(_lease_id, given))) <= {int}:
+        if not set(map(type, map(_id if bare else _lease_id, given))) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -253,6 +254,9 @@ class BatchFinisher:
     def _remove(self, ended: list[Lease]) -> None:
         """Take the URIs of leases that have ended from their queues."""
         self._tables.pending.removed += [lease.key for lease in ended]
+
+
+_id = attrgetter("id")
 
 
 def _lease_id(item: Lease | Finish) -> object:
