@@ -187,15 +187,15 @@ class BatchFinisher:
         queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
         pop, cached, read, join = tables.leases.out.pop, queues.cache.get, queues.get, rotation.ring.back.append
         found = [pop(lease.id, None) for lease in leases]
-        if None in found:
+        ended = list(filter(None, found))
+        if len(ended) < len(found):
             late += [lease for lease, mine in zip(leases, found, strict=True) if mine is None]
             rests = [rest for rest, mine in zip(rests, found, strict=False) if mine is not None]
             settings_of = [settings for settings, mine in zip(settings_of, found, strict=False) if mine is not None]
-        ended = [mine for mine in found if mine is not None]
         queues.dirty.update([mine.queue_id for mine in ended])
         settings, wake, revision = tables.in_force.base, now + rest, counters.settings_revision
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
-        number = taken = retired = spent = in_process = 0
+        number = taken = retired = spent = others = 0
         for mine in ended:
             cost, queue_id = mine.cost, mine.queue_id
             queue = cached(queue_id) or read(queue_id)
@@ -232,12 +232,12 @@ class BatchFinisher:
                 and queue.total_budget < 0
                 and queue.precedence <= best_waiting
             ):
-                in_process += 1
                 ring_back += 1
                 queue.position = ring_back
                 queue.state = READY
                 join(queue_id)
             else:
+                others += 1
                 retired += state is RETIRED  # `queued_totals.is_queued`, without a call
                 after = queue_states.after_finish(queue, settings, now, best_waiting)
                 if after is not state:
@@ -249,7 +249,7 @@ class BatchFinisher:
         counters.succeeded += len(ended)
         counters.queued -= len(ended) - retired
         counters.expenditure += spent
-        counters.in_process -= in_process
+        counters.in_process -= len(ended) - others
 
     def _remove(self, ended: list[Lease]) -> None:
         """Take the URIs of leases that have ended from their queues."""
