@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
-from budgetfrontier.model import Lease, QueueRecord, QueueState
+from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import LONGEST_SHOWN, PLAIN_FROM, restore_pending, tries
+from budgetfrontier.store.records import LONGEST_SHOWN, LOW_COSTS, PLAIN_FROM, SCHEME_OF, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -109,7 +109,7 @@ class Turns:
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
         out_now, take, first_id, before = leases.out, pending.taken.add, leases.next_id, len(leased)
-        turns, in_ring, deadline = MAX_TURNS, 0, now + ttl
+        turns, in_ring, deadline, low_costs = MAX_TURNS, 0, now + ttl, LOW_COSTS.get
         leases.next_expiry = min(leases.next_expiry, deadline)
         try:
             for lease_id in range(first_id, first_id + count):
@@ -131,7 +131,11 @@ class Turns:
                     run = runs.get(queue_id) or pending.read(queue_id)
                     key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
                     name = queue.queue
-                    uri = restore_pending(key, value, name)
+                    known_cost = low_costs(key[4:13]) if value >= PLAIN_FROM else None
+                    if known_cost is None:
+                        uri = restore_pending(key, value, name)
+                    else:
+                        uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[1:].decode()}", cost=known_cost)
                     if not trivial:
                         settings = in_force.effective.for_uri(uri.url, name)
                         concurrency = settings.per_queue_concurrency
@@ -156,7 +160,7 @@ class Turns:
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
                 take(key)
-                if value < PLAIN_FROM:
+                if known_cost is None:
                     attempts, deliveries = tries(value)
                     lease.attempt += attempts
                     lease.delivery += deliveries

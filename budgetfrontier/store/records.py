@@ -324,31 +324,21 @@ def with_tries(value: bytes, attempts: int, deliveries: int) -> bytes:
     return keys.delivery.pack(min(attempts, MAX_ATTEMPTS), min(deliveries, 0xFFFF)) + rest
 
 
-_SCHEME_OF = {mark[0]: scheme for mark, scheme in PLAIN.items()}
-class _PlainCosts(dict[bytes, int | None]):
-    """The cost of a URI, by what follows the queue in its key; None if the URI has a directive or a priority."""
-
-    def __missing__(self, start: bytes) -> int | None:
-        directive, inverted, cost = _rank_start.unpack(start)
-        return cost if (directive, inverted) == (NORMAL, PRIORITY_ZERO) else None
-
-
-_rank_start = keys.Layout(">BII")
-_plain_costs = _PlainCosts({_rank_start.pack(NORMAL, PRIORITY_ZERO, cost): cost for cost in range(1 << 10)})
+SCHEME_OF = {mark[0]: scheme for mark, scheme in PLAIN.items()}
+LOW_COSTS = {keys.rank.pack(NORMAL, PRIORITY_ZERO, cost, 0)[:9]: cost for cost in range(1 << 10)}
+"""The cost of a URI without a rank of its own, by the part of its key that tells both; those of higher costs are not
+here."""
+_NORMAL = keys.rank.pack(NORMAL, PRIORITY_ZERO, 0, 0)[:5]
+_cost_of = keys.u32.unpack_from
 
 
 def restore_pending(key: bytes, value: bytes, queue: str) -> CrawlUri:
     """Return the CrawlUri of a pending record, from its key and value, as it is leased. Raises Damage.
 
-    What `restore_uri` does; a plain URL without a rank of its own, as most are, takes fewer steps: a lease and its
-    finish take 20 % fewer instructions.
+    What `restore_uri` does; a plain URL without a rank of its own, as most are, takes fewer steps.
     """
-    cost = _plain_costs[key[4:13]] if value >= PLAIN_FROM else None
-    if cost is not None:
-        try:
-            return CrawlUri(f"{_SCHEME_OF[value[0]]}{queue}{value[1:].decode()}", cost=cost)
-        except UnicodeDecodeError:  # it is damaged
-            pass
+    if value >= PLAIN_FROM and key[4:9] == _NORMAL:
+        return CrawlUri(f"{SCHEME_OF[value[0]]}{queue}{value[1:].decode('latin-1')}", cost=_cost_of(key, 9)[0])
     return restore_uri(key[4:], value, queue)
 
 
