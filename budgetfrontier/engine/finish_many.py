@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
+from itertools import groupby, repeat
 from typing import cast
 
 from budgetfrontier.engine import arguments, batches
@@ -48,7 +47,8 @@ class BatchFinisher:
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._checked(item) for item in given]
-        if not set(map(type, map(_id if bare else _lease_id, given))) <= {int}:
+        ids = [lease.id for lease in cast(list[Lease], given)] if bare else map(_lease_id, given)
+        if not set(map(type, ids)) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -130,133 +130,94 @@ class BatchFinisher:
     def _end_successes(
         self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
     ) -> None:
-        """End leases as successes, of which at most `fetch_seconds` and `crawl_delay` are known."""
-        in_force = self._tables.in_force
-        same = in_force.same_rest if timed is None else None
-        if same is not None:
-            self._end_in_one_loop(leases, same, [], [], late, now)
-            return
-        rests: list[float] = []
-        settings: list[QueueSettings] = []
-        failed: PolicyError | None = None
-        try:
-            self._ask(leases, timed, rests, settings)
-        except PolicyError as e:  # those before it end
-            failed = e
-        self._end_in_one_loop(leases[: len(rests)], 0.0, rests, settings, late, now)
-        if failed is not None:
-            raise failed
-
-    def _ask(
-        self,
-        leases: list[Lease],
-        timed: Sequence[Finish] | None,
-        rests: list[float],
-        settings: list[QueueSettings],
-    ) -> None:
-        """Find out for how long the queue of each lease rests, and by which settings. Raises PolicyError."""
-        in_force, out, met = self._tables.in_force, self._tables.leases.out, set[int]()
-        for number, given in enumerate(leases):
-            lease, rest, found = out.get(given.id), 0.0, in_force.base
-            if lease is not None and given.id not in met:
-                met.add(given.id)
-                found = in_force.for_uri(lease.uri.url, lease.queue)
-                if not lease.landed:
-                    times = (None, None) if timed is None else (timed[number].fetch_seconds, timed[number].crawl_delay)
-                    rest = in_force.rest(lease.uri, found, *times)
-            settings.append(found)
-            rests.append(rest)
-
-    def _end_in_one_loop(
-        self,
-        leases: list[Lease],
-        rest: float,
-        rests: list[float],
-        settings_of: list[QueueSettings],
-        late: list[Lease],
-        now: float,
-    ) -> None:
-        """End leases as successes. `rests` and `settings_of` are empty if all rest equally, by the same settings.
+        """End leases as successes, of which at most `fetch_seconds` and `crawl_delay` are known. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. `PendingTable.remove`, `charges.charge`, `wake_times.extended`,
         and the case of `queue_states.after_finish` in which a queue goes back into the ring are written out;
         tests/engine/test_finish_many.py compares both.
         """
-        tables, counters = self._tables, self._tables.counters
+        tables, counters, in_force = self._tables, self._tables.counters, self._tables.in_force
         queues, rotation, move = tables.queues, tables.rotation, self._kernel.turns.move
-        pop, cached, read, join = tables.leases.out.pop, queues.cache.get, queues.get, rotation.ring.back.append
-        found = [pop(lease.id, None) for lease in leases]
-        ended = list(filter(None, found))
-        if len(ended) < len(found):
-            late += [lease for lease, mine in zip(leases, found, strict=True) if mine is None]
-            rests = [rest for rest, mine in zip(rests, found, strict=False) if mine is not None]
-            settings_of = [settings for settings, mine in zip(settings_of, found, strict=False) if mine is not None]
-        queues.dirty.update([mine.queue_id for mine in ended])
-        settings, wake, revision = tables.in_force.base, now + rest, counters.settings_revision
+        out_now, cached, read, join = tables.leases.out, queues.cache.get, queues.get, rotation.ring.back.append
+        pop, dirty, ended = out_now.pop, queues.dirty.add, list[bytes]()
+        same_rest = in_force.same_rest if timed is None else None
+        asked, rest, settings = same_rest is None, same_rest or 0.0, in_force.base
+        wake, revision = now + rest, counters.settings_revision
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
-        number = taken = retired = spent = others = 0
-        for mine in ended:
-            cost, queue_id = mine.cost, mine.queue_id
-            queue = cached(queue_id) or read(queue_id)
-            if queue.revision != revision:
-                before, taken = taken, ended.index(mine, taken)
-                self._remove(ended[before:taken])  # the settings of a queue are those of its head
-                counters.ring_back = ring_back
-                self._kernel.turns.settings.refresh(queue)
-                ring_back, best_waiting = counters.ring_back, rotation.best_waiting
-            if rests:
-                rest, settings = rests[number], settings_of[number]
-                wake = now + rest
-                number += 1
-            if mine.landed:
-                queue.landed -= 1
-            elif rest > 0.0 and wake > queue.wake_time:
-                rotation.set_wake(queue, wake)
-            out = queue.out = queue.out - 1
-            queue.reserved -= cost
-            left = queue.queued = queue.queued - 1
-            balance = queue.balance = queue.balance - cost
-            queue.expenditure += cost
-            queue.charges += 1
-            if queue.last_cost != cost:
-                queue.last_cost = cost
-            spent += cost
-            state = queue.state
-            if (
-                state is IN_PROCESS
-                and left
-                and balance > 0
-                and not out
-                and queue.wake_time <= now
-                and queue.total_budget < 0
-                and queue.precedence <= best_waiting
-            ):
-                ring_back += 1
-                queue.position = ring_back
-                queue.state = READY
-                join(queue_id)
-            else:
-                others += 1
-                retired += state is RETIRED  # `queued_totals.is_queued`, without a call
-                after = queue_states.after_finish(queue, settings, now, best_waiting)
-                if after is not state:
-                    counters.ring_back = ring_back
-                    move(queue, after, now)
+        items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
+        written = retired = spent = others = 0
+        try:
+            for lease in leases:
+                if asked:
+                    item = next(items)
+                    if lease.id in out_now:
+                        rest, settings = self._ask(out_now[lease.id], item)
+                        wake = now + rest
+                mine = pop(lease.id, None)
+                if mine is None:
+                    late.append(lease)
+                    continue
+                cost, queue_id = mine.cost, mine.queue_id
+                queue = cached(queue_id) or read(queue_id)
+                dirty(queue_id)
+                if queue.revision != revision:
+                    tables.pending.removed += ended[written:]  # the settings of a queue are those of its head
+                    written, counters.ring_back = len(ended), ring_back
+                    self._kernel.turns.settings.refresh(queue)
                     ring_back, best_waiting = counters.ring_back, rotation.best_waiting
-        self._remove(ended[taken:])
-        counters.ring_back = ring_back
-        counters.succeeded += len(ended)
-        counters.queued -= len(ended) - retired
-        counters.expenditure += spent
-        counters.in_process -= len(ended) - others
+                ended.append(mine.key)
+                if mine.landed:
+                    queue.landed -= 1
+                elif rest > 0.0 and wake > queue.wake_time:
+                    rotation.set_wake(queue, wake)
+                out = queue.out = queue.out - 1
+                queue.reserved -= cost
+                left = queue.queued = queue.queued - 1
+                balance = queue.balance = queue.balance - cost
+                queue.expenditure += cost
+                queue.charges += 1
+                queue.last_cost = cost
+                spent += cost
+                state = queue.state
+                if (
+                    state is IN_PROCESS
+                    and left
+                    and balance > 0
+                    and not out
+                    and queue.wake_time <= now
+                    and queue.total_budget < 0
+                    and queue.precedence <= best_waiting
+                ):
+                    ring_back += 1
+                    queue.position = ring_back
+                    queue.state = READY
+                    join(queue_id)
+                else:
+                    others += 1
+                    retired += state is RETIRED  # `queued_totals.is_queued`, without a call
+                    after = queue_states.after_finish(queue, settings, now, best_waiting)
+                    if after is not state:
+                        counters.ring_back = ring_back
+                        move(queue, after, now)
+                        ring_back, best_waiting = counters.ring_back, rotation.best_waiting
+        finally:
+            tables.pending.removed += ended[written:]
+            counters.ring_back = ring_back
+            counters.succeeded += len(ended)
+            counters.queued -= len(ended) - retired
+            counters.expenditure += spent
+            counters.in_process -= len(ended) - others
 
-    def _remove(self, ended: list[Lease]) -> None:
-        """Take the URIs of leases that have ended from their queues."""
-        self._tables.pending.removed += [lease.key for lease in ended]
-
-
-_id = attrgetter("id")
+    def _ask(self, lease: Lease, timed: Finish | None) -> tuple[float, QueueSettings]:
+        """Return for how long the queue of a lease rests, and the settings in force. Raises PolicyError."""
+        in_force = self._tables.in_force
+        settings = in_force.for_uri(lease.uri.url, lease.queue)
+        if lease.landed:
+            return 0.0, settings
+        if timed is None:
+            return in_force.rest(lease.uri, settings, None, None), settings
+        return in_force.rest(lease.uri, settings, timed.fetch_seconds, timed.crawl_delay), settings
 
 
 def _lease_id(item: Lease | Finish) -> object:

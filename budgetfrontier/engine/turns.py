@@ -131,11 +131,14 @@ class Turns:
                     run = runs.get(queue_id) or pending.read(queue_id)
                     key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
                     name = queue.queue
-                    known_cost = low_costs(key[4:13]) if value >= PLAIN_FROM else None
-                    if known_cost is None:
+                    low_cost = low_costs(key[4:13]) if value >= PLAIN_FROM else None
+                    try:
+                        if low_cost is None:
+                            uri = restore_pending(key, value, name)
+                        else:
+                            uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[1:].decode()}", cost=low_cost)
+                    except UnicodeDecodeError:  # it is damaged
                         uri = restore_pending(key, value, name)
-                    else:
-                        uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[1:].decode()}", cost=known_cost)
                     if not trivial:
                         settings = in_force.effective.for_uri(uri.url, name)
                         concurrency = settings.per_queue_concurrency
@@ -160,7 +163,7 @@ class Turns:
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
                 take(key)
-                if known_cost is None:
+                if low_cost is None:
                     attempts, deliveries = tries(value)
                     lease.attempt += attempts
                     lease.delivery += deliveries
