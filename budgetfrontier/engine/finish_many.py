@@ -235,20 +235,24 @@ def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], 
     part: list[Lease | Finish] = []
     changes = size = 0
     for item in given:
-        found: list[object] = []
-        carried = 0
-        if isinstance(item, Finish):
-            found = cast(list[object], item.discovered)
-            written = found if item.outcome is _SUCCESS else [item.lease.uri, *found]
-            carried = sum(batches.bytes_carried(uri) for uri in written if isinstance(uri, CrawlUri))
-        if part and (changes + len(found) >= BATCH or size + carried > batches.PART):
+        more, carried = 1, 0
+        if item.__class__ is Finish and (item.discovered or item.outcome is not _SUCCESS):
+            more, carried = _written(item)
+        if part and (changes + more > BATCH or size + carried > batches.PART):
             yield part, changes
             part, changes, size = [], 0, 0
         part.append(item)
-        changes += 1 + len(found)
+        changes += more
         size += carried
     if part:
         yield part, changes
+
+
+def _written(finish: Finish) -> tuple[int, int]:
+    """Return the number of changes of a finish, and the bytes that its URIs carry, those that are written again too."""
+    found = cast(list[object], finish.discovered)
+    written = found if finish.outcome is _SUCCESS else [finish.lease.uri, *found]
+    return 1 + len(found), sum(batches.bytes_carried(uri) for uri in written if isinstance(uri, CrawlUri))
 
 
 def _kind(item: Lease | Finish) -> int:
