@@ -144,6 +144,7 @@ class BatchFinisher:
         same_rest = in_force.same_rest if timed is None else None
         asked, rest, settings = same_rest is None, same_rest or 0.0, in_force.base
         wake, revision = now + rest, counters.settings_revision
+        unlimited = in_force.trivial and settings.queue_total_budget < 0
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
         written = retired = spent = others = 0
@@ -186,7 +187,7 @@ class BatchFinisher:
                     and balance > 0
                     and not out
                     and queue.wake_time <= now
-                    and queue.total_budget < 0
+                    and unlimited
                     and queue.precedence <= best_waiting
                 ):
                     ring_back += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from budgetfrontier.engine.pending import Run
 from budgetfrontier.engine.queue_settings import SettingsOfQueues
 from budgetfrontier.engine.tables import Tables
+from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
 from budgetfrontier.rules.budgets import must_retire
@@ -17,6 +19,7 @@ MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues
 
 _NOTHING = (b"", b"")
+_KIND_AND_COST, _URL = slice(4, 13), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
 
 
 class Turns:
@@ -98,9 +101,10 @@ class Turns:
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
 
-        Two things are written out here for speed, and compared with what they stand for in tests/engine/test_turns:
-        half of `budgets.must_retire`, and the move that a turn ends with (`Rotation.move`; calls of it would cost 15 to
-        20 % of a lease and its finish).
+        Two things are written out here for speed, and compared with what they stand for in tests/engine: the move that
+        a turn ends with (`Rotation.move`; calls of it would cost 15 to 20 % of a lease and its finish), and
+        `restore_pending` for a plain URI, as most are (2 %). Where all queues have the same budgets, and none of them
+        retires a queue, `must_retire` is not asked.
         """
         tables, rotation = self._tables, self._rotation
         queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
@@ -110,6 +114,7 @@ class Turns:
         concurrency = settings.per_queue_concurrency
         out_now, take, first_id, before = leases.out, pending.taken.add, leases.next_id, len(leased)
         turns, in_ring, deadline, low_costs = MAX_TURNS, 0, now + ttl, LOW_COSTS.get
+        limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
         leases.next_expiry = min(leases.next_expiry, deadline)
         try:
             for lease_id in range(first_id, first_id + count):
@@ -125,41 +130,45 @@ class Turns:
                         turns -= 1
                         self._activate_next(now)
                         continue
-                    queue_id = ids[0]
+                    queue_id = ring.popleft() if gone else ids.popleft()
                     queue = cached(queue_id) or queues.get(queue_id)
                     dirty.add(queue_id)
-                    run = runs.get(queue_id) or pending.read(queue_id)
-                    key, value = (run[-1], run[-2]) if run else pending.head(queue_id) or _NOTHING
+                    run: Run | None = runs.get(queue_id) or pending.read(queue_id)
+                    if run:
+                        key, value = run.pop(), run.pop()
+                    else:  # all of it is out
+                        run, (key, value) = None, pending.head(queue_id) or _NOTHING
                     name = queue.queue
-                    low_cost = low_costs(key[4:13]) if value >= PLAIN_FROM else None
+                    low_cost = low_costs(key[_KIND_AND_COST]) if value >= PLAIN_FROM else None
                     try:
                         if low_cost is None:
                             uri = restore_pending(key, value, name)
                         else:
-                            uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[1:].decode()}", cost=low_cost)
+                            uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[_URL].decode()}", cost=low_cost)
                     except UnicodeDecodeError:  # it is damaged
                         uri = restore_pending(key, value, name)
                     if not trivial:
                         settings = in_force.effective.for_uri(uri.url, name)
                         concurrency = settings.per_queue_concurrency
                     if queue.revision != revision:
-                        self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
-                    if (queue.total_budget >= 0 or queue.balance_replenish_amount <= 0) and must_retire(
-                        queue, settings.reached
-                    ):
+                        try:
+                            self.settings.take_budgets(queue, *self.settings.asked(queue, uri))
+                        except PolicyError:
+                            self._give_back_turn(queue_id)
+                            raise
+                    if limited and must_retire(queue, settings.reached):
+                        self._give_back_turn(queue_id)
                         rotation.move(queue, RETIRED)
                         turns -= 1
                         continue
                     out = queue.out
                     if out and not may_lease(queue, concurrency, settings.reached):
+                        self._give_back_turn(queue_id)
                         rotation.move(queue, IN_PROCESS)
                         continue
                     break
-                if not run:
+                if run is None:
                     raise _contradiction(queue)
-                (ring if gone else ids).popleft()
-                run.pop()
-                run.pop()
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
                 take(key)
@@ -181,6 +190,11 @@ class Turns:
             made = len(leased) - before
             counters.in_process += made - in_ring
             leases.next_id = first_id + made
+
+    def _give_back_turn(self, queue_id: int) -> None:
+        """Put a queue back to the ring's front, and its head into its place."""
+        self._rotation.ring.appendleft(queue_id)
+        self._tables.pending.forget(queue_id)
 
     def wake_due(self, now: float) -> None:
         """Move snoozed queues that are due to the ring's back: some hundreds in one call."""

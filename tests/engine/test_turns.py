@@ -12,7 +12,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
-from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, record, state
+from budgetfrontier.store.keys import PENDING
+from tests.support import START, crawl, crawl_state, kernel, memory, one, pages, paths, record, state
 
 
 def test_a_held_queue_starts_inactive() -> None:
@@ -120,6 +121,29 @@ def test_a_budget_changed_while_a_queue_rests_counts_when_it_wakes(first: int, t
     frontier.finish(slow)
     assert state(frontier, "A") == ("SNOOZED" if number else "RETIRED")
     frontier.check()
+
+
+@pytest.mark.parametrize("budget", [{"queue_total_budget": 0}, {"balance_replenish_amount": 0}])
+def test_a_queue_retired_on_its_turn_goes_on_with_the_same_uri(budget: dict[str, Any]) -> None:
+    with memory(hold_queues=False) as f:
+        f.schedule_many(pages("AB", 20))
+        f.finish_many(f.lease(2))
+        f.finish_many(f.lease(2))
+        f.adjust(**budget)
+        assert f.lease(2) == []
+        assert (state(f, "A"), state(f, "B")) == ("RETIRED", "RETIRED")
+        f.adjust(queue_total_budget=-1, balance_replenish_amount=10)
+        assert paths(f.lease(2)) == ["2", "2"]
+        f.check()
+
+
+def test_a_uri_whose_bytes_are_damaged_goes_out_as_it_is_reported() -> None:
+    with memory(hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+        tables = kernel(f).tables
+        key = next(iter(tables.env.view().items(PENDING)))[0]
+        tables.env.txn.put(key, b"\xff/\xe9", db=tables.env.db[PENDING])
+        assert one(f).uri.url == "https://a.test/\xe9"
 
 
 def test_a_retired_queue_stays_retired_even_when_empty() -> None:
