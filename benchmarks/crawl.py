@@ -4,7 +4,7 @@
 Ours, Scrapy, and Scrapy on our frontier crawl the same 200 hosts, one after the other in each round, each in a process
 of its own on one core; the server, which is several times faster than any, has another core and counts what is asked
 for. Politeness is off and the concurrency is equal. Then ours alone crawls ten times as many pages, to see whether its
-memory grows.
+memory grows, and 500 hosts with a delay, to see whether each is asked as soon as the delay allows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ LEAST = 100  # pages of a host
 MANY = 200_000  # pages of the crawl whose memory is watched
 SAMPLES = 20  # of the memory, in even steps
 CONCURRENCY, PER_HOST = 64, 8
-PARTS = ("race", "memory")
+PACED, PACED_HOSTS, PACED_EACH, DELAY = "ours, polite", 500, 30, 0.5  # hosts, pages of each, seconds
+PARTS = ("race", "memory", "pace")
 WATCH_EVERY = 0.2  # seconds
 
 OURS = ("ours", "ours, WARC")
@@ -63,7 +64,9 @@ def command(name: str, room: Path, server: Server) -> list[str]:
         more = [str(room / "job") if given == JOB else given for given in SCRAPY[name]]
         arguments = [str(seeds), str(CONCURRENCY), str(PER_HOST), *more]
         return [sys.executable, "-m", "benchmarks.crawl_scrapy", *arguments]
-    politeness = {"delay_factor": 0, "min_delay": 0, "max_delay": 0, "per_queue_concurrency": PER_HOST}
+    politeness: dict[str, float] = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+    politeness |= {"min_delay": DELAY, "delay_factor": 5, "max_delay": 30} if name == PACED else {}
+    politeness["per_queue_concurrency"] = 1 if name == PACED else PER_HOST
     settings = {
         "seeds": [{"file": str(seeds)}],
         "frontier": {"politeness": politeness},
@@ -183,6 +186,15 @@ def grow(folder: Path, server: Server, core: int) -> list[dict[str, float]]:
     return points
 
 
+def pace(folder: Path, server: Server, core: int) -> dict[str, float]:
+    """Crawl with a delay; return the rate as a part of the ideal one, a page of each host in each delay."""
+    figures = crawl(PACED, folder, server, core)
+    ideal = server.hosts / DELAY
+    figures["of_ideal"] = figures["per_second"] / ideal
+    print(f"  {server.hosts} hosts: {figures['per_second']:.0f} of {ideal:.0f} pages/s", file=sys.stderr)
+    return figures
+
+
 def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows with targets, for the parts that were measured."""
     rounds: list[table.Round] = record["rounds"] or [{}]
@@ -192,6 +204,8 @@ def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
         before, after = (median(point["memory"] for point in part) for part in (early, late))
         most = max(point["memory"] for point in points)
         rounds = [rounds[0] | {"memory": {"grown": after - before, "most": most}}, *rounds[1:]]
+    if record["pace"]:
+        rounds = [rounds[0] | {"pace": record["pace"]}, *rounds[1:]]
     return table.results(ROWS, rounds)
 
 
@@ -218,6 +232,7 @@ ROWS = (
     Row("the same by processor time", table.ratio("scrapy, budgetfrontier", "scrapy JOBDIR", "per_cpu_second"), "x"),
     Row(f"anonymous memory, {MANY:,} pages: the most", of("memory", "most"), "MiB"),
     Row("the second half of them over the first", of("memory", "grown"), "MiB", at_most=5),
+    Row(f"{PACED_HOSTS} hosts, a delay of {DELAY} s: of the ideal rate", of("pace", "of_ideal"), "x", at_least=0.95),
 )
 
 TITLES = {
@@ -284,7 +299,7 @@ def main() -> None:
     about = script.describe(options) | {package: machine.version(package) for package in PACKAGES}
     cores = options.core, script.other_core(options.core)
     os.sched_setaffinity(0, {cores[1]})
-    measured: dict[str, Any] = {"rounds": [], "points": []}
+    measured: dict[str, Any] = {"rounds": [], "points": [], "pace": {}}
     with script.temporary("crawl", options.folder) as folder:
         if "race" in options.parts:
             with served(PAGES * options.scale, cores[1]) as server:
@@ -292,6 +307,10 @@ def main() -> None:
         if "memory" in options.parts:
             with served(MANY * options.scale, cores[1]) as server:
                 measured["points"] = grow(folder, server, cores[0])
+        if "pace" in options.parts:
+            hosts = max(int(PACED_HOSTS * options.scale), 1)
+            with Server(hosts, hosts * PACED_EACH, cores[1]) as server:
+                measured["pace"] = pace(folder, server, cores[0])
     whole = options.scale == 1 and options.parts == PARTS and peers
     results = options.results or (script.RESULTS if whole else None)  # a part is printed only
     write(results, script.record(about, **measured))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings
 from budgetfrontier.errors import MissingExtra
 
+_OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
 _EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
 
 
@@ -53,7 +57,8 @@ def crawl(args: argparse.Namespace) -> int:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     folder = args.job or Path(folder_name(settings.crawl))
-    return job.crawl(settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again))
+    with _rare_collections():
+        return job.crawl(settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again))
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -63,6 +68,19 @@ def demo(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise _explained(error) from error
     return run.demo(args.job)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect garbage rarely, and look at none of the modules: a crawl leaves few cycles, and has the process alone."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _explained(error: ModuleNotFoundError) -> Exception:

@@ -117,7 +117,7 @@ class Scope:
         url, seed = uri.url, None if uri.meta is None else _seed_of(uri.meta)
         key = url[: url.find("/", 8) + 1], seed
         for fits, verdict in self._plans.get(key) or self._plan(*key):
-            if fits(uri, header):
+            if fits is _always or fits(uri, header):
                 return verdict
         return _NONE_FITS
 

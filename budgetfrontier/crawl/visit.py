@@ -131,12 +131,23 @@ class Visitor:
                 await asyncio.sleep(0)
             self._write_links(uri.url, batch)
             found = self._children(uri, batch)
+            if len(batch) < _BATCH:
+                break
         return Visit(uri, response, response.outcome, found, page.noindex)
 
     def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
-        objection = self._scope.objection
-        children = (self._child(uri, href, hop) for href, hop in found)
-        return [child for child in children if objection(child) is None]
+        """Return the links in scope as URIs."""
+        verdict, plain = self._scope.verdict, uri.meta is None
+        via, hops, source = uri.url, uri.hops + "L", uri.source
+        children = []
+        for href, hop in found:
+            if hop == "L" and plain:  # the common case of `_child`, without a call
+                child = CrawlUri(href, via=via, hops=hops, source=source)
+            else:
+                child = self._child(uri, href, hop)
+            if verdict(child).accepted:
+                children.append(child)
+        return children
 
     def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
         seed = uri.meta.get("seed") if isinstance(uri.meta, dict) else None

@@ -217,7 +217,7 @@ class _Handler(ResponseHandler):
     def _measure(self, *, ended: bool = False) -> None:
         """Measure the exchange when the response is complete, before the connection can be used for the next one."""
         complete = not self._heading and self._payload is not None and self._payload.is_eof()
-        if complete or ended:
+        if (complete or ended) and self.exchange.seconds is None:
             self.exchange.seconds = seconds_of_exchange(self.transport, round_trips=self.exchange.round_trips)
 
     def _refuse(self) -> None:

@@ -81,7 +81,7 @@ def record_id() -> str:
 
 def date(seconds: float) -> str:
     """Return epoch seconds as a WARC-Date, to the microsecond."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 @lru_cache(1)  # the logs and the WARC file name the same one
