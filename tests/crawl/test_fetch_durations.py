@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 
 from budgetfrontier.crawl.demo.loopback import Loopback
-from budgetfrontier.crawl.fetch import connections
+from budgetfrontier.crawl.fetch import connections, durations
 from budgetfrontier.crawl.fetch.durations import TICK, seconds_in, seconds_of_exchange
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings.schema import FetchSettings
-from tests.crawl.raw import ManualLoop
+from tests.crawl.raw import ManualLoop, RawServer
 
 HOUR = 3600.0
 LARGE = 3_000_000
@@ -29,13 +29,13 @@ async def handler(request: web.BaseRequest) -> web.StreamResponse:
             return web.Response(body=b"x" * LARGE)
         case "/unchanged":
             return web.Response(status=304)
-        case "/chunked" | "/until-closed":
+        case "/closing":
+            return web.Response(text="page", headers={"Connection": "close"})
+        case "/chunked" | "/chunked-closing":
             response = web.StreamResponse()
-            if request.path == "/chunked":
-                response.enable_chunked_encoding()
-            else:
+            response.enable_chunked_encoding()
+            if request.path == "/chunked-closing":
                 response.force_close()
-                response.headers["Connection"] = "close"
             await response.prepare(request)
             for _ in range(3):
                 await response.write(b"part")
@@ -57,15 +57,43 @@ def fetch(*paths: str, busy: float = HOUR, **more: Any) -> list[Response]:
         return runner.run(run(server.address))
 
 
+@pytest.fixture
+def never_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets that a busy machine sends twice do not count."""
+
+    def once(info: bytes, *, round_trips: int) -> float | None:
+        return seconds_in(info[:100] + bytes(4) + info[104:], round_trips=round_trips)
+
+    monkeypatch.setattr(durations, "seconds_in", once)
+
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when the last byte came")
 
 
 @linux
-@pytest.mark.parametrize("path", ["/", "/large", "/chunked", "/until-closed", "/unchanged"])
-def test_what_this_process_is_busy_with_is_no_part_of_it(path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/large", "/chunked", "/closing", "/chunked-closing", "/unchanged"])
+def test_what_this_process_is_busy_with_is_no_part_of_it(path: str, never_repeated: None) -> None:
     for answer in fetch(path, path):
         assert answer.status in (200, 304) and not answer.notes
         assert answer.seconds is not None and 0 <= answer.seconds < HOUR
+
+
+@linux
+def test_a_response_that_ends_with_its_connection_is_measured_then(never_repeated: None) -> None:
+    def get(server: RawServer) -> Response:
+        loop = ManualLoop()
+
+        async def run() -> Response:
+            settings = FetchSettings(resolve={"*.test": server.address}, timeout=0, first_byte_timeout=0, min_speed=0)
+            async with Fetcher(settings) as fetcher:
+                return await fetcher.get(CrawlUri("http://a.test/"), accept=lambda _: loop.advance(HOUR))
+
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(run())
+
+    with RawServer({"/": (b"HTTP/1.1 200 OK\r\n\r\n", b"some ", b"body")}) as server:
+        answer = get(server)
+    assert answer.body == b"some body" and answer.seconds is not None and 0 <= answer.seconds < HOUR
 
 
 def test_what_was_not_received_to_its_end_took_as_long_as_it_seems() -> None:

@@ -153,7 +153,6 @@ class _Handler(ResponseHandler):
                 return
         if data:
             super().data_received(data)
-        self._measure()
         if self._payload is not None and self._payload.total_bytes != self._body_size:
             self._body_size, self._received = self._payload.total_bytes, 0
         elif self._received > self._max_header:
@@ -196,6 +195,7 @@ class _Handler(ResponseHandler):
             self._refuse()
         else:  # the rest of what was received is the beginning of the body
             self._heading, self._received = False, 0
+            data[1].on_eof(self._measure)  # before aiohttp lets the connection go
             super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
@@ -207,18 +207,14 @@ class _Handler(ResponseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._heading and self._head and self._parser is not None:
             super().data_received(bytes(self._head))  # parsing the incomplete header may give a better error
-        if exc is None and self._payload is not None and not self._payload.is_eof():
-            self._measure(ended=True)
         if exc is not None and (payload := self._payload) is not None and not payload.is_eof():
             payload.set_exception(aiohttp.ClientOSError(*exc.args))
             self._payload = None
         super().connection_lost(exc)
 
-    def _measure(self, *, ended: bool = False) -> None:
-        """Measure the exchange when the response is complete, before the connection can be used for the next one."""
-        complete = not self._heading and self._payload is not None and self._payload.is_eof()
-        if (complete or ended) and self.exchange.seconds is None:
-            self.exchange.seconds = seconds_of_exchange(self.transport, round_trips=self.exchange.round_trips)
+    def _measure(self) -> None:
+        """Measure the exchange: its response is complete."""
+        self.exchange.seconds = seconds_of_exchange(self.transport, round_trips=self.exchange.round_trips)
 
     def _refuse(self) -> None:
         if self.transport is not None:
