@@ -36,6 +36,8 @@ SAMPLE = 64
 """Runs that are looked at to see how many bytes a record takes."""
 MOST_RUNS = 1 << 15
 """Queues that are remembered from one commit to the next, about 400 bytes each."""
+MOST_REMOVED = 1 << 17
+"""Records that wait for their deletion, before the deletions are made ahead of the commit: some 150 bytes each."""
 MOST_SKIPPED = 64
 """Records that are passed over in one look before those of them that wait for their deletion are deleted."""
 DROPPED = 64
@@ -100,6 +102,8 @@ class PendingTable:
         With room for a record of each active queue at the most, the first of a queue is not kept as a run: by its next
         turn it will be deleted. If it is not, or others are out, the queue has runs of one record from then on.
         """
+        if len(self.removed) >= MOST_REMOVED:
+            self._delete_removed()
         prefix, before, cursor = _pack(queue_id), self._read.get(queue_id), self._env.pending
         if before is None:
             if self._share == 1 and cursor.set_range(prefix):

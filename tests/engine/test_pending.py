@@ -218,3 +218,21 @@ def test_active_queues_share_the_room_for_runs(monkeypatch: pytest.MonkeyPatch) 
         parts = map(len, kernel(frontier).tables.pending.runs.values())  # nothing public tells what is in memory
         assert max(parts) <= (2 * 4 if turn == 0 else 2 * 2)
     frontier.check()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_deletions_are_made_when_too_many_wait_for_them(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "MOST_REMOVED", 50)
+    frontier = memory(hold_queues=False)
+    frontier.schedule_many(pages("ABC", 100))
+    for turn in range(100):
+        leases = frontier.lease(9)
+        assert paths(leases) == [str(turn)] * 3
+        if many:
+            frontier.finish_many(leases)
+        else:
+            for lease in leases:
+                frontier.finish(lease)
+        taken = kernel(frontier).tables.pending.taken  # nothing public tells what is in memory
+        assert len(taken) <= 50 + 3 * pending.LONGEST_RUN
+    frontier.check()
