@@ -41,6 +41,8 @@ class SettingsInForce:
         self.has_limits = admission_limits.any_limit(frontier) or self.effective.limits_queues
         """The frontier, or some queue, may be full."""
         self._costs: dict[str, tuple[Callable[[CrawlUri], object], int | None]] = {}
+        self.constant_costs: dict[str, int] = {}
+        """What a URI costs by the policies that have been asked for, if all their costs are the same, by name."""
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
             self.longest_delay = inf
@@ -62,10 +64,10 @@ class SettingsInForce:
         """Return for how many seconds a URI is leased: what a caller asks for, or None for the setting."""
         return self.frontier.lease_ttl if given is None else arguments.seconds(given, "ttl")
 
-    def cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
+    def _cost_policy(self, settings: QueueSettings) -> tuple[Callable[[CrawlUri], object], int | None]:
         """Return the cost policy that settings name, made once, and its constant cost (None: it looks at the URI)."""
         spec = settings.cost_policy
-        name = spec if type(spec) is str else repr(spec)
+        name = spec if isinstance(spec, str) else repr(spec)
         found = self._costs.get(name)
         if found is None:
             policy = plugins.resolve("cost", spec)
@@ -74,12 +76,14 @@ class SettingsInForce:
             if constant is not None and (cost is None or cost < 0):
                 raise policy_results.wrong("cost", spec, "any URL", constant)
             found = self._costs[name] = policy, None if cost is None else charges.bounded_cost(cost)
+            if found[1] is not None:
+                self.constant_costs[name] = found[1]
         return found
 
     @cached_property
     def constant_cost(self) -> int | None:
         """The cost of every URI without overrides; None if the cost policy looks at the URI."""
-        return self.cost_policy(self.base)[1]
+        return self._cost_policy(self.base)[1]
 
     def cost(self, url: str, uri: CrawlUri | None, settings: QueueSettings) -> int:
         """Return the cost of a URI: the one given with it, otherwise the policy's. Raises PolicyError.
@@ -89,7 +93,7 @@ class SettingsInForce:
         given = charges.given_cost(uri)
         if given is not None:
             return given
-        policy, constant = self.cost_policy(settings)
+        policy, constant = self._cost_policy(settings)
         if constant is not None:
             return constant
         try:

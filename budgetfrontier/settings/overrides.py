@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -91,7 +91,7 @@ Test = tuple[int, Callable[[str], Any]]
 """The index of an override, and the test on a href that tells whether it matches."""
 
 
-class _Authority(NamedTuple):
+class ByAuthority(msgspec.Struct, frozen=True, gc=False):
     """The result of comparing overrides with the URIs of one authority in one queue."""
 
     matching: tuple[int, ...]
@@ -126,7 +126,7 @@ class Effective:
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
         self._on_all = tuple(self._regexes)
-        self._authorities: BoundedCache[tuple[str, str], _Authority] = BoundedCache(_CACHED)
+        self._authorities: BoundedCache[tuple[str, str], ByAuthority] = BoundedCache(_CACHED)
         self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
@@ -136,11 +136,18 @@ class Effective:
         """
         if self.trivial:
             return self.base
-        known = self._authorities.get((href[: href.find("/", 8)], queue)) or self._look_at(href, queue)
+        return self.settings_of(self.by_authority(href, queue), href)
+
+    def by_authority(self, href: str, queue: str) -> ByAuthority:
+        """Return what overrides say of the authority of a href, in this queue: `settings_of` needs it."""
+        return self._authorities.get((href[: href.find("/", 8)], queue)) or self._look_at(href, queue)
+
+    def settings_of(self, known: ByAuthority, href: str) -> QueueSettings:
+        """Return what `for_uri` returns, for a href whose authority is known."""
         if not known.tests:
             return known.settings
         matching = [index for index, test in known.tests if test(href)]
-        return self._settings_of(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
+        return self._combined(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
 
     def variants(self) -> Iterator[QueueSettings]:
         """Yield the settings without overrides, then those with each single override."""
@@ -162,11 +169,11 @@ class Effective:
         else:
             self._regexes.append((index, match.test))
 
-    def _look_at(self, href: str, queue: str) -> _Authority:
+    def _look_at(self, href: str, queue: str) -> ByAuthority:
         """Find out which overrides match the authority of a href, and which depend on the rest; keep it if short."""
         prefix = href[: href.find("/", 8)]
         matching = self._matching_authority(href, queue)
-        known = _Authority(matching, self._settings_of(matching), self._on_all + self._path_tests(prefix))
+        known = ByAuthority(matching, self._combined(matching), self._on_all + self._path_tests(prefix))
         if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
             self._authorities.put((prefix, queue), known)
         return known
@@ -198,7 +205,7 @@ class Effective:
                 found.append((index, _path_test(rests, len(prefix))))
         return tuple(found)
 
-    def _settings_of(self, matching: tuple[int, ...]) -> QueueSettings:
+    def _combined(self, matching: tuple[int, ...]) -> QueueSettings:
         """Return the settings of URIs that these overrides match, in order, besides those for all URIs."""
         settings = self._settings.get(matching)
         if settings is None:

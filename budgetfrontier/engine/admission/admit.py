@@ -6,7 +6,7 @@ queue is updated once per batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,8 +22,8 @@ from budgetfrontier.rules import charges, uri_order
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
 
-Read = tuple[list[Any], Batch | None]
-"""A batch, and the result of reading it; or a few plain URLs, read alone (None: seen recently), and None."""
+Read = tuple[Sequence[Any], Batch | int]
+"""A batch, and the result of reading it; or a few plain URLs, read alone, and how many more were seen recently."""
 FEW = 8
 """The largest batch whose URLs are admitted one by one, if they are plain: from about ten on, a batch is cheaper."""
 
@@ -47,16 +47,15 @@ class Admitter:
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch, in order; count the results. Raises PolicyError, having changed nothing."""
-        self.admit(self.read(batch, tally, via), tally, now, via)
+        self.admit(self.read(list(batch), tally, via), tally, now, via)
 
-    def read(self, batch: Iterable[object], tally: Tally, via: CrawlUri | None = None) -> Read:
+    def read(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None = None) -> Read:
         """Call the policies for a batch, for `admit`; count INVALID URIs. Changes nothing. Raises PolicyError."""
-        batch = list(batch)
         if len(batch) <= FEW and (few := self._read_few(batch)) is not None:
-            return few, None
+            return few, len(batch) - len(few)
         return batch, self._read(batch, tally, via, each=self._tables.in_force.has_limits)
 
-    def _read(self, batch: list[Any], tally: Tally, via: CrawlUri | None, *, each: bool) -> Batch:
+    def _read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, *, each: bool) -> Batch:
         found = self._candidates.read(batch, tally, via, self._seen.recent, each=each)
         self._constant_cost()  # raises for a policy that cannot be created
         return found
@@ -64,8 +63,8 @@ class Admitter:
     def admit(self, read: Read, tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch that `read` has read. Calls no policy."""
         batch, found = read
-        if found is None:
-            self._take_few(batch, tally, now, via)
+        if isinstance(found, int):
+            self._take_few(batch, found, tally, now, via)
         elif batch:
             self._admit(found, batch, tally, now, via)
 
@@ -110,28 +109,23 @@ class Admitter:
 
     # -- a few plain URLs: the machinery of a batch would cost more than it saves
 
-    def _read_few(self, batch: list[Any]) -> list[Known | None] | None:
-        """Read plain URLs, each alone (None: seen recently); return None if one of them is not plain."""
+    def _read_few(self, batch: Sequence[Any]) -> list[Known] | None:
+        """Read plain URLs, each alone, except those seen recently; return None if one of them is not plain."""
         if not set(map(type, batch)) <= {str}:
             return None
         recent, read_plain = self._seen.recent, self._candidates.read_plain
-        few: list[Known | None] = []
+        few: list[Known] = []
         for given in batch:
-            if given in recent:
-                few.append(None)
-            elif (known := read_plain(given)) is not None:
+            if given not in recent:
+                known = read_plain(given)
+                if known is None:
+                    return None
                 few.append(known)
-            else:
-                return None
         return few
 
-    def _take_few(self, few: list[Known | None], tally: Tally, now: float, via: CrawlUri | None) -> None:
+    def _take_few(self, few: Sequence[Known], repeated: int, tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit URLs that `_read_few` has read, in order."""
-        repeated = 0
         for known in few:
-            if known is None:
-                repeated += 1
-                continue
             result = self._take_plain(known, via, now)
             if result is _ADDED:
                 tally.added += 1
@@ -185,7 +179,7 @@ class Admitter:
             for key, candidate in found.each or ()
         ]
 
-    def _admit(self, found: Batch, batch: list[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
+    def _admit(self, found: Batch, batch: Sequence[Any], tally: Tally, now: float, via: CrawlUri | None) -> None:
         """Admit the new URIs of a batch as far as there is room, and count them; only these are left as candidates."""
         candidates = found.candidates
         full: list[Any] = []

@@ -6,6 +6,7 @@ faster.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from budgetfrontier.model import Admission, CrawlUri, Tally
 from budgetfrontier.rules import duplicates, queue_keys, uri_outcomes
 from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.settings import policy_factory, policy_results
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import (
     decode_uri,
@@ -56,6 +57,8 @@ class Authority(msgspec.Struct, gc=False):
     """The first byte of the plain values of its URLs; None if its queue's key is not the host."""
     short: str
     """The beginning of its URLs in the records of its queue."""
+    overriding: ByAuthority | None = None
+    """The overrides of its URLs; None if nobody has asked since settings changed."""
 
 
 class Special(msgspec.Struct, gc=False):
@@ -109,6 +112,9 @@ class Candidates:
         """A table that translates plain text to letters, and nothing else."""
         self._has_shortcut = self._by_parts and bool(plain)
         self._simple_in: SettingsInForce | None = None
+        """The settings for which `_are_simple` is true, once that is known."""
+        self._overridden_in: SettingsInForce | None = None
+        """The settings of which `Authority.overriding` is."""
         self.canonicalizer_id = policy_factory.canonicalizer_id(frontier)
 
     @property
@@ -118,7 +124,7 @@ class Candidates:
     # -- a batch
 
     def read(
-        self, batch: list[Any], tally: Tally, via: CrawlUri | None, recent: set[str], *, each: bool = False
+        self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, recent: set[str], *, each: bool = False
     ) -> Batch:
         """Read a batch, except the URLs in `recent`; count INVALID URIs. With `each`, say what each URI is."""
         candidates: dict[Any, Plain | Special] = {}
@@ -129,6 +135,8 @@ class Candidates:
         fingerprint: bytes | None
         candidate: Plain | Special
         simple = self._are_simple()
+        if self._overridden_in is not self._tables.in_force:
+            self._forget_overrides()
         plain = self._has_shortcut and self._are_plain(batch)
         query = self._canonical.query if self._has_shortcut else None
         for given in batch:
@@ -179,6 +187,12 @@ class Candidates:
                 every.append((key, candidate))
         return Batch(candidates, forced, invalid, every)
 
+    def _forget_overrides(self) -> None:
+        """Forget what overrides said of authorities: settings have changed. O(authorities kept)."""
+        self._overridden_in = self._tables.in_force
+        for authority in self._known.values():
+            authority.overriding = None
+
     def read_plain(self, given: str) -> Known | None:
         """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
 
@@ -217,7 +231,7 @@ class Candidates:
             return True
         return False
 
-    def _are_plain(self, batch: list[Any]) -> bool:
+    def _are_plain(self, batch: Sequence[Any]) -> bool:
         """Tell whether a batch is all strings that the URL parser leaves as they are, if their authority is known."""
         try:
             text = "\n".join(batch)
@@ -229,14 +243,17 @@ class Candidates:
 
     def _plain_special(self, url: str, authority: Authority, rest: str, via: CrawlUri | None) -> Special:
         """Return a plain URL as `prepare` does: it has a cost or settings of its own. Raises PolicyError."""
-        in_force, queue = self._tables.in_force, authority.queue
-        short, mark, settings = authority.short + rest, authority.mark, in_force.effective.for_uri(url, queue)
+        in_force, queue, precedence = self._tables.in_force, authority.queue, None
+        short, mark, overriding = authority.short + rest, authority.mark, authority.overriding
+        if overriding is None:
+            overriding = authority.overriding = in_force.effective.by_authority(url, queue)
+        settings = in_force.effective.settings_of(overriding, url) if overriding.tests else overriding.settings
         value = mark + rest.encode() if mark is not None and via is None else plain_value(authority, short, via)
-        cost, precedence = in_force.cost_policy(settings)[1], None
+        policy = settings.cost_policy
+        cost = in_force.constant_costs.get(policy) if type(policy) is str else None
         if cost is None or in_force.asks_precedence:  # policies look at the URI
             uri = CrawlUri(url) if via is None else CrawlUri(url, via=via.url, hops=link_hops(via))
-            if cost is None:
-                cost = in_force.cost(url, uri, settings)
+            cost = in_force.cost(url, uri, settings)
             if in_force.asks_precedence:
                 precedence = in_force.precedence(uri, settings)
         return Special(queue, value, short, None, cost, settings, precedence)

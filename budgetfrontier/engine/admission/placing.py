@@ -9,10 +9,9 @@ from budgetfrontier.engine.admission.candidates import Plain, Special, plain_val
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, QueueRecord
-from budgetfrontier.rules import uri_order
-from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules import budgets, uri_order
+from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
-from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, link_hops, shorten
 
@@ -117,8 +116,8 @@ class Arrivals:
         self._turns = turns
         self._via = via
         self._now = now
-        self._places: dict[str, tuple[QueueRecord, QueueSettings, int | None]] = {}
-        """By key: each queue, and what its last URI asked for."""
+        self._places: dict[str, list[Any]] = {}
+        """By key: each queue, and the settings of its last URI."""
         self._records: list[tuple[bytes, bytes]] = []
 
     def __repr__(self) -> str:
@@ -127,34 +126,40 @@ class Arrivals:
     def add(self, candidates: Iterable[Plain | Special]) -> None:
         """Put candidates on their queues, or among those scheduled for later if they have a `not_before` ahead.
 
-        One that asks for the same as the URI before it on its queue changes nothing but the counts. They are written
-        out, like the key of a URI without a rank of its own: that saves a quarter of a batch with overrides.
+        One that moves its queue nowhere changes nothing but the counts, and the budgets if it is the last: this is
+        `Turns.arrived` written out, like the key of a URI without a rank of its own. It saves a quarter of a batch with
+        overrides; tests/engine/admission/test_twins.py compares both.
         """
         tables, places, now = self._tables, self._places, self._now
         counters, pack, append = tables.counters, keys.pending.pack, self._records.append
         for candidate in candidates:
             special = candidate if type(candidate) is Special else self._special(candidate)  # type: ignore[arg-type]
-            uri, name, settings = special.uri, special.queue, special.settings
+            uri, name, settings, asked = special.uri, special.queue, special.settings, special.precedence
             if uri is not None and _is_for_later(uri, now):
                 _postpone(tables, special)
                 continue
             place = places.get(name)
-            queue = tables.queues.find_or_create(name) if place is None else place[0]
+            if place is None:
+                place = places[name] = [tables.queues.find_or_create(name), None]
+            queue, before = place
+            place[1] = settings
             counters.ordinal = ordinal = counters.ordinal + 1
             if uri is None and not settings.lifo:
                 key = pack(queue.id, NORMAL, PRIORITY_ZERO, special.cost, ordinal)
             else:
                 key = _key(queue.id, special, ordinal)
             append((key, special.value))
-            if place is not None and place[1] is settings and place[2] == special.precedence:
+            state = queue.state
+            if (settings.precedence if asked is None else asked) == queue.precedence and (
+                before is settings or (state is not EXHAUSTED and state is not IN_PROCESS)
+            ):
                 queue.queued += 1
                 queue.enqueued += 1
                 queue.last_enqueued = special.short[:LONGEST_SHOWN]
-                if queue.state is not RETIRED:  # `queued_totals.is_queued`, without a call
+                if state is not RETIRED:
                     counters.queued += 1
             else:
-                places[name] = queue, settings, special.precedence
-                self._turns.arrived(queue, 1, special.short, settings, special.precedence, now)
+                self._turns.arrived(queue, 1, special.short, settings, asked, now)
 
     def _special(self, plain: Plain) -> Special:
         """Return a plain URL with the settings and the cost that all URIs have."""
@@ -164,7 +169,10 @@ class Arrivals:
         return Special(authority.queue, value, short, None, in_force.constant_cost or 0, in_force.base, None)
 
     def write(self) -> None:
-        """Write the pending records, once at the end."""
+        """Write the pending records, and let the queues take the budgets of their last URIs: once, at the end."""
+        revision = self._tables.counters.settings_revision
+        for queue, settings in self._places.values():
+            budgets.take_budgets(queue, settings, revision)
         self._records.sort()
         self._tables.pending.insert(self._records)
 

@@ -7,7 +7,7 @@ be stored in any case, which looks it up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from budgetfrontier.engine.admission.candidates import Batch
@@ -59,7 +59,7 @@ class SeenTable:
             recent.add(url)
         return self._env.seen.put(fingerprint, b"", True, False)  # by name, arguments would cost 1 % of `schedule`
 
-    def remember(self, batch: list[Any], refused: list[Any]) -> None:
+    def remember(self, batch: Sequence[Any], refused: list[Any]) -> None:
         """Cache the URLs of a batch as seen, except those that were refused: they are INVALID or FULL."""
         recent = self.recent
         if len(recent) > RECENT:
