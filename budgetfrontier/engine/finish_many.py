@@ -23,6 +23,7 @@ finish may have more."""
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
+_EMPTY = b""  # there is only one
 
 
 class BatchFinisher:
@@ -253,7 +254,10 @@ def _written(finish: Finish) -> tuple[int, int]:
     """Return the number of changes of a finish, and the bytes that its URIs carry, those that are written again too."""
     found = cast(list[object], finish.discovered)
     written = found if finish.outcome is _SUCCESS else [finish.lease.uri, *found]
-    return 1 + len(found), sum(batches.bytes_carried(uri) for uri in written if isinstance(uri, CrawlUri))
+    carrying = [
+        uri for uri in written if isinstance(uri, CrawlUri) and (uri.payload is not None or uri.body is not _EMPTY)
+    ]
+    return 1 + len(found), sum(map(batches.bytes_carried, carrying)) if carrying else 0
 
 
 def _kind(item: Lease | Finish) -> int:
