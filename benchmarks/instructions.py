@@ -72,6 +72,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "schedule_many max_queue_size": {"max_queue_size": 1_000_000},
     "schedule_many full": {"max_queue_size": 20},
     "schedule_many wag": {"cost_policy": "wag"},
+    "schedule_each": {},
 }
 """How URIs are scheduled, and the settings of the frontier that differ from those of the others."""
 
@@ -157,8 +158,9 @@ def schedule(name: str, folder: Path, count: int) -> None:
             frontier.schedule(url)
     else:
         source = urls("zipf", count)
+        admit = frontier.schedule_each if name == "schedule_each" else frontier.schedule_many
         while batch := list(islice(source, 1000)):
-            frontier.schedule_many(batch)
+            admit(batch)
     frontier.commit()
 
 

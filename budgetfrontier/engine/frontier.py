@@ -124,7 +124,7 @@ class Frontier:
         return self._batches.mark_seen(uris, charge=charge)
 
     def schedule_each(self, uris: Iterable[str | CrawlUri]) -> list[Admission]:
-        """Admit a batch, in order; return the result for each URI. Costs about twice as much as `schedule_many`.
+        """Admit a batch, in order; return the result for each URI. Costs a tenth more than `schedule_many`.
 
         A bad URI is INVALID, not an exception. O(answer) memory: use `schedule_many` for an endless iterable.
         """

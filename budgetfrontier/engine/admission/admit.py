@@ -140,7 +140,7 @@ class Admitter:
         """Admit a plain URL, unless it is known or there is no room for it; return the result.
 
         This does what `_admit` and `Placer` do for a batch; tests/engine/admission/test_admit.py compares both. It
-        takes half of the instructions for one alone.
+        takes less than half of the instructions for one alone.
         """
         url, fingerprint, authority, rest = known
         tables = self._tables
