@@ -9,7 +9,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
-from budgetfrontier.rules.queue_states import IN_PROCESS, READY
+from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.records import tries, with_tries
@@ -98,6 +98,8 @@ class Finisher:
             counters.ring_back = queue.position = counters.ring_back + 1
             rotation.ring.back.append(queue.id)
             queue.state = READY
+        elif state is IN_PROCESS and after is SNOOZED:
+            rotation.snooze(queue, now + tables.longest_delay)
         elif state is not after:
             self._turns.move(queue, after, now)
 
