@@ -48,8 +48,8 @@ class BatchFinisher:
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._checked(item) for item in given]
-        ids = [lease.id for lease in cast(list[Lease], given)] if bare else map(_lease_id, given)
-        if not set(map(type, ids)) <= {int}:
+        leases = given if bare else [item.lease if isinstance(item, Finish) else item for item in given]
+        if not set(map(type, [lease.id for lease in cast("list[Lease]", leases)])) <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -64,13 +64,20 @@ class BatchFinisher:
             return item
         if not isinstance(item, Finish) or not isinstance(item.lease, Lease):
             raise TypeError(f"{_TAKES}, not {type(item).__name__}")
-        fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
+        outcome, found = item.outcome, item.discovered
+        fetch_seconds, crawl_delay, delay = item.fetch_seconds, item.crawl_delay, item.delay
+        if fetch_seconds is not None or crawl_delay is not None or delay is not None:
+            fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
+        if found.__class__ is list:
+            found = list(found)
+        elif found:
+            found = self._guard.materialize(found)
         return Finish(
             item.lease,
-            Outcome(item.outcome),
+            outcome if outcome.__class__ is Outcome else Outcome(outcome),
             fetch_seconds=fetch_seconds,
             crawl_delay=crawl_delay,
-            discovered=self._guard.materialize(item.discovered) if item.discovered else (),
+            discovered=found or (),
             reason=str(item.reason or ""),
             delay=delay,
             retire_queue=bool(item.retire_queue),
@@ -92,14 +99,14 @@ class BatchFinisher:
                 self._end_one(Finish(item) if isinstance(item, Lease) else item, late, now)
             return
         if bare:
-            self._end_successes(cast(list[Lease], part), None, late, now)
+            self._end_successes(cast("list[Lease]", part), None, late, now)
             return
         for kind, group in groupby(part, _kind):
             if kind == _BARE:
                 leases = [item.lease if isinstance(item, Finish) else item for item in group]
                 self._end_successes(leases, None, late, now)
                 continue
-            finishes = [cast(Finish, item) for item in group]
+            finishes = cast("list[Finish]", list(group))
             if kind == _TIMED:
                 self._end_successes([item.lease for item in finishes], finishes, late, now)
             else:
@@ -116,7 +123,7 @@ class BatchFinisher:
             item.outcome,
             item.fetch_seconds,
             item.crawl_delay,
-            cast(list[str | CrawlUri], item.discovered),  # it was checked
+            item.discovered,  # type: ignore[arg-type]  # it was checked
             item.reason,
             item.delay,
             item.retire_queue,
@@ -226,10 +233,6 @@ class BatchFinisher:
         return in_force.rest(lease.uri, settings, timed.fetch_seconds, timed.crawl_delay), settings
 
 
-def _lease_id(item: Lease | Finish) -> object:
-    return item.id if isinstance(item, Lease) else item.lease.id
-
-
 def _bare_parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], int]]:
     for start in range(0, len(given), BATCH):
         part = given[start : start + BATCH]
@@ -256,7 +259,7 @@ def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], 
 
 def _written(finish: Finish) -> tuple[int, int]:
     """Return the number of changes of a finish, and the bytes that its URIs carry, those that are written again too."""
-    found = cast(list[object], finish.discovered)
+    found: list[object] = finish.discovered  # type: ignore[assignment]  # it was checked
     written = found if finish.outcome is _SUCCESS else [finish.lease.uri, *found]
     carrying = [
         uri for uri in written if isinstance(uri, CrawlUri) and (uri.payload is not None or uri.body is not _EMPTY)
