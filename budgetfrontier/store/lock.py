@@ -24,7 +24,7 @@ _FLOCK = Struct("hhqqi0q" if _IS_LINUX else "qqihh")
 # A POSIX lock does not exclude other threads of its process, and is lost when the process closes any descriptor of the
 # file. Therefore the locks held are listed here, and only accessed under the mutex.
 _held: set[str] = set()
-_mutex = threading.Lock()
+_mutex = threading.RLock()  # so that a release that Ctrl-C interrupted while it held this can be repeated
 
 
 class WriterLock:
