@@ -22,9 +22,9 @@ _IS_LINUX = sys.platform == "linux"
 _FLOCK = Struct("hhqqi0q" if _IS_LINUX else "qqihh")
 
 # A POSIX lock does not exclude other threads of its process, and is lost when the process closes any descriptor of the
-# file. Therefore the locks held are listed here, and only accessed under the mutex.
-_held: set[str] = set()
-_mutex = threading.RLock()  # so that a release that Ctrl-C interrupted while it held this can be repeated
+# file. Therefore the locks held are listed here, by the real path of their file; they are taken under the mutex.
+_held: dict[str, WriterLock] = {}
+_mutex = threading.Lock()
 
 
 class WriterLock:
@@ -39,17 +39,21 @@ class WriterLock:
             while not _is_named(self._fd, path):  # the holder removed the file, as an aborted backup does
                 os.close(self._fd)
                 self._fd = _lock(path)
-            _held.add(self._key)
+            _held[self._key] = self
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Release the lock. A second time does nothing."""
-        with _mutex:
-            if self._fd >= 0:
-                _held.discard(self._key)  # first, so that a call interrupted by Ctrl-C can be repeated
-                fd, self._fd = self._fd, -1  # closed only once: the number may be reused
-                os.close(fd)
+        """Release the lock. A second time does nothing.
+
+        A call that Ctrl-C has interrupted can be repeated. It takes no mutex, which an interrupt could leave locked: as
+        long as the lock is listed, no other thread opens the file.
+        """
+        fd, self._fd = self._fd, -1  # closed only once: the number may be reused
+        if fd >= 0:
+            os.close(fd)
+        if _held.get(self._key) is self:
+            del _held[self._key]
 
 
 @contextmanager

@@ -6,8 +6,11 @@ import fcntl
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.store import lock
 from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked
 from tests.crash.processes import Child, in_child
+from tests.support import PATIENCE
 
 
 def elsewhere(path: Path) -> int | None:
@@ -133,3 +137,47 @@ def test_whoever_asks_in_the_process_that_has_the_lock_does_not_lose_it(tmp_path
         command = [sys.executable, "-c", "import sys; from budgetfrontier import Frontier; Frontier.open(sys.argv[1])"]
         assert b"FrontierLocked" in subprocess.run([*command, str(path)], check=False, stderr=subprocess.PIPE).stderr
     Frontier.open(path).close()
+
+
+def test_a_release_that_is_interrupted_anywhere_locks_out_no_thread_of_this_process(tmp_path: Path) -> None:
+    class Interrupt(Exception):
+        pass
+
+    def release_interrupted(held: WriterLock, at: int) -> bool:
+        """Release a lock, interrupted at one of its lines; whether there is such a line."""
+        left = at
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != lock.__file__:
+                return None
+            left -= event == "line"
+            if left < 0:
+                raise Interrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            held.release()
+        except Interrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    def take() -> None:
+        with locked(tmp_path):
+            taken.append(at)
+
+    at, came, taken = 0, True, list[int]()
+    while came:
+        held = WriterLock(tmp_path / LOCK)
+        came = release_interrupted(held, at)
+        held.release()
+        thread = threading.Thread(target=take, daemon=True)  # one that waits for ever is left behind
+        thread.start()
+        thread.join(PATIENCE)
+        assert taken[-1:] == [at]
+        at += 1
+    assert at > 3
