@@ -60,7 +60,7 @@ def scrapy(urls: list[str], jobdir: Path | None, queue: str) -> dict[str, float]
     taken, watch = 0, Stopwatch()
     while watch.seconds() < DRAIN_SECONDS and scheduler.next_request():
         taken += 1
-    figures["taken_per_second"] = watch.rates(taken)["per_second"]
+    figures |= {f"taken_{name}": rate for name, rate in watch.rates(taken).items()}
     scheduler.close("finished")
     return figures
 

@@ -20,7 +20,7 @@ import msgspec
 
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
-from budgetfrontier.clock import Clock
+from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
@@ -73,6 +73,7 @@ class Scheduler:
             raise ValueError('when_full is "wait" or "drop"')
         self._path = os.fspath(path)
         self._grace = _seconds(grace, "grace")
+        clock = clock or WallClock()
         self._worker = Worker(
             partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
             deliver=self._deliver,
@@ -81,6 +82,7 @@ class Scheduler:
             maxsize=maxsize,
             wait=when_full == "wait",
             ttl=None if ttl is None else _seconds(ttl, "ttl"),
+            clock=clock,
         )
         self._outbox = Outbox(self._worker.inbox)
         self._thread: Thread | None = None

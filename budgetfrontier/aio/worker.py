@@ -12,9 +12,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from budgetfrontier.aio.outbox import BATCH, Future, Message, futures_of
+from budgetfrontier.clock import Clock
+from budgetfrontier.endings import end_leases, is_closed
 from budgetfrontier.engine.batches import parts
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, LeaseExpired, PolicyError
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, Summary, Tally
 from budgetfrontier.rules import crawl_states
 
@@ -26,10 +28,7 @@ Reply = tuple[Future | list[Future] | None, Any]
 """A future and the value that resolves it; or futures and a value for each. None: the futures of all `get` calls that
 still wait once the leases of the round are handed out."""
 
-OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue")
-
 FAILED = "a message to the frontier failed; the crawl goes on"
-LATE = "lease %d of %s has ended; drop the result, its URI is delivered again if need be"
 
 _LATER = object()  # the reply follows later
 
@@ -59,12 +58,14 @@ class Worker:
         maxsize: int,
         wait: bool,
         ttl: float | None,
+        clock: Clock,
     ) -> None:
         self.inbox: SimpleQueue[Message] = SimpleQueue()
         self.totals: Summary | None = None
         """The counters after the last round; None before."""
         self._open, self._deliver, self._end, self._flush = open_frontier, deliver, end, flush
         self._maxsize, self._wait, self._ttl = maxsize, wait, ttl
+        self._clock = clock
         self._frontier: Frontier
         self._batch: list[Message] = []
         self._reply_to: Future | None = None
@@ -156,7 +157,7 @@ class Worker:
         try:
             reply = function(argument)
         except Exception as e:
-            if not self._is_open():
+            if is_closed(self._frontier):
                 raise
             reply = Failure(e)
             if reply_to is None:
@@ -166,16 +167,11 @@ class Worker:
 
     def _end_leases(self, endings: list[Lease | Finish]) -> None:
         """End leases, in order; log those that have expired, and those that cannot be ended."""
-        try:
-            late = self._frontier.finish_many(endings)
-        except Exception:  # raised for one of them; the others must not fail with it
-            if not self._is_open():
-                raise
-            for ending in endings:
-                self._end_lease(ending if isinstance(ending, Finish) else Finish(ending))
-            return
-        for lease in late:
-            log.warning(LATE, lease.id, lease.uri.url)
+        for _, error in end_leases(self._frontier, endings, self._clock.time()):
+            if isinstance(error, LeaseExpired):
+                log.warning("%s", error)
+            else:
+                log.error(FAILED, exc_info=error)
 
     def _end_rest(self) -> None:
         """End the leases that tasks ended before their loop was closed. Nobody waits for anything else."""
@@ -183,24 +179,6 @@ class Worker:
         with suppress(Empty):
             while True:
                 self._end_leases(self.inbox.get_nowait().endings)
-
-    def _end_lease(self, finish: Finish) -> None:
-        """End a lease that may have been ended already by a batch that failed; log what is wrong with it."""
-        options = {name: getattr(finish, name) for name in OPTIONS}
-        try:
-            self._frontier.finish(finish.lease, finish.outcome, **options)
-        except LeaseExpired:
-            pass
-        except Exception:
-            if not self._is_open():
-                raise
-            log.exception(FAILED)
-
-    def _is_open(self) -> bool:
-        try:
-            return bool(self._frontier.state)
-        except FrontierClosed:
-            return False
 
     def _post(self) -> None:
         if self._replies or self._leases:

@@ -26,7 +26,7 @@ from typing import Any
 from scrapy import signals
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import Lease, Outcome
+from budgetfrontier.model import Finish, Lease, Outcome
 from budgetfrontier.scrapy import download_slots
 
 
@@ -58,6 +58,13 @@ class RequestState:
         if self.status:
             return Outcome.SUCCESS if self.status < 400 else Outcome.FAILURE
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
+
+    def ending(self, request: Any) -> Lease | Finish:
+        """Return what ends the lease: itself, if it is a success and no delay is to be derived from the fetch."""
+        outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
+        if outcome is Outcome.SUCCESS and seconds is None:
+            return self.lease
+        return Finish(self.lease, outcome, fetch_seconds=seconds)
 
 
 class InFlight:
@@ -102,11 +109,14 @@ class InFlight:
         return [(request, self._states[request]) for request in landed]
 
     def ended(self) -> list[tuple[Any, RequestState]]:
-        """Remove and return the requests that have ended. O(requests in flight)."""
+        """Remove and return the requests that have ended, in the order in which they were handed out.
+
+        O(requests in flight).
+        """
         slot = slot_of(self._crawler)
         ended = self._states.keys() - (slot.inprogress if slot is not None else ())
         self._downloading.difference_update(ended)
-        return [(request, self._states.pop(request)) for request in ended]
+        return sorted(((request, self._states.pop(request)) for request in ended), key=_lease_id)
 
     def _reached_downloader(self, request: Any) -> None:
         state = self._states.get(request)
@@ -126,6 +136,10 @@ class InFlight:
     def _received(self, response: Any, request: Any) -> None:
         if state := self._states.get(request):
             state.status, state.received = response.status, True
+
+
+def _lease_id(ended: tuple[Any, RequestState]) -> int:
+    return ended[1].lease.id
 
 
 def slot_of(crawler: Any) -> Any:

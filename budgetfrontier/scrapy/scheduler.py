@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from budgetfrontier import plugins
+from budgetfrontier.endings import end_leases, is_closed
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, FrontierError, InvalidUrl, PolicyError, StorageFull
+from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.rules import crawl_states
@@ -223,7 +225,8 @@ class Scheduler:
         if self._closed or self._policy_failed:
             return None
         try:
-            self._finish_ended()
+            if not self._finish_ended():
+                return None
             for _ in range(MAX_DEAD_LETTERS):
                 lease = self._lease()
                 if lease is None:
@@ -265,7 +268,7 @@ class Scheduler:
         if request.meta.get("is_start_request"):
             request.meta[STARTED] = True
         if before := self._in_flight.start(request, lease):
-            self._finish(request, before)
+            self._finish_all([(request, before)])
         storage = "memory" if self._serializer.held < held else self._storage
         self.stats.inc_value(f"scheduler/dequeued/{storage}")
         self.stats.inc_value("scheduler/dequeued")
@@ -289,22 +292,33 @@ class Scheduler:
         settings = self.frontier.settings_for(lease)
         return settings.min_delay > 0 or settings.jitter > 0
 
-    def _finish_ended(self) -> None:
-        """Finish the leases of requests that have ended, and call `landed` for those that have left the downloader."""
+    def _finish_ended(self) -> bool:
+        """Finish the leases of requests that have ended, and call `landed` for those that have left the downloader.
+
+        Return whether the crawl may go on: no policy has failed.
+        """
         if self._policy_failed:
-            return
-        for request, request_state in self._in_flight.ended():
-            try:
-                self._finish(request, request_state)
-            except Exception as e:  # go on: the other requests have ended, too
-                self._failed(e, f"Cannot finish {request}")
+            return False
+        if ended := self._in_flight.ended():
+            self._finish_all(ended)
         for request, request_state in self._in_flight.landed():
             self._mark_landed(request, request_state)
+        return not self._policy_failed
 
-    def _finish(self, request: Any, request_state: RequestState) -> None:
-        outcome = request_state.outcome()
-        self.frontier.finish(request_state.lease, outcome, fetch_seconds=request_state.seconds(request))
-        self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
+    def _finish_all(self, ended: list[tuple[Any, RequestState]]) -> None:
+        """Finish the leases of requests in one call; one that fails affects no other."""
+        try:
+            failures = end_leases(self.frontier, [state.ending(request) for request, state in ended], time.time())
+        except Exception as e:
+            self._failed(e, "Cannot finish requests")
+            return
+        failed = {lease.id: error for lease, error in failures}
+        for _, state in ended:
+            if state.lease.id not in failed:
+                self.stats.inc_value(f"budgetfrontier/finished/{state.outcome().lower()}")
+        for request, state in ended if failed else ():
+            if error := failed.get(state.lease.id):
+                self._failed(error, f"Cannot finish {request}")
 
     # -- sizes
 
@@ -394,17 +408,10 @@ class Scheduler:
             self._policy_failed = True
             self._spider_closer.close_soon("policy_error")
             return
-        if not self._is_closed():
+        if not is_closed(self.frontier):
             log.error("%s: %s", what, error, exc_info=error, extra=extra)
             return
         full = isinstance(error, StorageFull)
         log.error("%s: %s", what, error, exc_info=None if full else error, extra=extra)
         self._closed = True
         self._spider_closer.close_soon("disk_full" if full else "frontier_error")
-
-    def _is_closed(self) -> bool:
-        try:
-            self.frontier.summary()
-        except FrontierError as e:
-            return isinstance(e, FrontierClosed)  # otherwise a call from another thread
-        return False

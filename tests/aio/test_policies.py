@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Lease, Settings
+from budgetfrontier import Admission, CrawlUri, Frontier, Lease, Settings
 from budgetfrontier.aio import Scheduler
+from budgetfrontier.aio.worker import FAILED
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import PolicyError
 from tests.aio.loops import in_loop
 
@@ -98,3 +100,30 @@ async def test_who_can_be_served_is_served_when_a_policy_fails_for_another_queue
             scheduler.task_done(first)
         FAILING.clear()
         assert (await scheduler.get()).uri.url == "http://b.test/"
+
+
+@in_loop
+async def test_a_request_that_took_too_long_is_logged_though_a_policy_fails_for_another(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock(1e9)
+    async with Scheduler(tmp_path / "f", SETTINGS, ttl=60.0, clock=clock, grace=0) as scheduler:
+        await scheduler.add_many([f"http://{host}.test/" for host in "abcd"])
+        requests = [await scheduler.get() for _ in range(4)]
+
+        def let_one_expire(frontier: Frontier) -> None:
+            for request in (requests[0], requests[2], requests[3]):
+                frontier.renew(request, 1000.0)
+            clock.advance(61.0)
+
+        await scheduler.call(let_one_expire)
+        FAILING.add("http://c.test/x")
+        scheduler.task_done(requests[0])
+        scheduler.task_done(requests[1])
+        scheduler.task_done(requests[2], discovered=["http://c.test/x"])
+        scheduler.task_done(requests[3])
+        total = await scheduler.call(lambda frontier: frontier.summary())
+        assert (total.succeeded, total.in_process) == (2, 1)
+        [late] = [record.getMessage() for record in caplog.records if "has ended" in record.getMessage()]
+        assert late.startswith(f"lease {requests[1].id} of http://b.test/ has ended; ")
+        assert [record.message for record in caplog.records if record.exc_info] == [FAILED]

@@ -60,12 +60,18 @@ class Outcomes:
     def opened(self, spider):
         spider.told = []
         frontier = self.crawler.engine._slot.scheduler.frontier
-        finish = frontier.finish
-        def noted(lease, outcome, **options):
+        finish, finish_many = frontier.finish, frontier.finish_many
+        def note(lease, outcome):
             place = lease.uri.url.partition("//")[2]
             spider.told.append([place[0] + place[place.index("/"):], outcome])
+        def noted(lease, outcome, **options):
+            note(lease, outcome)
             finish(lease, outcome, **options)
-        frontier.finish = noted
+        def noted_many(endings):
+            for ending in endings:
+                note(getattr(ending, "lease", ending), getattr(ending, "outcome", "SUCCESS"))
+            return finish_many(endings)
+        frontier.finish, frontier.finish_many = noted, noted_many
 """
 
 

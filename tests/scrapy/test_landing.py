@@ -12,12 +12,16 @@ import pytest
 from aiohttp import web
 from scrapy import Request, signals
 
-from budgetfrontier import Frontier, QueueState
+from budgetfrontier import Finish, Frontier, Lease, QueueState
 from budgetfrontier.scrapy.scheduler import Scheduler
 from budgetfrontier.testing import crash
 from tests.crawl.site import Site
+<<<<<<< HEAD
 from tests.scrapy.conftest import Timer
 from tests.scrapy.crawler import make, page, scheduler
+=======
+from tests.scrapy.crawler import make, page, scheduler, stats
+>>>>>>> c43f82c (End what lands in one turn of the reactor with one call of finish_many)
 from tests.scrapy.process import crawl
 
 MANY = 20  # more than may be with the downloader; the spider below has the same number
@@ -294,3 +298,80 @@ def test_a_host_rests_from_its_landing_on_unless_nothing_was_fetched(fetched: bo
         assert (s.frontier.queue("example.org").state is QueueState.SNOOZED) is fetched
         flown.end(request)
         assert len(flown.take()) == (not fetched)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many leases each call of `finish_many` ends from now on."""
+    sizes: list[int] = []
+    finish_many = Frontier.finish_many
+
+    def count(frontier: Frontier, finished: list[Lease | Finish]) -> list[Lease]:
+        sizes.append(len(finished))
+        return finish_many(frontier, finished)
+
+    monkeypatch.setattr(Frontier, "finish_many", count)
+    return sizes
+
+
+def test_requests_that_end_together_are_finished_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = counted(monkeypatch)
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"error_penalty_amount": 10}}) as s:
+        flown = numbered(s)
+        first = flown.take()
+        for request, status in zip(first, (200, 301, 404, 500, 503), strict=False):
+            flown.download(request, status=status)
+        flown.take()
+        for request in first[:7]:
+            flown.end(request)
+        flown.take()
+        s.close("finished")
+        assert sizes == [7]
+        assert {key: value for key, value in stats(s).items() if "/finished/" in key} == {
+            "budgetfrontier/finished/success": 2,
+            "budgetfrontier/finished/failure": 3,
+            "budgetfrontier/finished/disregarded": 2,
+        }
+
+
+@pytest.mark.parametrize("how", ["a lease", "a commit", "the close"])
+def test_requests_that_have_ended_are_finished_before(
+    how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sizes = counted(monkeypatch)
+    with scheduler(tmp_path) as s:
+        flown = numbered(s)
+        first = flown.take()
+        for request in first[:3]:
+            flown.download(request)
+            flown.end(request)
+        monkeypatch.setattr(s._commit_timer, "set", lambda seconds: None)
+        if how == "a lease":
+            s.next_request()
+        elif how == "a commit":
+            s._tick()
+        else:
+            s.close("finished")
+        assert sizes == [3]
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        assert frontier.summary().succeeded == 3
+
+
+def rest(settings: Any, fetch_seconds: float | None, **_: Any) -> Any:
+    return "long" if fetch_seconds == 0.5 else 0.0
+
+
+def test_a_policy_that_fails_for_one_loses_no_other_of_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    with scheduler(BUDGETFRONTIER_SETTINGS={"frontier": {"politeness_policy": f"{__name__}:rest"}}) as s:
+        monkeypatch.setattr(s._spider_closer, "close_soon", closed.append)
+        flown = numbered(s)
+        first = flown.take()
+        state = s._in_flight._states[first[1]]
+        state.reached, state.received, state.status = True, True, 200
+        first[1].meta["download_latency"] = 0.5
+        for request in first:
+            flown.end(request)
+        assert flown.take() == []
+        assert s.frontier.summary().disregarded == 7 and s.frontier.summary().in_process == 1
+        assert stats(s)["budgetfrontier/finished/disregarded"] == 7
+        assert "budgetfrontier/finished/success" not in stats(s) and closed == ["policy_error"]
