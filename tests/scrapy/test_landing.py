@@ -16,12 +16,8 @@ from budgetfrontier import Finish, Frontier, Lease, QueueState
 from budgetfrontier.scrapy.scheduler import Scheduler
 from budgetfrontier.testing import crash
 from tests.crawl.site import Site
-<<<<<<< HEAD
 from tests.scrapy.conftest import Timer
-from tests.scrapy.crawler import make, page, scheduler
-=======
 from tests.scrapy.crawler import make, page, scheduler, stats
->>>>>>> c43f82c (End what lands in one turn of the reactor with one call of finish_many)
 from tests.scrapy.process import crawl
 
 MANY = 20  # more than may be with the downloader; the spider below has the same number
