@@ -67,6 +67,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(path: Path, monkeypatch: pytes
         verify.verify(path)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come before `with` has the pipe
 def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent, fdopen, fork = os.getpid(), os.fdopen, os.fork
     gate, opened = os.pipe()
