@@ -113,6 +113,7 @@ class Job:
                     begun = self._prepare()
                 if begun:
                     asyncio.run(self._loop.run())
+                    self._sync_all()  # stores the time used, too, if nothing was committed at the end
             if begun:
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()

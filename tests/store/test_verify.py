@@ -67,11 +67,11 @@ def test_a_file_that_may_not_be_read_is_no_damage(path: Path, monkeypatch: pytes
         verify.verify(path)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come before `with` has the pipe
 def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent, fdopen, fork = os.getpid(), os.fdopen, os.fork
     gate, opened = os.pipe()
     children: list[int] = []
+    pipes: list[Any] = []  # kept: the interrupt may come before `with` has its pipe
 
     def fork_noted() -> int:
         pid = fork()
@@ -79,8 +79,9 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
         return pid
 
     def open_pipe(*arguments: Any) -> Any:
+        pipes.append(fdopen(*arguments))
         os.write(opened, b"!")
-        return fdopen(*arguments)
+        return pipes[-1]
 
     def interrupt(_: Path) -> None:
         os.read(gate, 1)  # until the parent is at its end of the pipe
@@ -98,6 +99,8 @@ def test_ctrl_c_ends_the_check_and_its_process(path: Path, monkeypatch: pytest.M
         signal.signal(signal.SIGINT, before)
         os.close(gate)
         os.close(opened)
+        for pipe in pipes:
+            pipe.close()
     (child,) = children  # other tests of this process may have left children of their own
     with pytest.raises(ChildProcessError):
         os.waitpid(child, os.WNOHANG)
