@@ -204,7 +204,7 @@ def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
         before, after = (median(point["memory"] for point in part) for part in (early, late))
         most = max(point["memory"] for point in points)
         rounds = [rounds[0] | {"memory": {"grown": after - before, "most": most}}, *rounds[1:]]
-    if record["pace"]:
+    if record.get("pace"):  # older records have none
         rounds = [rounds[0] | {"pace": record["pace"]}, *rounds[1:]]
     return table.results(ROWS, rounds)
 

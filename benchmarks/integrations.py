@@ -41,7 +41,11 @@ ASYNCIO = {
     "qcrawl in memory": "qcrawl, in memory",
     "qcrawl on disk": "qcrawl, on disk",
 }
-LEASES = {"leases": "lease + ack, on disk", "leases in memory": "lease + ack, in memory"}
+LEASES = {
+    "leases": "lease + ack, on disk",
+    "leases many": "the same, 64 with one `ack_many`",
+    "leases in memory": "lease + ack, in memory",
+}
 LATENESS = "aio lateness"
 
 
@@ -107,7 +111,7 @@ ROWS = (
         table.ratio("pending ours in memory", f"pending {MEMORY}", "memory"),
         "x",
     ),
-    Row("asyncio, add + get + done, from 1,000 tasks", of(ADD), at_least=40_000),
+    Row("asyncio, add + get + done, from 1,000 tasks", of(ADD), at_least=60_000),
     Row("the same by processor time", of(ADD, "per_cpu_second")),
     Row("the same, with all cores to run on", of("aio add anywhere"), at_least=40_000),
     Row("add_many + get + done", of("aio add_many"), at_least=40_000),
@@ -119,8 +123,9 @@ ROWS = (
     Row("the same, with nothing to do", of(LATENESS, "idle"), "ms"),
     Row("the longest commit meanwhile", of(LATENESS, "commit"), "ms"),
     Row("done meanwhile", of(LATENESS, "done")),
-    Row("lease + ack, on disk", of("leases")),
+    Row("lease + ack, on disk", of("leases"), at_least=150_000),
     Row("the same by processor time", of("leases", "per_cpu_second")),
+    Row("lease + ack_many, 64 at a time, on disk", of("leases many")),
 )
 
 RATES = {"per_second": "a second", "per_cpu_second": "by processor time"}

@@ -34,6 +34,7 @@ SEED = 1
 LINKS = 80_000
 PENDING = 1_000_000  # requests
 REQUESTS = 100_000  # of asyncio, and leases
+BATCH = 64  # leases acknowledged together
 FILES = 3_000  # requests of qcrawl's queue on disk: a file each
 SECONDS = 4.0  # that the loop is watched
 
@@ -226,7 +227,22 @@ def leasing(path: str | Path, scale: float) -> dict[str, float]:
         queue.flush()
         acknowledged, watch = 0, Stopwatch()
         while lease := queue.lease_request():
-            acknowledged += queue.ack_lease(lease)
+            acknowledged += bool(lease.uri.url) and queue.ack_lease(lease)
+        queue.flush()
+        figures = watch.rates(acknowledged)
+        check((acknowledged, len(queue)), (count, 0))
+    return figures
+
+
+def leasing_many(path: str | Path, scale: float) -> dict[str, float]:
+    """The same with one `ack_many` for each BATCH leases."""
+    count = int(REQUESTS * scale)
+    with LeaseQueue.open(path) as queue:
+        queue.frontier.schedule_many(aio.urls(count))
+        queue.flush()
+        acknowledged, watch = 0, Stopwatch()
+        while leases := [lease for _ in range(BATCH) if (lease := queue.lease_request()) and lease.uri.url]:
+            acknowledged += len(leases) - len(queue.ack_many(leases))
         queue.flush()
         figures = watch.rates(acknowledged)
         check((acknowledged, len(queue)), (count, 0))
@@ -252,6 +268,7 @@ MEASUREMENTS: dict[str, Callable[[Path, float], dict[str, float]]] = {
     "qcrawl on disk": lambda room, scale: asyncio.run(qcrawl_on_disk(room, scale)),
     "aio lateness": lambda room, scale: asyncio.run(lateness(room, scale)),
     "leases": leasing,
+    "leases many": leasing_many,
     "leases in memory": lambda room, scale: leasing(":memory:", scale),
     "pending ours JOBDIR": lambda room, scale: pending(OURS, room, scale),
     "pending ours in memory": lambda room, scale: pending(OURS, None, scale),

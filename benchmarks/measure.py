@@ -74,7 +74,24 @@ def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
         done = 0
         while leases := f.lease(LEASES):
             for lease in leases:
+                assert lease.uri.url
                 f.finish(lease)
+            done += len(leases)
+        figures = watch.rates(done)
+    assert done == count, (done, count)
+    return figures
+
+
+def drain_many(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
+    """The same with one `finish_many` for the URIs of each `lease`."""
+    with _filled(path, count, hold_queues) as f:
+        watch = Stopwatch()
+        done = 0
+        while leases := f.lease(LEASES):
+            for lease in leases:
+                assert lease.uri.url
+            late = f.finish_many(leases)
+            assert not late, late
             done += len(leases)
         figures = watch.rates(done)
     assert done == count, (done, count)
@@ -88,6 +105,7 @@ def drain_singly(path: str, count: int, *, hold_queues: bool) -> dict[str, float
         for _ in range(min(count, SINGLY)):
             start = time.perf_counter()
             (lease,) = f.lease(1)
+            assert lease.uri.url
             f.finish(lease)
             calls.add(time.perf_counter() - start)
         return calls.figures()
@@ -236,6 +254,8 @@ def run(name: str, folder: Path, scale: float) -> dict[str, float]:
         "schedule singly": lambda: schedule_singly(path, stream()[:singly]),
         "drain": lambda: drain(path, drained, hold_queues=False),
         "drain held": lambda: drain(path, drained, hold_queues=True),
+        "drain many": lambda: drain_many(path, drained, hold_queues=False),
+        "drain held many": lambda: drain_many(path, drained, hold_queues=True),
         "drain in memory": lambda: drain(":memory:", drained, hold_queues=False),
         "drain singly": lambda: drain_singly(path, drained, hold_queues=False),
         "drain held singly": lambda: drain_singly(path, drained, hold_queues=True),

@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -102,6 +103,7 @@ def _peers(rounds: list[table.Round]) -> str:
         values = [figures[measurement][name] for figures in rounds if name in figures.get(measurement, {})]
         return table.number(median(values), unit) if values else ""
 
+    together = cell("drain many")  # "" in older records
     floor = max(("floor", "sorted floor"), key=lambda name: median(figures[name][PUT] for figures in rounds))
     lines = [
         ["", "put singly", "in batches", "taken singly", "in batches", "on disk, a URL", "synced"],
@@ -111,6 +113,7 @@ def _peers(rounds: list[table.Round]) -> str:
             cell("schedule", "file", "B"),
             "yes",
         ],
+        *([["budgetfrontier, `finish_many`", "", "", "", together, "", "yes"]] if together else []),
         ["budgetfrontier, `:memory:`", "", cell("schedule in memory"), "", cell("drain in memory"), "", "no"],
         ["bare LMDB", "", cell(floor), "", cell("floor drain"), cell(floor, "file", "B"), "yes"],
     ]
@@ -123,6 +126,15 @@ def _peers(rounds: list[table.Round]) -> str:
         figures = (cell(name, figure) for figure in (PUT, f"piped_{PUT}", TAKEN, f"piped_{TAKEN}"))
         lines.append([title, *figures, size, synced])
     return table.grid(lines)
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
+    "growth-*.json": of_growth,
+    "crawl-*.json": of_crawl,
+    "integrations-*.json": of_integrations,
+    "[0-9]*.json": of_bench,
+}
+"""The files of each kind of record, and what makes its tables."""
 
 
 def newest(results: Path, pattern: str) -> dict[str, Any] | None:
@@ -139,19 +151,13 @@ def main() -> None:
     parser.add_argument("--pages", type=Path, default=PAGES, help="the folder of the pages")
     options = parser.parse_args()
     tables: dict[str, str] = {}
-    record = newest(options.results, "growth-*.json")
-    if record is not None:
-        tables |= of_growth(record)
-        plots.draw(record, options.pages / "figures")
-    record = newest(options.results, "crawl-*.json")
-    if record is not None:
-        tables |= of_crawl(record)
-    record = newest(options.results, "integrations-*.json")
-    if record is not None:
-        tables |= of_integrations(record)
-    record = newest(options.results, "[0-9]*.json")
-    if record is not None:
-        tables |= of_bench(record)
+    for pattern, made in TABLES.items():
+        record = newest(options.results, pattern)
+        if record is None:
+            continue
+        tables |= made(record)
+        if made is of_growth:
+            plots.draw(record, options.pages / "figures")
     for page in FILLED:
         path = options.pages / page
         path.write_text(fill(path.read_text(), tables))

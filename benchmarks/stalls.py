@@ -90,6 +90,7 @@ def reopen(path: str, count: int) -> dict[str, float]:
             leases = f.lease(LEASES)
             assert leases
             for lease in leases:
+                assert lease.uri.url
                 f.finish(lease)
             done += len(leases)
         f.commit()

@@ -243,3 +243,22 @@ def test_the_newest_record_of_this_format_is_put_into_the_documentation(tmp_path
     assert found is not None
     assert found["date"] == "2026-01-02T00:00Z"
     assert publish.newest(tmp_path, "[0-9]*.json") is None
+
+
+def test_records_without_the_newest_rows_make_tables() -> None:
+    results = Path(publish.__file__).parent / "results"
+    for pattern, made in publish.TABLES.items():
+        record = publish.newest(results, pattern)
+        assert record is not None, pattern
+        assert all(made(record).values())
+
+
+def test_what_is_finished_by_the_batch_has_a_line_where_it_was_measured() -> None:
+    figures = {name: {"per_second": 1000.0} for name in EACH_ROUND}
+    before = {name: found for name, found in figures.items() if not name.endswith(" many")}
+    assert "`finish_many`" not in publish._peers([before])
+    assert "| budgetfrontier, `finish_many` " in publish._peers([figures])
+    titles = [row["figure"] for row in results(ROWS, [figures])]
+    both = ["lease + finish, 64 at a time, ", "lease + finish_many, 64 at a time, "]
+    for order in ("10,000 hosts in rotation", "one host after the other"):
+        assert [start + order in titles for start in both] == [True, True]
