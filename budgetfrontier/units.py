@@ -122,3 +122,20 @@ def format_size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def format_count(count: int) -> str:
+    """Return a number as people read it: exact below 10,000, otherwise three digits and k, M, G or T (powers of 1000).
+
+    >>> format_count(9999), format_count(12_345), format_count(1_234_567), format_count(-20_000)
+    ('9999', '12.3k', '1.23M', '-20.0k')
+    """
+    if abs(count) < 10_000:
+        return str(count)
+    amount = float(count)
+    for unit in ("k", "M", "G", "T"):
+        amount /= 1000
+        if abs(amount) < 999.5 or unit == "T":
+            break
+    digits = 2 if abs(amount) < 9.995 else 1 if abs(amount) < 99.95 else 0
+    return f"{amount:.{digits}f}{unit}"

@@ -18,6 +18,7 @@ from importlib import import_module
 
 from budgetfrontier import __version__
 from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
+from budgetfrontier.cli.parser import Parser
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
 
@@ -30,6 +31,7 @@ GROUPS = {
     "transfer": ("import", "export", "dead-letters"),
     "maintain": ("compact", "backup"),
     "verify": ("verify",),
+    "completion": ("completion",),
 }
 """The modules with commands, in the order of the help, and the commands that each adds with `register(subparsers)`.
 
@@ -43,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack characters
         argv = sys.argv[1:] if argv is None else argv
+        if "_ARGCOMPLETE" in os.environ:
+            _complete()
         args = _parsed(argv)
         code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
@@ -69,7 +73,11 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
     """Return the parsed arguments, or an exit code if argparse has printed the help, the version or an error."""
     with redirect_stdout(io.StringIO()) as printed:  # argparse ignores errors when printing
         try:
-            return build_parser(argv[0] if argv else None).parse_args(argv)
+            parser = build_parser(argv[0] if argv else None)
+            args, unknown = parser.parse_known_args(argv)
+            if unknown:
+                args.parser.refuse(unknown)
+            return args
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else USAGE
     from budgetfrontier.store.whole_files import naming_file
@@ -77,6 +85,13 @@ def _parsed(argv: Sequence[str]) -> argparse.Namespace | int:
     with naming_file("standard output"):
         sys.stdout.write(printed.getvalue())
     return code
+
+
+def _complete() -> None:
+    """Answer a shell that asks how to complete a line, and end this process."""
+    from budgetfrontier.cli.completion import command_being_typed, complete
+
+    complete(build_parser(command_being_typed()))
 
 
 def _takes_output() -> bool:
@@ -90,13 +105,13 @@ def _takes_output() -> bool:
     return True
 
 
-def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+def build_parser(command: str | None = None) -> Parser:
     """Return the parser of all commands; the reference documentation is generated from it.
 
     With the name of a command, only that command's module is imported and added, which halves the start-up time. Any
     other text, such as an unknown command, adds all of them.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="budgetfrontier",
         description="Crawl within budgets; look at a crawl and steer it, whether it is running or stopped.",
         epilog="exit codes: "

@@ -42,7 +42,7 @@ def add_command(
     """Add a command: `summary` is for the list of commands, `summary` and `more` for its own help."""
     description = summary[0].upper() + summary[1:] + "." + (f" {more}" if more else "")
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=description)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     return parser
 
 
@@ -60,10 +60,14 @@ def add_who(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
-    """Add the option --format."""
+    """Add the options --format and --wide."""
     parser.add_argument(
         "--format", choices=("text", "json", "csv", *extra), default="text", help="how to print it (default: text)"
     )
+    parser.add_argument(
+        "--wide", action="store_true",
+        help="text: all columns, values in full and exact numbers, however wide the terminal is",
+    )  # fmt: skip
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
@@ -96,12 +100,24 @@ def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort
     parser.add_argument(
         "--sort",
         choices=columns,
+        type=_column(columns),
         default=sort,
         metavar="COLUMN",
         help=f"order by this column, amounts from the largest (default: {sort}): {', '.join(columns)}",
     )
     parser.add_argument("--reverse", action="store_true", help="turn the order round")
     add_page(parser)
+
+
+def _column(columns: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of a column's name, which takes the short one in the head of a listing, too."""
+
+    def column(text: str) -> str:
+        from budgetfrontier.reports.layout import HEADS
+
+        return next((name for name in columns if text not in columns and HEADS.get(name) == text), text)
+
+    return column
 
 
 def count(text: str) -> int:
@@ -197,6 +213,20 @@ def page(rows: Iterable[Any], args: argparse.Namespace, *, key: Callable[[Any], 
         else:
             rows = (nlargest if is_descending(args) else nsmallest)(end, rows, key=key)
     return islice(rows, args.offset, end)
+
+
+def write_rows(
+    args: argparse.Namespace, rows: Iterable[Sequence[object]], columns: Sequence[str], *, drop: Sequence[str] = ()
+) -> None:
+    """Print a listing. On a terminal, columns of `drop` that have no room are left out, the first of them first."""
+    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.layout import layout_for
+
+    layout = layout_for(sys.stdout, wide=args.wide)
+    left_out = tables.write(rows, columns, sys.stdout, format=args.format, layout=layout, drop=drop)
+    if left_out:
+        sys.stdout.flush()
+        note(f"left out: {', '.join(left_out)}; --wide shows all")
 
 
 def is_descending(args: argparse.Namespace) -> bool:

@@ -19,12 +19,10 @@ from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
 
-QUEUE_COLUMNS = (
-    "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
-    "errors", "wake_in",
-)  # fmt: skip
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
+PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error")
+AUDIT_DROP = ("effect", "error")
 
 
 def register(commands: Commands) -> None:
@@ -34,7 +32,8 @@ def register(commands: Commands) -> None:
         "report",
         report,
         "print the frontier report",
-        more="Text has Heritrix's sections and legend; csv has one row per queue. The crawl may be running.",
+        more="Text has Heritrix's sections, and when it is piped or --wide its legend, which scripts parse; csv has "
+        "one row per queue. The crawl may be running.",
     )
     add_job(parser)
     add_format(parser, "html")
@@ -78,6 +77,7 @@ def register(commands: Commands) -> None:
 def report(args: argparse.Namespace) -> None:
     """Print the report of the frontier, as of its last commit."""
     from budgetfrontier.reports import html, tables, text
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.store.reader import Reader
 
@@ -93,7 +93,7 @@ def report(args: argparse.Namespace) -> None:
                 most = {"text": 20, "html": 100}[args.format] if args.limit is None else args.limit
                 overview = Overview(most).gather(rows)
         if args.format == "text":
-            out.write(text.render(head, overview=overview))
+            out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
         elif args.format == "html":
             out.write(html.render(head, overview=overview))
     if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
@@ -102,17 +102,14 @@ def report(args: argparse.Namespace) -> None:
 
 def queues(args: argparse.Namespace) -> None:
     """List queues."""
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports import queue_rows, tables
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
-    from budgetfrontier.units import format_duration
 
-    now = datetime.now(UTC).timestamp()
-    first = attrgetter(*QUEUE_COLUMNS[:-1])
+    piped = not args.wide and layout_for(sys.stdout, wide=False).width is None
+    columns = queue_rows.PIPED if piped else queue_rows.WIDE
+    shown = queue_rows.row_of(columns, datetime.now(UTC).timestamp())
     chosen: Iterable[QueueRecord]
-
-    def shown(queue: QueueRecord) -> tuple[object, ...]:
-        return *first(queue), format_duration(queue.wake_time - now) if queue.wake_time > now else None
-
     test, key = common.queue_filter(args), attrgetter(args.sort)
     with Reader(common.frontier_path(args.job)) as reader:
         if args.limit is None:
@@ -121,7 +118,7 @@ def queues(args: argparse.Namespace) -> None:
         else:
             chosen = common.page(filter(test, reader.queues()), args, key=key)
         if args.format == "text":
-            tables.write(map(shown, chosen), QUEUE_COLUMNS, sys.stdout)
+            common.write_rows(args, map(shown, chosen), columns, drop=queue_rows.DROP)
         else:
             tables.write(map(tables.queue_row, chosen), ROW_FIELDS, sys.stdout, format=args.format)
 
@@ -163,7 +160,7 @@ def queue(args: argparse.Namespace) -> None:
             print(f"{name + ':':26}{clean(str(shown)) or '-'}")
         if pending:
             print()
-            tables.write(map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, sys.stdout)
+            common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
         if record.queued > len(pending):
             print(f"...and {record.queued - len(pending):,} more")
 
@@ -185,22 +182,29 @@ def explain(args: argparse.Namespace) -> None:
 
 def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
-    from budgetfrontier.reports import tables
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
         entries = reader.audit(None if args.limit is None else args.limit + args.offset)
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
+    if args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None:
+        when = _minute
     rows = (
         (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
         for entry in entries[: len(entries) - args.offset]
     )
-    tables.write(rows, AUDIT_COLUMNS, sys.stdout, format=args.format)
+    common.write_rows(args, rows, AUDIT_COLUMNS, drop=AUDIT_DROP)
     if in_progress:
         from budgetfrontier.engine.remote import describe_progress
 
         common.note(describe_progress(*in_progress))
+
+
+def _minute(epoch: float) -> str:
+    """Format a stored time as UTC to the minute, for a terminal."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _when(epoch: float) -> str:

@@ -29,6 +29,7 @@ KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")  # those of budgetfront
 FORMATS = ("urls", "jsonl", "heritrix")
 
 DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
+DEAD_DROP = ("via", "cost", "deliveries", "queue", "attempts", "time")
 
 
 def register(commands: Commands) -> None:
@@ -216,7 +217,6 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
 
 def dead_letters(args: argparse.Namespace) -> None:
     """List, replay or drop dead letters."""
-    from budgetfrontier.reports import tables
     from budgetfrontier.store.reader import Reader
 
     if args.replay or args.drop:
@@ -235,7 +235,7 @@ def dead_letters(args: argparse.Namespace) -> None:
     rows = common.page(rows, args, key=itemgetter(args.sort))
     if args.format == "text":
         rows = (row | {"time": f"{datetime.fromtimestamp(row['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"} for row in rows)
-    tables.write(map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, sys.stdout, format=args.format)
+    common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
 
 
 def _letter_row(letter: DeadLetter) -> dict[str, Any]:

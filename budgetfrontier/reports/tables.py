@@ -18,6 +18,7 @@ import msgspec
 
 from budgetfrontier.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.layout import EXACT, HEADS, Layout, cells, plan, table_line
 
 if TYPE_CHECKING:
     from budgetfrontier.store.report import Report
@@ -34,10 +35,19 @@ _CHUNK = 1000  # rows encoded at once
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-def write(rows: Iterable[Row], columns: Sequence[str], out: TextIO, *, format: str = "text") -> None:
+def write(
+    rows: Iterable[Row],
+    columns: Sequence[str],
+    out: TextIO,
+    *,
+    format: str = "text",
+    layout: Layout = EXACT,
+    drop: Sequence[str] = (),
+) -> list[str]:
     """Write `rows`, each with a value for each of `columns`. JSON is one array of objects; CSV and text have a header.
 
-    Nothing is printed before the last row has been read. A long listing takes a temporary file rather than memory.
+    Text of a `layout` with a width leaves out columns of `drop` that have no room, and returns their names. Nothing is
+    printed before the last row has been read. A long listing takes a temporary file rather than memory.
     """
     with spooled(out) as spool:
         if format == "json":
@@ -46,8 +56,11 @@ def write(rows: Iterable[Row], columns: Sequence[str], out: TextIO, *, format: s
             spool.write("\n")
         elif format == "csv":
             write_csv(rows, columns, spool)
-        else:
+        elif layout.width is None and not layout.colour:
             _write_text(rows, columns, spool)
+        else:
+            return _write_fitting(rows, columns, spool, layout, drop)
+    return []
 
 
 @contextmanager
@@ -139,10 +152,49 @@ def _write_text(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> No
             out.write("".join(show.format(*line[:-1].split("\t")).rstrip() + "\n" for line in lines))
 
 
+def _write_fitting(
+    rows: Iterable[Row], columns: Sequence[str], out: IO[str], layout: Layout, drop: Sequence[str]
+) -> list[str]:
+    """Write the columns that a terminal has room for, numbers as people read them; return the columns left out."""
+    exact = layout.width is None
+    heads = [name if exact else HEADS.get(name, name) for name in columns]
+    widths = [len(head) for head in heads]
+    numbers, empty = [True] * len(columns), [True] * len(columns)
+    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as lines:  # until widths are known
+        for row in rows:
+            if exact:
+                shown = [_TEXT.get(type(value), _text)(value) for value in row]
+            else:
+                shown = [layout.cell(name, _flat(value)) for name, value in zip(columns, row, strict=True)]
+            widths = list(map(max, widths, map(cells, shown)))
+            for i, value in enumerate(row):
+                if value is not None:
+                    empty[i] = empty[i] and shown[i] == "-"
+                    numbers[i] = numbers[i] and isinstance(value, int | float) and not isinstance(value, bool)
+            lines.write("\t".join(shown) + "\n")
+        lines.seek(0)
+        blank = [name for name, nothing in zip(columns, empty, strict=True) if nothing and name in drop]
+        fitting = plan(
+            columns,
+            widths,
+            [not number for number in numbers],
+            width=layout.width or sum(widths) + 2 * len(widths),
+            drop=blank + [name for name in drop if name not in blank],
+        )
+        out.write(table_line(fitting, columns, heads, numbers, layout, head=True) + "\n")
+        for text in lines:
+            out.write(table_line(fitting, columns, text[:-1].split("\t"), numbers, layout) + "\n")
+    return [name for name in fitting.left_out if name not in blank]
+
+
 def _chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
     rows = iter(rows)
     while chunk := list(islice(rows, _CHUNK)):
         yield chunk
+
+
+def _flat(value: object) -> object:
+    return " ".join(_pairs(value)) if isinstance(value, dict) else value
 
 
 def _text(value: object) -> str:

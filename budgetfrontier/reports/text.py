@@ -7,12 +7,15 @@ FINISH, as in Heritrix, and in full under "Crawl state", and there is no MANAGER
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.reports import queue_rows, tables
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.idle_reason import idle_reason
+from budgetfrontier.reports.layout import EXACT, Layout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.store.report import Report, status_line
 from budgetfrontier.units import format_duration
@@ -21,6 +24,8 @@ LEGEND = (
     "queue precedence currentSize totalEnqueues sessionBalance lastCost (averageCost) lastDequeueTime wakeTime "
     "totalSpend/totalBudget errorCount lastPeekUri lastQueuedUri"
 )
+
+_COLUMNS = tuple(name for name in queue_rows.WIDE if name != "state")
 
 _HERITRIX_STATE = {
     CrawlState.NEW: "EMPTY",
@@ -59,19 +64,27 @@ def queue_line(queue: QueueRecord, *, now: float) -> str:
     return " ".join(clean(str(token)).replace(" ", "\\x20") for token in tokens)
 
 
-def render(report: Report, *, limit: int = 20, now: float | None = None, overview: Overview | None = None) -> str:
+def render(
+    report: Report,
+    *,
+    limit: int = 20,
+    now: float | None = None,
+    overview: Overview | None = None,
+    layout: Layout = EXACT,
+) -> str:
     """Return the report, with at most `limit` queues in each section and times relative to `now` (epoch seconds).
 
-    `overview` has its own limit; it is given if the queues were gathered before and `report` does not have them.
+    `overview` has its own limit; it is given if the queues were gathered before and `report` does not have them. With
+    the width of a terminal in `layout`, queues are tables that fit into it, instead of Heritrix's lines.
     """
     now = time.time() if now is None else now
     overview = overview or Overview(limit).gather(report.queues)
     lines = [*_head(report, overview, now), *_stats(report), *_queues(report, overview)]
-    lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now)
+    lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now, layout)
     for state in ORDER:
         shown = overview.listed(state)
         title = f"{state.replace('_', '-')} QUEUES"
-        lines += _section(title, shown, now, more=report.totals.queues.get(state, 0) - len(shown))
+        lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
     lines += _spend(overview)
     return "\n".join((*lines, "", summary_line(report), ""))
 
@@ -121,8 +134,14 @@ def _queues(report: Report, overview: Overview) -> Iterator[str]:
     yield f"             Last state: {_HERITRIX_STATE[report.state]}"
 
 
-def _section(title: str, queues: Iterable[QueueRecord], now: float, *, more: int = 0) -> Iterator[str]:
+def _section(title: str, queues: Iterable[QueueRecord], now: float, layout: Layout, *, more: int = 0) -> Iterator[str]:
     yield from _title(title)
+    if layout.width is not None and (queues := list(queues)):
+        with io.StringIO() as table:
+            rows = map(queue_rows.row_of(_COLUMNS, now), queues)
+            tables.write(rows, _COLUMNS, table, layout=layout, drop=queue_rows.DROP)
+            yield table.getvalue().rstrip("\n")
+        queues = ()
     lines = [queue_line(queue, now=now) for queue in queues]
     if lines:
         yield LEGEND

@@ -1,0 +1,36 @@
+"""Rows of queues for people: the columns of a listing, and which of them a narrow terminal does without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.units import format_duration
+
+PIPED = (
+    "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
+    "errors", "wake_in",
+)  # fmt: skip
+"""The columns of text that is piped: scripts read them."""
+
+WIDE = (*PIPED, "balance_replenish_amount", "last_cost", "last_leased", "last_enqueued")
+"""All columns."""
+
+DROP = (
+    "last_enqueued", "last_leased", "last_cost", "balance_replenish_amount", "average_cost", "enqueued", "balance",
+    "precedence", "errors",
+)  # fmt: skip
+"""The columns that a terminal without room leaves out, in this order."""
+
+
+def row_of(columns: Sequence[str], now: float) -> Callable[[QueueRecord], tuple[object, ...]]:
+    """Return the function that makes the row of a queue; `now` is in epoch seconds."""
+    first, place = attrgetter(*(name for name in columns if name != "wake_in")), columns.index("wake_in")
+
+    def row(queue: QueueRecord) -> tuple[object, ...]:
+        values = first(queue)
+        wake_in = format_duration(queue.wake_time - now) if queue.wake_time > now else None
+        return *values[:place], wake_in, *values[place:]
+
+    return row

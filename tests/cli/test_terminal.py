@@ -1,0 +1,137 @@
+"""Commands on a terminal: listings that fit into it, suggestions for what was mistyped, and completion by the shell."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.cli import completion as completions
+from budgetfrontier.cli import main
+from tests.cli.conftest import Cli
+
+LONG = "a-very-long-name-of-a-host.in-the-archive-of-the-news.example"
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    """A job with a long queue key, long URLs, large numbers and an audit entry."""
+    with Frontier.open(tmp_path / "job" / "frontier") as frontier:
+        frontier.schedule_many(f"https://{LONG}/calendar/{n}/of/many/pages?with={n}&a=query" for n in range(12_345))
+        frontier.retire(LONG, reason="the calendar has no end, and nobody needs its pages", who="alice")
+    return tmp_path / "job"
+
+
+def on_terminal(*arguments: object, columns: int, **environment: str) -> list[str]:
+    """Run a command on a pseudo-terminal of this width, and return the lines of its stdout."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    clean = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=slave, stderr=subprocess.DEVNULL, env=clean | {"TERM": "xterm"} | environment
+    ) as process:
+        os.close(slave)
+        printed = b""
+        try:
+            while part := os.read(master, 1 << 16):
+                printed += part
+        except OSError:  # EIO: the other side is closed
+            pass
+        os.close(master)
+        assert process.wait() == 0
+    return printed.decode().splitlines()
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_every_listing_fits_the_terminal(crowded: Path, columns: int) -> None:
+    for command in (["queues"], ["audit"], ["dead-letters"], ["report"]):
+        lines = on_terminal(*command, crowded, columns=columns, NO_COLOR="1")
+        assert all(len(line) <= max(columns, 120 if "URI queues:" in line else 0) for line in lines), lines
+    (row,) = on_terminal("queues", crowded, columns=columns, NO_COLOR="1")[1:]
+    assert ("…" in row, "12.3k" in row) == (True, True)
+    assert ("with=12344" in row) is (columns == 200)  # there is room for the URL placed last
+
+
+def test_colours_and_wide_on_a_terminal(crowded: Path) -> None:
+    coloured = "\n".join(on_terminal("queues", crowded, columns=80))
+    assert "\x1b[31mRETIRED\x1b[0m" in coloured
+    wide = on_terminal("queues", crowded, "--wide", columns=80, NO_COLOR="1")
+    assert LONG in wide[1] and " 12345 " in wide[1] and "last_enqueued" in wide[0] and "\x1b" not in wide[1]
+
+
+def test_what_is_left_out_is_said(crowded: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    answer = cli("queues", crowded)
+    assert "left out: " in answer.err and "last_enqueued" in answer.err and "--wide" in answer.err
+    assert cli("queues", crowded, "--wide").err == ""
+    assert '"queued": 12345' in cli("queues", crowded, "--format", "json").out.replace('":', '": ')
+
+
+def test_short_names_of_columns_can_be_sorted_by(crowded: Path, cli: Cli) -> None:
+    assert cli("queues", crowded, "--sort", "spent").out == cli("queues", crowded, "--sort", "expenditure").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["quees", "job"], "queues"),
+        (["Report", "job"], "report"),
+        (["queues", "job", "--mach", "x"], "--match"),
+        (["queues", "job", "--stat=READY", "--limt=3"], "--limit"),
+        (["queues", "job", "--sort", "quued"], "queued"),
+        (["queues", "job", "--state", "snozed"], "SNOOZED"),
+    ],
+)
+def test_mistyped_words_are_answered_with_what_was_meant(arguments: list[str], meant: str, cli: Cli) -> None:
+    answer = cli(*arguments)
+    assert answer.code == 2 and f"did you mean {meant}?" in answer.err
+
+
+def test_words_that_resemble_nothing_are_answered_with_the_choices(cli: Cli) -> None:
+    error = cli("zzz").err
+    assert "did you mean" not in error and "queues" in error
+    assert "did you mean" not in cli("queues", "job", "--zzzzz").err
+
+
+def completed(line: str, folder: Path) -> list[str]:
+    """Ask the program how a line goes on, as the scripts for shells do: answers come through descriptor 8."""
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"}
+    command = f"{sys.executable} -m budgetfrontier 8>&1 9>/dev/null 1>/dev/null"
+    environment = {**os.environ, **asked, "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": "bash"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True, env=environment, cwd=folder)
+    return sorted(word.strip() for word in done.stdout.decode().split("\n"))
+
+
+def test_shells_complete_commands_options_and_queue_keys(stopped: Path) -> None:
+    pytest.importorskip("argcomplete")
+    folder = stopped.parent
+    assert completed("budgetfrontier q", folder) == ["queue", "queues"]
+    assert completed("budgetfrontier queues job --re", folder) == ["--reverse"]
+    assert completed("budgetfrontier queues job --state RET", folder) == ["RETIRED"]
+    assert completed("budgetfrontier queue job na", folder) == ["named.test"]
+    assert completed("budgetfrontier queue nothing na", folder) == [""]
+
+
+@pytest.mark.parametrize("shell", completions.SHELLS)
+def test_completion_prints_a_script(shell: str, cli: Cli) -> None:
+    pytest.importorskip("argcomplete")
+    answer = cli("completion", shell)
+    assert answer.code == 0 and "_ARGCOMPLETE" in answer.out and "budgetfrontier" in answer.out
+
+
+def test_completion_says_what_it_needs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
+    answer = cli("completion", "bash")
+    assert answer.code == 1 and "pip install argcomplete" in answer.err
+    monkeypatch.setenv("_ARGCOMPLETE", "1")
+    assert main(["--version"]) == 0  # a shell that asks gets no answer, and the command line works
