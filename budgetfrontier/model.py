@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
-from budgetfrontier.vocabulary import ROW_FIELDS, Admission, CrawlState, Directive, Outcome, QueueState
+from budgetfrontier.vocabulary import ROW_FIELDS, Admission, CrawlState, Directive, Outcome, QueueState, RunEnd
 
 __all__ = [
     "ROW_FIELDS",
@@ -24,6 +24,8 @@ __all__ = [
     "Outcome",
     "QueueRecord",
     "QueueState",
+    "RunEnd",
+    "RunRow",
     "Summary",
     "Tally",
 ]
@@ -136,6 +138,19 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     def average_cost(self) -> float:
         """The average charge, without penalties; 0.0 before the first."""
         return (self.expenditure - self.penalties) / self.charges if self.charges else 0.0
+
+
+class RunRow(msgspec.Struct, array_like=True, gc=False):
+    """A run, from the opening of a frontier to its closing, as it is stored. Times are epoch seconds."""
+
+    began: float
+    pid: int
+    host: str
+    program: str
+    ended: float = 0.0
+    """The time of its end; 0.0 as long as none is stored."""
+    end: RunEnd | None = None
+    reason: str = ""
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):

@@ -50,6 +50,18 @@ class Outcome(StrEnum):
     DEAD = "DEAD"  # moved to the dead letters, its cost is charged
 
 
+class RunEnd(StrEnum):
+    """How a run ended, the time from the opening of a frontier to its closing."""
+
+    EXIT = "EXIT"  # closed by its program
+    LIMIT = "LIMIT"  # a limit of the crawl was reached
+    SIGNAL = "SIGNAL"
+    OPERATOR = "OPERATOR"  # by a command
+    DISK_FULL = "DISK_FULL"
+    ERROR = "ERROR"
+    KILLED = "KILLED"  # no end was stored
+
+
 class Directive(IntEnum):
     """Heritrix's scheduling directives, by which a queue is ordered first."""
 

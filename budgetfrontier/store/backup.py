@@ -19,7 +19,7 @@ from struct import Struct
 import lmdb
 
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier, StorageFull
-from budgetfrontier.store import keys
+from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, open_lmdb, sync_folder, translate_error
 from budgetfrontier.store.lock import LOCK, WriterLock
@@ -224,8 +224,10 @@ def _compare(env: lmdb.Environment, folder: Path) -> None:
     """Compare a copy with the original. Raises CorruptFrontier unless every record of every table is the same."""
     other = open_lmdb(folder, readonly=True, map_size=(folder / "data.mdb").stat().st_size)
     try:
+        with env.begin() as txn:  # an older schema, if opening has migrated it: that is not committed
+            tables = keys.tables_of(meta.read_schema(txn, env.open_db(keys.META.encode(), txn=txn, create=False)))
         with env.begin(buffers=True) as ours, other.begin(buffers=True) as theirs:
-            for name in keys.TABLES:
+            for name in tables:
                 db = env.open_db(name.encode(), txn=ours, create=False)
                 copied = other.open_db(name.encode(), txn=theirs, create=False)
                 if ours.stat(db)["entries"] != theirs.stat(copied)["entries"] or not all(

@@ -90,10 +90,10 @@ class Environment:
         check_lock_table(self.env, self.path)
         schema = check_schema(self.env, self.path)
         self._first_map = int(self.env.info()["map_size"])
-        self.db = open_tables(self.env, self.path, create=schema < keys.SCHEMA)
+        self.db = open_tables(self.env, self.path, schema)
         self._begin()
         if schema < keys.SCHEMA:
-            upgrade(self.txn, self.db, schema)
+            upgrade(self.env, self.txn, self.db, schema)
 
     def _begin(self) -> None:
         info = self.env.info()

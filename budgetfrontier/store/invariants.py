@@ -24,6 +24,7 @@ from budgetfrontier.store.records import (
     decode_future,
     decode_lease,
     decode_queue,
+    decode_run,
     restore_uri,
 )
 
@@ -53,6 +54,7 @@ class _Checker:
         self._txn = txn
         self._db = db
         self.problems: list[str] = []
+        self._schema = meta.read_schema(txn, db[keys.META])
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
         c = self._counters
@@ -63,7 +65,7 @@ class _Checker:
         }
 
     def run(self) -> list[str]:
-        for name in keys.TABLES:
+        for name in keys.tables_of(self._schema):
             if self._txn.get(keys.SENTINEL, db=self._db[name]) is None:
                 self._report(f"table {name}: the sentinel is missing")
         self._read_queues()
@@ -72,6 +74,7 @@ class _Checker:
         self._check_leases()
         self._check_future_and_dead()
         self._check_audit()
+        self._check_history()
         self._check_totals()
         return self.problems
 
@@ -205,6 +208,14 @@ class _Checker:
             if keys.u64.unpack(key)[0] > self._counters.audit:
                 self._report(f"audit: entry {keys.u64.unpack(key)[0]} is beyond the last one")
 
+    def _check_history(self) -> None:
+        if keys.RUNS in self._db:
+            for key, value in self._items(keys.RUNS):
+                keys.u32.unpack(key)
+                decode_run(value)
+            for key, _ in self._items(keys.SERIES):
+                keys.series.unpack(key)
+
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()
         states = Counter(q.state for q in all_queues)
@@ -220,7 +231,7 @@ class _Checker:
             "inactive": states[QueueState.INACTIVE],
             "retired": states[QueueState.RETIRED],
         }
-        if int(self._txn.get(b"schema", db=self._db[keys.META]) or 0) > 1:  # schema 1 did not count them
+        if self._schema > 1:  # schema 1 did not count them
             truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
         for name, value in truth.items():
             if getattr(c, name) != value:

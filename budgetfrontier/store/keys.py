@@ -13,7 +13,7 @@ from budgetfrontier.store.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 2  # the version of everything below
+SCHEMA = 3  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -28,8 +28,19 @@ LEASES = "leases"  # lease id -> LeaseRow
 FUTURE = "future"  # due time, ordinal -> FutureRow
 DEAD = "dead"  # ordinal -> DeadRow
 AUDIT = "audit"  # ordinal -> AuditEntry
+RUNS = "runs"  # number of the run -> RunRow
+SERIES = "series"  # resolution, start in units of it -> figures of that time
 
-TABLES = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
+_FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
+_ADDED = {3: (RUNS, SERIES)}  # by the schema that added them
+
+
+def tables_of(schema: int) -> tuple[str, ...]:
+    """Return the names of the tables that frontiers of a schema have."""
+    return _FIRST + tuple(name for since, names in _ADDED.items() if since <= schema for name in names)
+
+
+TABLES = tables_of(SCHEMA)
 
 # Every table has one record that is never deleted: a table that becomes empty and fills again within a transaction
 # would get a new root page each time, and commits would take hundreds of milliseconds. It sorts first, because LMDB
@@ -57,6 +68,7 @@ due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
 pending_start = Layout(">IBII")  # the same without the arrival
 rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
+series = Layout(">BI")  # resolution (0: minute, 1: hour, 2: day, 3: busiest queues of an hour), start in units of it
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)

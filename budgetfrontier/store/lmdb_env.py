@@ -236,9 +236,9 @@ def check_schema(env: lmdb.Environment, path: Path) -> int:
     return int(stored)
 
 
-def open_tables(env: lmdb.Environment, path: Path, *, create: bool = False) -> keys.Tables:
-    """Return the handles of the tables by name. Raises CorruptFrontier if one is lost, unless `create`."""
+def open_tables(env: lmdb.Environment, path: Path, schema: int) -> keys.Tables:
+    """Return the handles of the tables of a schema by name. Raises CorruptFrontier if one is lost."""
     try:
-        return {name: env.open_db(name.encode(), create=create) for name in keys.TABLES}
+        return {name: env.open_db(name.encode(), create=False) for name in keys.tables_of(schema)}
     except lmdb.NotFoundError:
         raise CorruptFrontier(f"{path} is damaged: a table is lost; {REMEDY}") from None

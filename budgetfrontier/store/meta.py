@@ -29,6 +29,12 @@ NAMES = frozenset(
 """The keys of the table."""
 
 
+def read_schema(txn: keys.Txn, db: Any) -> int:
+    """Return the stored schema; 0 if it is lost."""
+    stored = txn.get(b"schema", db=db) or b""
+    return int(stored) if bytes(stored).isdigit() else 0
+
+
 def read_counters(txn: keys.Txn, db: Any) -> Counters:
     """Return the stored totals, or those of a new frontier."""
     value = txn.get(b"counters", db=db)

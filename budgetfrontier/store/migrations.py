@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import lmdb
+
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.records import decode_queue, encode
@@ -15,9 +17,12 @@ from budgetfrontier.store.records import decode_queue, encode
 Step = Callable[[keys.Txn, keys.Tables], None]
 
 
-def upgrade(txn: keys.Txn, db: keys.Tables, stored: int) -> None:
-    """Migrate the tables from schema `stored` to that of this version."""
+def upgrade(env: lmdb.Environment, txn: keys.Txn, db: keys.Tables, stored: int) -> None:
+    """Migrate the tables from schema `stored` to that of this version; the handles of new tables are added to `db`."""
     for schema in range(stored, keys.SCHEMA):
+        for name in keys.tables_of(schema + 1)[len(keys.tables_of(schema)) :]:
+            db[name] = env.open_db(name.encode(), txn=txn)
+            txn.put(keys.SENTINEL, b"", db=db[name])
         STEPS[schema](txn, db)
     txn.put(b"schema", str(keys.SCHEMA).encode(), db=db[keys.META])
 
@@ -31,5 +36,9 @@ def _count_retired_by_name(txn: keys.Txn, db: keys.Tables) -> None:
     txn.put(b"counters", encode(counters), db=db[keys.META])
 
 
-STEPS: dict[int, Step] = {1: _count_retired_by_name}
-"""The migrations, by the schema that each starts from."""
+def _add_runs_and_series(txn: keys.Txn, db: keys.Tables) -> None:
+    """Leave the new tables empty: what happened before schema 3 was not recorded."""
+
+
+STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series}
+"""The migrations, by the schema that each starts from; the tables that the next one adds exist already."""

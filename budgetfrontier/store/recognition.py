@@ -9,7 +9,14 @@ from pathlib import Path
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.lmdb_pages import NOWHERE, File, Trees, is_leaf
-from budgetfrontier.store.records import decode_audit, decode_dead, decode_future, decode_lease, decode_queue
+from budgetfrontier.store.records import (
+    decode_audit,
+    decode_dead,
+    decode_future,
+    decode_lease,
+    decode_queue,
+    decode_run,
+)
 
 FINGERPRINT = 16  # bytes of a key of `seen`
 
@@ -35,7 +42,8 @@ def _names_tables(trees: Trees) -> bool:
     """Tell whether the tree of tables, which is one leaf in every frontier, names most tables of a frontier."""
     page = trees.page(trees.root.main, "main", b"", None)
     names = set() if page is None or not is_leaf(page) else set(trees.keys(page))
-    return 2 * sum(table.encode() in names for table in keys.TABLES) > len(keys.TABLES)
+    first = keys.tables_of(1)
+    return 2 * sum(table.encode() in names for table in first) > len(first)
 
 
 def _is_consistent(trees: Trees) -> bool:
@@ -78,5 +86,7 @@ SHAPES: dict[str, Callable[[bytes, bytes], bool]] = {
     keys.FUTURE: lambda key, value: len(key) == keys.due.size and _decodes(decode_future, value),
     keys.DEAD: lambda key, value: len(key) == keys.u64.size and _decodes(decode_dead, value),
     keys.AUDIT: lambda key, value: len(key) == keys.u64.size and _decodes(decode_audit, value),
+    keys.RUNS: lambda key, value: len(key) == keys.u32.size and _decodes(decode_run, value),
+    keys.SERIES: lambda key, value: len(key) == keys.series.size,
 }
 """Tests for the records of each table. Tables that are rebuilt from others are left out."""

@@ -20,6 +20,7 @@ from budgetfrontier.model import (
     QueueId,
     QueueRecord,
     RingPosition,
+    RunRow,
 )
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO, priority_of
 from budgetfrontier.store import keys
@@ -173,6 +174,7 @@ decode_lease = decoder(LeaseRow)
 decode_future = decoder(FutureRow)
 decode_dead = decoder(DeadRow)
 decode_audit = decoder(AuditEntry)
+decode_run = decoder(RunRow)
 decode_begun = decoder(StartedCommand)
 decode_progress = decoder(Progress)
 _decode_fields = decoder(CrawlUri)

@@ -34,13 +34,16 @@ class Shared:
         self._file = self._identity()
         self.env = open_lmdb(self._path, readonly=True, map_size=LARGEST_MAP)
         try:
-            check_schema(self.env, self._path)
-            self.db = open_tables(self.env, self._path)
+            self._open_tables()
         except BaseException as e:
             self.env.close()
             if isinstance(e, lmdb.Error):
                 raise translate_error(e, self._path) from e
             raise
+
+    def _open_tables(self) -> None:
+        self._schema = check_schema(self.env, self._path)
+        self.db = open_tables(self.env, self._path, self._schema)
 
     def _identity(self) -> tuple[int, int]:
         file = os.stat(self._path / "data.mdb")
@@ -71,6 +74,8 @@ class Shared:
             if not self._looking and self._identity() != self._file:
                 self.env.close()
                 self._open()
+            if not self._looking and self._schema < keys.SCHEMA:  # a writer may have migrated it since
+                self._open_tables()
             try:
                 txn = self.env.begin()
             except lmdb.MapResizedError:

@@ -123,7 +123,12 @@ class View:
         return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
 
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys and values of a table from the key `start` on, without the sentinel."""
+        """Yield keys and values of a table from the key `start` on, without the sentinel.
+
+        Nothing if the schema is older than the table.
+        """
+        if table not in self.db:
+            return
         cursor = self.txn.cursor(self.db[table])
         if cursor.set_range(start or keys.FIRST):
             yield from cursor.iternext()

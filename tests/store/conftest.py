@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import shutil
 from pathlib import Path
 
@@ -10,16 +9,14 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.clock import ManualClock
-from tests.store.test_migrations import DATA, FOUND
+from tests.store.old_frontiers import NEWEST, found_in, unpack
 
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A frontier with a queue in every state and every kind of record, stopped with leases out."""
-    path = tmp_path_factory.mktemp("everything") / "frontier"
-    path.mkdir()
-    (path / "data.mdb").write_bytes(lzma.decompress((DATA / "frontier-v1.mdb.xz").read_bytes()))
-    Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True).close()
+    path = unpack(NEWEST, tmp_path_factory.mktemp("everything") / "frontier")
+    Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True).close()
     return path
 
 

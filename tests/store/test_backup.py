@@ -28,11 +28,12 @@ from budgetfrontier.errors import (
     NotAFrontier,
     StorageFull,
 )
-from budgetfrontier.store import backup, environment, lmdb_env
+from budgetfrontier.store import backup, environment, keys, lmdb_env
 from budgetfrontier.store.lmdb_env import open_lmdb
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
-from tests.data.make_frontier_v1 import look
+from tests.data.make_frontier import look
+from tests.store.old_frontiers import SCHEMAS, unpack
 from tests.support import ENDLESS_CRAWL, PATIENCE, crawl, make_settings, pages
 
 HOSTS = "ABCDEFGH"
@@ -91,6 +92,17 @@ def test_a_compact_frontier_is_smaller_and_the_same(tmp_path: Path) -> None:
         f.resume()
         assert len(crawl(f)) == found["summary"]["queued"] > 0
         f.check()
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_frontier_of_an_older_schema_is_compacted_as_it_is(tmp_path: Path, schema: int) -> None:
+    path = unpack(schema, tmp_path / "f")
+    found = look(path)
+    backup.compact(path)
+    assert look(path) == found
+    with Reader(path) as reader, reader.view() as view:
+        assert set(view.db) == set(keys.tables_of(schema))
+    assert_whole(path)
 
 
 def test_compacting_again_changes_nothing(tmp_path: Path) -> None:

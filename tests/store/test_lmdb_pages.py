@@ -69,7 +69,8 @@ def test_a_page_that_is_not_what_it_ought_to_be_is_lost_and_walking_goes_on(path
             for name, _, root in list(trees.tables()):
                 for number in trees.walk(name, root):
                     list(trees.records(name, number, trees.read(number)))
-            assert {lost.page for lost in trees.lost} <= {page, 0}
+            lost = {lost.page for lost in trees.lost} - {0}
+            assert lost <= {page} or len(lost) == 1, "a page within a value: the leaf that it belongs to is named"
 
 
 def test_a_file_that_ends_early_lacks_used_pages(path: Path) -> None:

@@ -32,6 +32,7 @@ from budgetfrontier.store.records import (
     decode_future,
     decode_lease,
     decode_progress,
+    decode_run,
     encode,
     encode_uri,
     restore_uri,
@@ -75,6 +76,8 @@ class TableRebuild:
         self._copy_future()
         self._copy_dead()
         self._copy_audit()
+        self._copy_runs()
+        self._copy_series()
         QueueRebuild(self._source, self._tables, self._findings, self._notes, now=now).run()
         self._tables.finish()
 
@@ -165,6 +168,25 @@ class TableRebuild:
             self._findings.last_audit = max(self._findings.last_audit, number)
             if self._findings.stored is None or entry.number not in self._findings.stored.ahead:
                 self._findings.last_command = max(self._findings.last_command, entry.number)
+
+    def _copy_runs(self) -> None:
+        for key, value in self._source.records(keys.RUNS):
+            try:
+                keys.u32.unpack(key)
+                run = decode_run(value)
+                if not isfinite(run.began) or not isfinite(run.ended):
+                    raise ValueError("its times are not valid")
+            except (ValueError, struct.error) as e:
+                self._set_aside(keys.RUNS, key, value, e)
+                continue
+            self._store(keys.RUNS, key, value, (key, value))
+
+    def _copy_series(self) -> None:
+        for key, value in self._source.records(keys.SERIES):
+            if len(key) == keys.series.size:
+                self._store(keys.SERIES, key, value, (key, value))
+            else:
+                self._set_aside(keys.SERIES, key, value, "not a time")
 
     # -- queues by name
 

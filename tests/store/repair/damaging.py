@@ -22,7 +22,7 @@ from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
 from budgetfrontier.store.records import decode_counters, decode_queue, encode
 from budgetfrontier.store.repair.run import Repaired, repair
-from tests.store.test_migrations import FOUND
+from tests.store.old_frontiers import NEWEST, found_in
 
 PAGE = 4096
 Change = Callable[["Damage"], object]
@@ -85,7 +85,7 @@ def assert_repaired(path: Path, **options: Any) -> Repaired:
         verify.verify(path)
     done = repair(path, **options)
     verify.verify(path)
-    with Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True) as frontier:
+    with Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True) as frontier:
         frontier.check()
     return done
 

@@ -13,6 +13,7 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.store import keys
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.repair.pages import Salvage
+from tests.store.old_frontiers import SCHEMAS, unpack
 from tests.store.repair.damaging import leaves
 from tests.support import crawl, make_settings, pages
 
@@ -65,6 +66,30 @@ def test_a_sound_file_is_read_as_lmdb_reads_it(made: Path, tables: Tables) -> No
     env = open_lmdb(made.parent, readonly=True)
     assert salvage.transaction == env.info()["last_txnid"]
     env.close()
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_an_older_schema_lacks_no_table_that_came_later(tmp_path: Path, schema: int) -> None:
+    data = unpack(schema, tmp_path / "older") / "data.mdb"
+    later = set(keys.TABLES) - set(keys.tables_of(schema))
+    with closing(Salvage(data)) as salvage:
+        assert {name: list(salvage.records(name)) for name in later} == {name: [] for name in later}
+        assert salvage.lost == []
+
+
+@pytest.mark.parametrize("stored", [b"3", b"", None])
+def test_a_table_that_the_schema_has_is_lost_if_it_is_not_found(path: Path, stored: bytes | None) -> None:
+    env = open_lmdb(path)
+    with env.begin(write=True) as txn:
+        meta = env.open_db(keys.META.encode(), txn=txn)
+        txn.drop(env.open_db(keys.RUNS.encode(), txn=txn))
+        if stored is None:
+            txn.delete(b"schema", db=meta)
+        else:
+            txn.put(b"schema", stored, db=meta)
+    env.close()
+    with closing(Salvage(path / "data.mdb")) as salvage:
+        assert [(lost.table, lost.why) for lost in salvage.lost] == [(keys.RUNS, "the root of the table is lost")]
 
 
 def test_a_page_that_is_lost_costs_what_is_on_it_and_no_more(made: Path, tables: Tables, tmp_path: Path) -> None:

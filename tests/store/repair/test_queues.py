@@ -10,7 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Reader
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys
-from tests.data.make_frontier_v1 import look
+from tests.data.make_frontier import look
 from tests.store.repair.damaging import aside, assert_repaired, damaging, each
 from tests.support import on_disk, pages
 

@@ -27,9 +27,9 @@ from budgetfrontier.store.repair import run as repairing
 from budgetfrontier.store.repair.run import repair
 from tests.crash.disks import disk_or_skip
 from tests.crash.line_kills import killed_at_each_line
-from tests.data.make_frontier_v1 import drain, look, plain
+from tests.data.make_frontier import drain, look, plain
+from tests.store.old_frontiers import NEWEST, found_in
 from tests.store.repair.damaging import PAGE, aside, assert_repaired, damaging, leaves
-from tests.store.test_migrations import FOUND
 from tests.support import START, make_settings, on_disk
 
 # -- what is sound
@@ -42,8 +42,8 @@ def test_a_sound_frontier_comes_through_unchanged(path: Path) -> None:
     assert (done.first_changes, done.changes, done.set_aside, aside(done)) == ([], 0, 0, [])
     verify.verify(path)
     assert look(path) == before
-    with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"]))) as frontier:
-        assert drain(frontier, clock) == FOUND["drained"]
+    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"]))) as frontier:
+        assert drain(frontier, clock) == found_in(NEWEST)["drained"]
 
 
 def test_a_new_frontier_comes_through_unchanged(tmp_path: Path) -> None:
@@ -86,7 +86,9 @@ def test_whatever_page_is_lost_there_is_a_frontier_again(everything: Path, tmp_p
         else:
             outcomes["sound"] += 1
         verify.verify(path)
-        with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(FOUND["now"])) as frontier:
+        with Frontier.open(
+            path, make_settings(cost_policy="wag"), clock=ManualClock(found_in(NEWEST)["now"])
+        ) as frontier:
             frontier.check()
             assert frontier.summary().seen >= totals["queued"] + totals["future"] or page < 2
     assert outcomes["repaired"] > 15
@@ -138,7 +140,7 @@ def test_random_damage_to_records_ends_in_a_sound_frontier(everything: Path, tmp
         repair(path)
         verify.verify(path)
         with Frontier.open(
-            path, make_settings(cost_policy="wag"), clock=(clock := ManualClock(FOUND["now"]))
+            path, make_settings(cost_policy="wag"), clock=(clock := ManualClock(found_in(NEWEST)["now"]))
         ) as frontier:
             frontier.check()
             frontier.resume()
@@ -178,7 +180,7 @@ def test_a_disk_without_links_gets_a_copy(path: Path, monkeypatch: pytest.Monkey
 
 
 def test_an_engine_is_in_the_way(path: Path) -> None:
-    with Frontier.open(path, clock=ManualClock(FOUND["now"])), pytest.raises(FrontierLocked):
+    with Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"])), pytest.raises(FrontierLocked):
         repair(path)
     repair(path)
 

@@ -12,12 +12,13 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import (
     NewerSchema,
 )
+from budgetfrontier.model import RunEnd, RunRow
 from budgetfrontier.store import keys, verify
 from budgetfrontier.store.records import LeaseRow, encode
 from budgetfrontier.store.repair.run import repair
-from tests.data.make_frontier_v1 import drain, look
+from tests.data.make_frontier import drain, look
+from tests.store.old_frontiers import NEWEST, found_in
 from tests.store.repair.damaging import Change, Damage, aside, assert_repaired, damaging, each
-from tests.store.test_migrations import FOUND
 from tests.support import make_settings
 
 # -- indexes, counts and totals: they follow from the rest
@@ -91,8 +92,8 @@ def test_what_follows_from_the_rest_comes_back_exactly(path: Path, damage: str) 
     assert (
         done.changes or damage in ("queue_ids", "sentinels") or damage.startswith(("the ", "rows", "a wake", "a row"))
     )
-    with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"]))) as frontier:
-        assert drain(frontier, clock) == FOUND["drained"]
+    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"]))) as frontier:
+        assert drain(frontier, clock) == found_in(NEWEST)["drained"]
         assert frontier.schedule("https://new.test/") == "ADDED"
         frontier.check()
 
@@ -129,9 +130,37 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_costs_no_other(path: Path
     assert all(item in before or what == "pending" for item in after)
 
 
+def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
+    """The rows of a table as they are stored."""
+    with Reader(path) as reader, reader.view() as view:
+        return list(view.items(table))
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "wrong_key"),
+    [
+        (keys.RUNS, keys.u32.pack(7), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
+        (keys.SERIES, keys.series.pack(1, 7), b"figures", b"\7\7"),
+    ],
+)
+def test_history_is_copied_as_far_as_it_can_be_read(
+    path: Path, table: str, key: bytes, value: bytes, wrong_key: bytes
+) -> None:
+    before = rows(path, table)
+    with damaging(path) as damage:
+        damage.put(table, key, value)
+    assert repair(path).changes == 0
+    assert rows(path, table) == [*before, (key, value)]
+    with damaging(path) as damage:
+        damage.put(table, wrong_key, value)
+    (left_out,) = aside(assert_repaired(path))
+    assert (left_out["table"], left_out["key"]) == (table, wrong_key.hex())
+
+
 def test_a_url_that_is_none_is_set_aside(path: Path) -> None:
     with damaging(path) as damage:
-        key, value = next((key, value) for key, value in damage.items(keys.PENDING) if b"https://" in value)
+        items = damage.items(keys.PENDING)
+        key, value = next((key, value) for key, value in items if b"https://fields.test/a?c" in value)
         damage.put(keys.PENDING, key, value.replace(b"https:/", b"https:?"))
     (left_out,) = aside(assert_repaired(path))
     assert left_out["key"] == key.hex() and "is not a URL" in left_out["why"]
@@ -154,7 +183,10 @@ def test_rows_that_nobody_wrote_are_left_out(path: Path, table: str, key: bytes)
 
 
 def test_what_has_landed_stays_so_and_is_counted_again(path: Path) -> None:
-    with Frontier.open(path, clock=ManualClock(FOUND["now"]), keep_leases=True) as frontier, Reader(path) as reader:
+    with (
+        Frontier.open(path, clock=ManualClock(found_in(NEWEST)["now"]), keep_leases=True) as frontier,
+        Reader(path) as reader,
+    ):
         lease = next(iter(reader.leases()))
         frontier.landed(lease)
     with damaging(path) as damage:
@@ -176,13 +208,13 @@ def test_totals_that_are_lost_are_counted_again_and_the_crawl_waits_for_its_oper
     for name in "queued", "in_process", "future", "dead", "seen", "expenditure", "queues":
         assert totals[name] == lost[name]
     assert (after["pending"], after["leases"]) == (before["pending"], before["leases"])
-    with Frontier.open(path, clock=(clock := ManualClock(FOUND["now"])), keep_leases=True) as frontier:
+    with Frontier.open(path, clock=(clock := ManualClock(found_in(NEWEST)["now"])), keep_leases=True) as frontier:
         old = {lease["id"] for lease in before["leases"]}
         frontier.resume()
         assert not old & {lease.id for lease in frontier.lease(5)}, "ids are never given out again"
     with Frontier.open(path, clock=clock) as frontier:
         drained = drain(frontier, clock)
-        assert len(drained) == len(FOUND["drained"])
+        assert len(drained) == len(found_in(NEWEST)["drained"])
 
 
 @pytest.mark.parametrize("name", ["settings", "adjustments", "suffixes"])
@@ -192,7 +224,7 @@ def test_settings_that_are_lost_are_asked_for(path: Path, name: str) -> None:
     done = repair(path)
     assert f"meta: b'{name}' is lost; open the frontier with the settings of its crawl" in done.first_changes
     assert [item["key"] for item in aside(done)] == [name.encode().hex()]
-    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(FOUND["now"])) as frontier:
+    with Frontier.open(path, make_settings(cost_policy="wag"), clock=ManualClock(found_in(NEWEST)["now"])) as frontier:
         frontier.check()
 
 

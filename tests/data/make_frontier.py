@@ -1,8 +1,8 @@
-"""Makes `frontier-v1.mdb.xz` and `frontier-v1.json`: a frontier of schema 1 with all there can be, and what is in it.
+"""Makes `frontier-vN.mdb.xz` and `frontier-vN.json`: a frontier of schema N with all there can be, and what is in it.
 
-Made once, by the code of the last commit that wrote schema 1, and kept:
+Each was made once, by the code of the last commit that wrote its schema (1: a44b4da, 2: 45fe73b), and kept:
 
-    git worktree add /tmp/v1 a44b4da && PYTHONPATH=/tmp/v1 python tests/data/make_frontier_v1.py
+    git worktree add /tmp/v2 45fe73b && PYTHONPATH=/tmp/v2 python tests/data/make_frontier.py
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import msgspec
 from budgetfrontier import CrawlUri, Directive, Frontier, Lease, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.store.keys import SCHEMA
 
 HERE = Path(__file__).parent
 START = 1_700_000_000.0
 SETTINGS: dict[str, Any] = {
-    "crawl": "version-1",
+    "crawl": f"version-{SCHEMA}",
     "seeds": ["https://a.test/"],
     "frontier": {
         "balance_replenish_amount": 6,
@@ -76,8 +77,8 @@ def main() -> None:
             found["drained"] = drain(frontier, clock)
             found["summary_of_drained"] = plain(frontier.summary())
         data = (copy / "data.mdb").read_bytes()
-    (HERE / "frontier-v1.mdb.xz").write_bytes(lzma.compress(data, preset=9))
-    (HERE / "frontier-v1.json").write_text(listed(found), encoding="ascii")
+    (HERE / f"frontier-v{SCHEMA}.mdb.xz").write_bytes(lzma.compress(data, preset=9))
+    (HERE / f"frontier-v{SCHEMA}.json").write_text(listed(found), encoding="ascii")
 
 
 def look(path: Path) -> dict[str, Any]:
