@@ -189,7 +189,7 @@ def matcher(pattern: str | None) -> Callable[[str, str], bool]:
     if pattern is None or pattern == "*":
         return lambda url, queue: True
     match = parse_match(pattern if pattern.partition(":")[0] in KINDS else f"queue:{pattern}")
-    if match.kind == "queue":
+    if match.by_key:
         return lambda url, queue: match.matches("", queue)
     return lambda url, queue: bool(url) and match.matches(url, queue)
 

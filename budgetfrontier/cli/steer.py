@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -70,17 +68,19 @@ def _register_adjust(commands: Commands) -> None:
         more="Appended to the overrides. Every retired queue is reconsidered, except those retired by name.",
     )
     add_job(parser)
-    parser.add_argument(
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
         "--match", default="*", metavar="PATTERN",
-        help="domain:, host:, queue:, surt: or regex:, as in overrides (default: *, everything)",
+        help="domain:, host:, queue:, queues:, surt: or regex:, as in overrides (default: *, everything)",
     )  # fmt: skip
+    chosen.add_argument("--queues", metavar="KEY,KEY...", help="short for --match queues:KEY,KEY...: these queues")
     parser.add_argument(
         "--set", action="append", default=[], type=_assignment, metavar="NAME=VALUE", dest="settings",
         help="any setting that overrides may set, with a YAML value, repeatable: politeness.min_delay=3s",
     )  # fmt: skip
     parser.add_argument("--total-budget", type=int, metavar="N", help="short for --set queue_total_budget=N")
     parser.add_argument("--replenish", type=int, metavar="N", help="short for --set balance_replenish_amount=N")
-    parser.add_argument("--dry-run", action="store_true", help="only print which queues would retire or revive")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
     add_who(parser)
     parser.set_defaults(usage=parser.error)
@@ -158,10 +158,8 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
 
 def adjust(args: argparse.Namespace) -> None:
     """Apply an adjustment; with --dry-run, print what it would do."""
-    from budgetfrontier.engine.commands.adjustment import is_matched, preview
-    from budgetfrontier.reports.format import counted
+    from budgetfrontier.cli import adjustments
     from budgetfrontier.settings.overrides import validate_override
-    from budgetfrontier.store.reader import Reader
 
     settings: dict[str, Any] = dict(args.settings)
     if args.total_budget is not None:
@@ -170,51 +168,11 @@ def adjust(args: argparse.Namespace) -> None:
         settings["balance_replenish_amount"] = args.replenish
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
+    match = args.match if args.queues is None else f"queues:{args.queues}"
     warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
-    override = validate_override(args.match, settings, folder=Path(), warnings=warnings)
+    override = validate_override(match, settings, folder=Path(), warnings=warnings)
     common.warn(warnings)
-    details: dict[str, Any] = {"match": override.match, "set": override.set}
-    if args.dry_run:  # computed in this process: a running engine is not involved
-        details["dry_run"] = True
-        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            effect = preview(view, override)
-    else:
-        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
-            if not is_matched(view, override):
-                common.note(f"{override.match} {_no_match(override.match)}; check its spelling")
-        effect = common.steer(args, "adjust", details).effect
-    if args.format == "json":
-        json.dump(details | effect, sys.stdout, indent=1)
-        sys.stdout.write("\n")
-        return
-    changes = ", ".join(f"{name} {effect['before'][name]} -> {effect['after'][name]}" for name in override.set)
-    print(f"{override.match}: {changes}")
-    if not args.dry_run:
-        verb = "is" if effect["revived_count"] == 1 else "are"
-        print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
-        return
-    print(f"matches {counted(effect['matched'], 'queue')}" if effect["matched"] else _no_match(override.match))
-    print(f"would revive {_named(effect, 'revived')}")
-    if effect["revived_count"]:
-        print(f"would let them spend up to {effect['spend']:,}")
-    print(f"would retire {_named(effect, 'retired')}")
-    common.note("dry run: nothing was changed")
-
-
-def _no_match(match: str) -> str:
-    """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
-    if match.startswith("queue:"):
-        return "matches no queue yet; it will count for queues that come later"
-    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
-
-
-def _named(effect: dict[str, Any], what: str, most: int = 20) -> str:
-    """Format how many queues are affected, and their keys, at most `most`."""
-    from budgetfrontier.reports.format import clean, counted
-
-    count, names = effect[f"{what}_count"], effect[what][:most]
-    more = f", ...and {count - len(names):,} more" if count > len(names) else ""
-    return counted(count, "queue") + (f": {', '.join(map(clean, names))}{more}" if names else "")
+    adjustments.append(args, override)
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +13,9 @@ from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.settings.values import brief
 
-KINDS = ("surt", "domain", "host", "queue", "regex")
+KINDS = ("surt", "domain", "host", "queue", "queues", "regex")
 _GLOB = re.compile(r"(?=.*[*?])[\w.*?-]{2,253}")  # on hosts or queue keys
+_BY_KEY = frozenset(("*", "queue", "queues"))
 LONGEST = 100_000
 """The most characters of a pattern: compiled, it takes a thousand times as much memory."""
 FORMS = '"*", ' + ", ".join(f'"{kind}:..."' for kind in KINDS)
@@ -24,8 +25,9 @@ class Match(msgspec.Struct, frozen=True):
     """A pattern: `test(subject)` tells whether it matches a subject, which `subject_of` returns for a URI.
 
     `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
-    the only matching host or queue key, or the domain, so that patterns can be found in a table by it. `prefixes` are
-    those that a SURT may have, so that authorities can be compared with them once, before paths are.
+    the only matching host or queue key, or the domain, so that patterns can be found in a table by it; `keys` are the
+    queue keys that match, if the pattern lists them. `prefixes` are those that a SURT may have, so that authorities can
+    be compared with them once, before paths are.
     """
 
     kind: str
@@ -34,6 +36,12 @@ class Match(msgspec.Struct, frozen=True):
     by_authority: bool = True
     exact: str | None = None
     prefixes: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def by_key(self) -> bool:
+        """Whether the key of a queue alone decides: all of its URIs match, or none."""
+        return self.kind in _BY_KEY
 
     def matches(self, href: str, queue: str = "") -> bool:
         """Tell whether the pattern matches the URI with this normalized href, in this queue."""
@@ -42,7 +50,7 @@ class Match(msgspec.Struct, frozen=True):
 
 def subject_of(kind: str, href: str, queue: str) -> str:
     """Return the part of a URI that patterns of a kind are tested on."""
-    if kind == "queue":
+    if kind in ("queue", "queues"):
         return queue
     if kind == "surt":
         return uris.surt(href)
@@ -58,6 +66,8 @@ def parse_match(text: str) -> Match:
     - `domain:example.org`: this host and all subdomains
     - `host:*.example.org`: a glob (`*`, `?`) on the host
     - `queue:example.*`: a glob on the queue key
+    - `queues:example.org,example.com:8080`: these queue keys, without wildcards; keys that contain a comma are written
+      as a JSON list, `queues:["org,example,", "com,example,"]`
     - `regex:[?&]sid=`: a Python regular expression, searched for in the whole URI, in bounded time
     """
     if text == "*":
@@ -96,7 +106,31 @@ def _host(text: str, pattern: str) -> Match:
 def _queue(text: str, pattern: str) -> Match:
     if "*" in pattern or "?" in pattern:
         return Match("queue", text, glob(pattern))
-    return Match("queue", text, pattern.__eq__, exact=pattern)
+    return Match("queue", text, pattern.__eq__, exact=pattern, keys=(pattern,))
+
+
+def _queues(text: str, pattern: str) -> Match:
+    try:
+        names = msgspec.json.decode(pattern, type=list[str]) if pattern.startswith('["') else pattern.split(",")
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise SettingsError(f'"{brief(text)}" is not a list of queue keys: {error}') from None
+    names = [name if pattern.startswith('["') else name.strip() for name in names]
+    if not all(names):
+        raise SettingsError(f'"{brief(text)}": a queue key is missing; write it like "queues:example.org,example.com"')
+    chosen = frozenset(names)
+    return Match("queues", text, chosen.__contains__, keys=tuple(dict.fromkeys(names)))
+
+
+def queues_match(names: Iterable[str]) -> str:
+    """Return the pattern that matches the queues with these keys.
+
+    >>> queues_match(["example.org", "example.com"])
+    'queues:example.org,example.com'
+    """
+    names = list(names)
+    if any("," in name or name != name.strip() or name.startswith('["') for name in names):
+        return f"queues:{msgspec.json.encode(names).decode()}"
+    return f"queues:{','.join(names)}"
 
 
 def _regex(text: str, pattern: str) -> Match:
@@ -117,11 +151,22 @@ def _surt(text: str, pattern: str) -> Match:
     return Match("surt", text, lambda surt: surt.startswith(prefixes), authority_only, prefixes=prefixes)
 
 
+def match_text(value: Any) -> Any:
+    """Return a match of an override as text: a mapping, `{queues: [a, b]}`, lists queue keys. Raises SettingsError."""
+    if not isinstance(value, Mapping):
+        return value
+    names = value.get("queues")
+    if len(value) != 1 or not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise SettingsError("expected a match, such as domain:example.org, or {queues: [KEY, ...]}")
+    return queues_match(names)
+
+
 _PARSERS: dict[str, Callable[[str, str], Match]] = {
     "surt": _surt,
     "domain": _domain,
     "host": _host,
     "queue": _queue,
+    "queues": _queues,
     "regex": _regex,
 }
 

@@ -65,6 +65,11 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+def _field(name: str) -> str:
+    """Return the field of QueueSettings for a setting."""
+    return _RENAMED[name][0] if name in _RENAMED else name.rpartition(".")[2]
+
+
 def _flat(name: str, value: Any) -> tuple[str, Any]:
     """Return the field of QueueSettings for a setting, and the value of the field."""
     if name in _RENAMED:
@@ -149,6 +154,12 @@ class Effective:
         matching = [index for index, test in known.tests if test(href)]
         return self._combined(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
 
+    def is_uniform(self, name: str) -> bool:
+        """Tell whether a setting has the same value for all URIs, because no override gives it another one."""
+        field = _field(name)
+        value = getattr(self.base, field)
+        return all(patch.get(field, value) == value for patch in self._patches)
+
     def variants(self) -> Iterator[QueueSettings]:
         """Yield the settings without overrides, then those with each single override."""
         yield self.base
@@ -157,9 +168,12 @@ class Effective:
 
     def _file(self, index: int, match: Match) -> None:
         """Index a match: exact names go into a table, so that thousands of them cost nothing."""
-        self.mixes_precedences |= "precedence" in self._patches[index] and match.kind not in ("*", "queue")
+        self.mixes_precedences |= "precedence" in self._patches[index] and not match.by_key
         if match.kind == "*":
             self._always.append(index)
+        elif match.keys:
+            for key in match.keys:
+                self._exact.setdefault(("queue", key), []).append(index)
         elif match.exact is not None:
             self._exact.setdefault((match.kind, match.exact), []).append(index)
         elif match.by_authority:
@@ -236,7 +250,7 @@ def compacted(overrides: Sequence[Override]) -> list[Override]:
     kept: list[Override] = []
     for override in reversed(overrides):
         set_later = shadowed.setdefault(override.match, set())
-        fields = {_flat(name, value)[0] for name, value in override.set.items()}
+        fields = set(map(_field, override.set))
         if not fields <= set_later:
             set_later |= fields
             kept.append(override)

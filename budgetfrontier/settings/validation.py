@@ -16,7 +16,7 @@ from budgetfrontier.settings import schema
 from budgetfrontier.settings.checks import is_address, is_file, policy_name, seed_objection
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
-from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.settings.matching import match_text, parse_match
 from budgetfrontier.settings.names import ALIASES, LONGEST_NAME, field_name, not_per_uri, per_uri, snake, unknown
 from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, TooManyProblems, ValuePath
 from budgetfrontier.settings.schema import Override, RequestSettings, ScopeRule, Seed
@@ -246,11 +246,13 @@ class Validator:
             )
             self._add(path, f"expected {{match: ..., set: {{...}}}}, got {got}")
             return None
+        match = value["match"]
         try:
-            parse_match(value["match"])
+            match = match_text(match)
+            parse_match(match)
         except SettingsError as error:
             self._add((*path, "match"), *error.problems)
-        return Override(match=value["match"], set=self._overriding(value["set"], (*path, "set")))
+        return Override(match=str(match), set=self._overriding(value["set"], (*path, "set")))
 
     def _rule(self, value: Any, path: ValuePath) -> str | None:
         try:

@@ -356,7 +356,7 @@ class BudgetsInForce:
         ours = [o for o in overrides if "balance_replenish_amount" in o.set or "queue_total_budget" in o.set]
         self._revision = view.counters().settings_revision
         self._trivial = not overrides
-        self._by_key = all(parse_match(o.match).kind in ("*", "queue") for o in ours)
+        self._by_key = all(parse_match(o.match).by_key for o in ours)
         self._effective = Effective(settings.frontier, ours)
         self._heads = HeadUrls(view)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.cli import common, revive
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
@@ -53,7 +53,7 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
         "domain:capped.test: queue_total_budget 0 -> 500",
         "matches 1 queue",
         "would revive 1 queue: capped.test",
-        "would let them spend up to 3",
+        "  would spend 3 on the URIs they hold now, at most 499 once more come",
         "would retire 0 queues",
     ]
     assert "nothing was changed" in answer.err
@@ -133,11 +133,44 @@ def test_adjust_tells_what_it_sets_by_any_match(tmp_path: Path, cli: Cli, match:
     assert told.splitlines()[0] == f"{match}: precedence 3 -> 2, retry.delay 900.0 -> 60.0"
 
 
-def test_adjust_by_a_glob_tells_what_counted_for_it_before(tmp_path: Path, cli: Cli) -> None:
+def test_adjust_of_what_no_queue_matches_claims_no_value_that_may_differ(tmp_path: Path, cli: Cli) -> None:
     Frontier.open(tmp_path / "frontier").close()
     cli("adjust", tmp_path, "--match", "domain:capped.test", "--total-budget", 5)
     told = cli("adjust", tmp_path, "--match", "host:*.capped.test", "--total-budget", 9)
-    assert told.out.startswith("host:*.capped.test: queue_total_budget 5 -> 9\n")
+    assert told.out.startswith("host:*.capped.test: queue_total_budget -> 9\n")
+    told = cli("adjust", tmp_path, "--match", "host:www.capped.test", "--total-budget", 7)
+    assert told.out.startswith("host:www.capped.test: queue_total_budget 9 -> 7\n")
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_adjust_tells_values_by_groups_of_queues(tmp_path: Path, cli: Cli, options: list[str]) -> None:
+    capped = [{"match": "queue:trap?.test", "set": {"queue_total_budget": 5}}]
+    settings = Settings.from_dict({"frontier": {"queue_total_budget": 20000}, "overrides": capped})
+    with Frontier.open(tmp_path / "frontier", settings) as frontier:
+        frontier.schedule_many(f"http://trap{n}.test/" for n in range(12))
+    told = cli("adjust", tmp_path, "--match", "queue:trap*", "--total-budget", 500, *options).out
+    assert told.splitlines()[:3] == [
+        "queue:trap*: queue_total_budget 5 -> 500: 10 queues",
+        "queue:trap*: queue_total_budget 20000 -> 500: 2 queues",
+        "matches 12 queues",
+    ]
+    if not options:
+        effect = newest(tmp_path).effect
+        assert [(g["before"], g["queues"]) for g in effect["groups"]] == [
+            ({"queue_total_budget": 5}, 10),
+            ({"queue_total_budget": 20000}, 2),
+        ]
+        assert (effect["before"], effect["after"]) == ({"queue_total_budget": None}, {"queue_total_budget": 500})
+
+
+def test_adjust_names_queues(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(f"http://{letter}.test/" for letter in "abc")
+    told = cli("adjust", tmp_path, "--queues", "a.test,c.test", "--total-budget", 5)
+    assert (told.code, told.out.splitlines()[1]) == (0, "matches 2 queues")
+    assert [look(tmp_path, f"{letter}.test").total_budget for letter in "abc"] == [5, -1, 5]
+    assert newest(tmp_path).args["match"] == "queues:a.test,c.test"
+    assert cli("adjust", tmp_path, "--queues", "a.test", "--match", "queue:a", "--total-budget", 5).code == 2
 
 
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:

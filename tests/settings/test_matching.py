@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.overrides import parse_match
+from budgetfrontier.settings.matching import match_text, parse_match, queues_match
 from tests.settings.test_overrides import effective
 
 
@@ -39,6 +39,9 @@ from tests.settings.test_overrides import effective
         ("surt:https://(org,example,", ["https://example.org/"], ["http://example.org/"]),
         ("surt:http://(org,example,)/", ["http://example.org/a"], ["https://example.org/a", "http://a.example.org/"]),
         ("queue:example.*", ["http://x.test/ example.org"], ["http://example.org/ org,example"]),
+        ("queues:a.test, b.test:80", ["http://x.test/ a.test", "http://x.test/ b.test:80"], ["http://a.test/ b.test"]),
+        ("queues:[::1]", ["http://x.test/ [::1]"], ["http://[::1]/ a"]),
+        ('queues:["org,a,","b*"]', ["http://x.test/ org,a,", "http://x.test/ b*"], ["http://x.test/ org", "u://x/ b"]),
         ("queue:example.org:8080", ["http://x.test/ example.org:8080"], ["http://example.org:8080/ example.org"]),
     ],
 )
@@ -55,7 +58,8 @@ def test_matches(match: str, hits: list[str], misses: list[str]) -> None:
 @pytest.mark.parametrize(
     "match",
     ["", "example.org", "domain:", "domain:http://example.org/", "host:example.org/a", "domain:exa mple", "regex:(",
-     "x:y", "surt:example.org", "surt:ftp://(org,", "host:example.org:80", "domain:a@b.test", None, 5],
+     "x:y", "surt:example.org", "surt:ftp://(org,", "host:example.org:80", "domain:a@b.test", None, 5,
+     "queues:", "queues:a,", 'queues:["a", 1]', 'queues:["a"'],
 )  # fmt: skip
 def test_what_is_no_match(match: Any) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -68,3 +72,15 @@ def test_what_is_decided_by_the_authority_alone() -> None:
         assert parse_match(match).by_authority
     for match in ("regex:x", "surt:(org,example,)/a"):
         assert not parse_match(match).by_authority
+
+
+@pytest.mark.parametrize("names", [["a.test"], ["a.test", "b.test:80"], ["org,a,", "org,b,"], [" a"], ['["x'], ["ä"]])
+def test_a_list_of_queues_is_written_as_a_match(names: list[str]) -> None:
+    assert parse_match(queues_match(names)).keys == tuple(names)
+    assert match_text({"queues": names}) == queues_match(names)
+
+
+@pytest.mark.parametrize("value", [{}, {"queues": []}, {"queues": "a"}, {"queues": [1]}, {"queues": ["a"], "b": 1}])
+def test_what_is_no_list_of_queues(value: Any) -> None:
+    with pytest.raises(SettingsError, match="queues"):
+        match_text(value)

@@ -142,6 +142,12 @@ frontier: {}
     assert problems[10] == '11:1: "frontier" is repeated; first in line 3'
 
 
+def test_an_override_may_list_queues(files: Files) -> None:
+    text = "overrides: [{match: {queues: [a.test, 'org,b,']}, set: {precedence: 1}}]"
+    assert files.settings(text).overrides[0].match == 'queues:["a.test","org,b,"]'
+    assert "1:21: overrides[0].match: expected a match" in files.problems(text.replace("queues", "queue"))[0]
+
+
 def test_an_override_whose_delays_contradict_each_other_is_a_problem(files: Files) -> None:
     text = "overrides: [{match: '*', set: {politeness: {min_delay: 60s}, politeness.max_delay: 5s}}]"
     assert files.problems(text) == ["1:31: overrides[0].set: min_delay (60 s) is longer than max_delay (5 s)"]

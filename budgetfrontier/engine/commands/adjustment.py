@@ -1,7 +1,4 @@
-"""The adjustment of settings: an override appended to those in force, and its preview.
-
-A preview changes nothing, and takes any view: that of the engine, or that of a Reader, which does not delay an engine.
-"""
+"""The adjustment of settings: an override appended to those in force."""
 
 from __future__ import annotations
 
@@ -10,36 +7,32 @@ from typing import Any
 import msgspec
 
 from budgetfrontier import plugins
+from budgetfrontier.engine.commands.preview import Change, Survey, appended, preview, survey, survey_of, values_of_none
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import budgets
-from budgetfrontier.rules.queue_states import EXHAUSTED, RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match
-from budgetfrontier.settings.overrides import (
-    Effective,
-    Override,
-    QueueSettings,
-    compacted,
-    validate_override,
-    value_in,
-)
-from budgetfrontier.settings.schema import FrontierSettings
+from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
-from budgetfrontier.store.records import decode_future, expand, short_url
-from budgetfrontier.store.view import HeadUrls, View
+from budgetfrontier.store.records import expand, short_url
 
-NAMED = 1000  # queues that a dry run names; it counts them all
-_PRICED = 100_000  # URIs of one queue that a dry run adds up
+COUNTED = 1000
+"""The most queues of a frontier that a change counts by itself: some milliseconds."""
 
 
 class Adjustment(msgspec.Struct, kw_only=True):
-    """The effect of `adjust`, or with `dry_run` the effect that it would have.
+    """The effect of `adjust`, or with `dry_run` the effect that it would have. `id` is that of its audit entry.
 
-    `before` and `after` are the values in force for what `match` names. A dry run counts the queues that it matches,
-    and lists those that would retire and revive (the first 1,000; it counts them all), and what the revived could then
-    spend; a real one only counts the retired queues that are reconsidered. `id` is that of its audit entry.
+    `groups` are the queues that `match` names, by equal values: `{"before": ..., "after": ..., "queues": 1000}`, the
+    largest hundred; `ungrouped` queues are in the others, and `matched` counts all. `before` and `after` have the
+    values that are the same for all of them, else None. A real one counts a frontier with more than 1,000 queues only
+    if it names queues by their keys: otherwise `matched` is None, and `groups` is empty.
+
+    A dry run counts the queues that would retire and revive, and lists the first 1,000; those that are over budget
+    before and after (`still_over`), and those matched that were retired by name, which stay (`by_name`). `spend` is
+    what the revived would spend on the URIs they hold now, `ceiling` what their budgets leave for these and for all
+    that come (None: no maximum); the last URI of a queue may go beyond it. `others` has both, before and after, for the
+    queues that are not retired and get another budget. A real one only counts the retired queues that are reconsidered.
     """
 
     id: int
@@ -48,17 +41,26 @@ class Adjustment(msgspec.Struct, kw_only=True):
     dry_run: bool
     before: dict[str, Any]
     after: dict[str, Any]
-    matched: int = 0
+    matched: int | None = 0
+    groups: list[dict[str, Any]] = []
+    ungrouped: int = 0
+    as_of: float = 0.0
     retired: list[str] = []
     revived: list[str] = []
     retired_count: int = 0
     revived_count: int = 0
+    still_over: int = 0
+    by_name: int = 0
     spend: int = 0
+    ceiling: int | None = 0
+    others: dict[str, Any] = {}
 
 
 def check(args: dict[str, Any]) -> None:
     """Raise for an adjustment that could not be applied."""
     policy = validate_override(args["match"], args["set"]).set.get("cost_policy")
+    if args.get("survey") is not None:
+        msgspec.convert(args["survey"], Survey)
     if policy is not None:
         plugins.resolve("cost", policy)  # one that cannot be imported would end the engine at the next URI
 
@@ -71,108 +73,47 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     tables, counters = kernel.tables, kernel.counters
     env, settings = tables.env, tables.in_force.settings
     if args.get("dry_run"):
-        return preview(tables.flushed(), override)
+        view = tables.flushed()
+        return preview(view, appended(view, override))
+    found = _surveyed(kernel, override, args.get("survey"), now)
     adjustments = compacted([*tables.in_force.adjustments, override])
-    before, revived = tables.in_force.effective, counters.retired - counters.retired_by_name
+    revived = counters.retired - counters.retired_by_name
     kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
-    tables.pending.settle()  # an example is looked for among the pending URIs
-    effect = values(env.view(), override, before, tables.in_force.effective) | {"revived_count": revived}
     write_settings(env.txn, env.db[keys.META], settings, adjustments)
-    return effect
+    return found | {"revived_count": revived}
 
 
-def values(view: View, override: Override, before: Effective, after: Effective) -> dict[str, Any]:
-    """Return what an override sets, before and after, for one URI that it names: a queue's first, or a host's root.
+def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dict[str, Any]:
+    """Return which queues an override matches, and their values before and after, as the audit keeps them.
 
-    A glob stands for what it is with an x for each wildcard. Of SURT prefixes and regular expressions no URI is known:
-    what they set comes after what counts for all.
+    The command line has counted them before it sent the command. Otherwise they are counted here if they are few; if
+    they are not, `matched` is None, and `before` has only the values that are the same for all URIs.
     """
-    match = parse_match(override.match)
-    name = match.exact or (_sample(override.match) if match.kind in ("host", "queue") else "")
-    url = view.first_url(name) or f"http://{name or 'none.invalid'}/"
-    if not match.matches(url, name):
-        after = Effective(FrontierSettings(), [Override("*", override.set)])
-    return {
-        "before": _chosen(before.for_uri(url, name), override),
-        "after": _chosen(after.for_uri(url, name), override),
-    }
+    if given is not None:
+        return msgspec.structs.asdict(msgspec.convert(given, Survey))
+    tables, match = kernel.tables, parse_match(override.match)
+    after = Effective(tables.in_force.frontier, [Override("*", override.set)])  # it is the last one, and wins
+    change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)
+    named = _named(kernel, match) if match.keys else None
+    if named is not None:
+        return msgspec.structs.asdict(survey_of(named, change, now))
+    if kernel.counters.queues <= COUNTED:
+        return msgspec.structs.asdict(survey(tables.flushed(), change)) | {"as_of": now}
+    old, _ = values_of_none(change)
+    known = {name: value if change.before.is_uniform(name) else None for name, value in old.items()}
+    return {"matched": None, "groups": [], "ungrouped": 0, "before": known, "after": dict(override.set), "as_of": now}
 
 
-def _sample(glob: str) -> str:
-    return glob.partition(":")[2].replace("*", "x").replace("?", "x").lower()
-
-
-def _chosen(settings: QueueSettings, override: Override) -> dict[str, Any]:
-    return {name: value_in(settings, name) for name in override.set}
-
-
-def preview(view: View, override: Override) -> dict[str, Any]:
-    """Return which queues an override matches, would retire or revive, and what the revived could then spend.
-
-    As of the view. O(queues), about 4 us each, and the pending URIs of those that would revive.
-    """
-    after = view.in_force([override])
-    effect = values(view, override, view.in_force(), after)
-    match, heads = parse_match(override.match), HeadUrls(view)
-    by_key = match.kind in ("*", "queue")
-    unseen: dict[int, str] = {}
-    matched = spend = 0
-    retired: list[str] = []
-    revived: list[str] = []
-    counts = {"retired_count": 0, "revived_count": 0}
-    for queue in view.stored_queues():
-        url = heads.url(queue) or queue.last_enqueued
-        if url or by_key:
-            matched += match.matches(url, queue.queue)
-        elif queue.future:
-            unseen[queue.id] = queue.queue
-        if queue.state is EXHAUSTED or not is_revived_by_change(queue) or not queue.queued:
+def _named(kernel: Kernel, match: Match) -> list[tuple[str, str]] | None:
+    """Return the URLs and keys of the queues that a match names; None if the URL of one is not in its record."""
+    tables, found = kernel.tables, []
+    for key in match.keys:
+        queue = tables.queues.look_up(key)
+        if queue is None:
             continue
-        settings = after.for_uri(url, queue.queue)
-        budgets.take_budgets(queue, settings, queue.revision)
-        stays_out = budgets.must_retire(queue, settings.reached)
-        if queue.state is RETIRED and not stays_out:
-            counts["revived_count"] += 1
-            spend += _affordable(view, queue, settings.reached)
-            if len(revived) < NAMED:
-                revived.append(queue.queue)
-        elif queue.state is not RETIRED and stays_out:
-            counts["retired_count"] += 1
-            if len(retired) < NAMED:
-                retired.append(queue.queue)
-    matched += _matched_later(view, match, unseen)
-    return {**effect, "matched": matched, "retired": retired, "revived": revived, **counts, "spend": spend}
-
-
-def is_matched(view: View, override: Override) -> bool:
-    """Tell whether an override names any queue that there is, as `preview` counts them. O(queues) if it does not."""
-    match, heads = parse_match(override.match), HeadUrls(view)
-    unseen: dict[int, str] = {}
-    for queue in view.stored_queues():
-        url = heads.url(queue) or queue.last_enqueued
-        if (url or match.kind in ("*", "queue")) and match.matches(url, queue.queue):
-            return True
-        if not url and queue.future:
-            unseen[queue.id] = queue.queue
-    return match.kind == "*" or _matched_later(view, match, unseen) > 0
-
-
-def _matched_later(view: View, match: Match, unseen: dict[int, str]) -> int:
-    """Count the queues matched that never held a URI: the URLs scheduled for later decide."""
-    matched = set()
-    for _, value in view.items(keys.FUTURE) if unseen else ():
-        row = decode_future(value)
-        name = unseen.get(row.queue)
-        if name is not None and match.matches(expand(short_url(row.value), name), name):
-            matched.add(row.queue)
-    return len(matched)
-
-
-def _affordable(view: View, queue: QueueRecord, reached: bool) -> int:
-    """Return what a queue spends on its URIs before it is empty or over its total budget."""
-    spent = 0
-    for cost in view.costs(queue, _PRICED):
-        if budgets.is_over_total(queue.expenditure + spent, queue.total_budget, reached):
-            break
-        spent += cost
-    return spent
+        head = tables.pending.head(queue.id) if queue.queued else None
+        url = short_url(head[1]) if head else queue.last_enqueued
+        if not url:
+            return None
+        found.append((expand(url, key), key))
+    return found

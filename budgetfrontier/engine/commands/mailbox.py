@@ -46,6 +46,7 @@ class _Arguments(TypedDict, total=False):
     reason: str
     uris: list[Any]
     charge: bool
+    survey: dict[str, Any]
 
 
 LARGEST = 16 << 20

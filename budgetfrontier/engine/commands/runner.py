@@ -155,6 +155,7 @@ class Runner:
         else:
             counters.command = max(counters.command, begun.number)
         args = audited(begun.args) if begun.op in STEPWISE and not error else begun.args
+        args = {name: value for name, value in args.items() if name != "survey"}  # it is part of the effect
         job.entry = AuditEntry(
             0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
-from budgetfrontier.engine.commands.adjustment import preview
+from budgetfrontier.engine.commands.preview import appended, preview
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.overrides import validate_override
 from tests.support import START, crawl, memory, on_disk, pages, record, state
@@ -79,7 +79,7 @@ def test_the_command_line_foresees_what_the_engine_does(tmp_path: Path) -> None:
             override = validate_override(match, changes)
             plan = f.adjust(match=match, dry_run=True, **changes)
             with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-                told = preview(view, override)
+                told = preview(view, appended(view, override))
             assert told == {name: getattr(plan, name) for name in told}
         assert f.audit(limit=1)[0].command == "retire"
 

@@ -1,0 +1,119 @@
+"""The adjustments of a job: appending one, and printing which queues that concerns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from budgetfrontier.cli import common
+from budgetfrontier.reports.format import clean, counted
+from budgetfrontier.store.reader import Reader
+
+if TYPE_CHECKING:
+    from budgetfrontier.settings.overrides import Override
+
+_MOST_GROUPS = 10  # that are printed as text
+_MOST_NAMES = 20
+
+
+def append(args: argparse.Namespace, override: Override) -> None:
+    """Append an override; with --dry-run, print what that would do.
+
+    The queues that it matches are counted in this process, as of the last commit: a running engine is not involved.
+    """
+    from budgetfrontier.engine.commands.preview import appended, preview, survey
+
+    details: dict[str, Any] = {"match": override.match, "set": override.set}
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        change = appended(view, override)
+        if args.dry_run:
+            effect = preview(view, change)
+            details["dry_run"] = True
+        else:
+            found = msgspec.structs.asdict(survey(view, change))
+    if not args.dry_run:
+        if not found["matched"]:
+            common.note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
+        effect = common.steer(args, "adjust", details | {"survey": found}).effect
+    if args.format == "json":
+        json.dump(details | effect, sys.stdout, indent=1)
+        sys.stdout.write("\n")
+        return
+    for line in _changes(override.match, effect):
+        print(line)
+    matched = effect["matched"]
+    if not args.dry_run:
+        if matched:
+            print(f"matches {counted(matched, 'queue')}")
+        verb = "is" if effect["revived_count"] == 1 else "are"
+        print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
+        return
+    print(f"matches {counted(matched, 'queue')}" if matched else _no_match(override.match))
+    for line in _outcome(effect):
+        print(line)
+    common.note("dry run: nothing was changed")
+
+
+def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:
+    """Yield the values before and after, for each group of queues with equal ones."""
+    match, groups = clean(match), effect["groups"]
+    if len(groups) < 2:
+        yield f"{match}: {_values(effect)}"
+        return
+    for group in groups[:_MOST_GROUPS]:
+        yield f"{match}: {_values(group)}: {counted(group['queues'], 'queue')}"
+    rest = effect["ungrouped"] + sum(group["queues"] for group in groups[_MOST_GROUPS:])
+    if rest:
+        yield f"{match}: other values before: {counted(rest, 'queue')}"
+
+
+def _values(group: dict[str, Any]) -> str:
+    """Format values before and after; one that is not known, or not the same for all, is left out."""
+    parts = []
+    for name, after in group["after"].items():
+        before = group["before"][name]
+        shown = "?" if after is None else after
+        parts.append(f"{name} -> {shown}" if before is None else f"{name} {before} -> {shown}")
+    return ", ".join(parts)
+
+
+def _outcome(effect: dict[str, Any]) -> Iterator[str]:
+    """Yield what would retire and revive, and what may be spent."""
+    yield f"would revive {_named(effect, 'revived')}"
+    if effect["revived_count"]:
+        yield f"  would spend {_spend(effect)}"
+    yield f"would retire {_named(effect, 'retired')}"
+    if effect["still_over"]:
+        yield f"over budget before and after: {counted(effect['still_over'], 'queue')}; they retire again on their turn"
+    if effect["by_name"]:
+        yield f"retired by name, and stay so: {counted(effect['by_name'], 'queue')}"
+    others = effect["others"]
+    if others["queues"]:
+        yield f"not retired, with another budget: {counted(others['queues'], 'queue')}"
+        yield f"  would spend {_spend(others['after'])}"
+        yield f"  without the change: {_spend(others['before'])}"
+
+
+def _spend(spend: dict[str, Any]) -> str:
+    """Format what queues spend on what they hold, and at most."""
+    ceiling = "without maximum" if spend["ceiling"] is None else f"at most {spend['ceiling']:,}"
+    return f"{spend['spend']:,} on the URIs they hold now, {ceiling} once more come"
+
+
+def _no_match(match: str) -> str:
+    """Return what to print if a pattern matches no queue key, or for other patterns no queue by its next URI."""
+    if match.startswith(("queue:", "queues:")):
+        return "matches no queue yet; it will count for queues that come later"
+    return "matches the next URI of no queue; it counts for those that wait behind them, and for what comes later"
+
+
+def _named(effect: dict[str, Any], what: str) -> str:
+    """Format how many queues are affected, and their keys, at most 20."""
+    count, names = effect[f"{what}_count"], effect[what][:_MOST_NAMES]
+    more = f", ...and {count - len(names):,} more" if count > len(names) else ""
+    return counted(count, "queue") + (f": {', '.join(map(clean, names))}{more}" if names else "")

@@ -1,0 +1,293 @@
+"""The preview of a change of adjustments: the queues that it matches, their values before and after, and their spend.
+
+A preview changes nothing, and takes any view: that of the engine, or that of a Reader, which does not delay an engine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
+from budgetfrontier.settings.matching import Match, parse_match
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import decode_future, expand, short_url
+from budgetfrontier.store.view import HeadUrls, View
+
+NAMED = 1000
+"""The most queues that a preview names; it counts them all."""
+MOST_GROUPS = 100
+"""The most groups of queues with equal values that are listed, the largest ones."""
+_PRICED = 100_000  # URIs of one queue that are added up
+_KEPT = 10_000  # pairs of settings that are told apart before they are compared by their values
+
+
+class Change(NamedTuple):
+    """A change of adjustments: what it matches, the names of its settings, and what is in force before and after.
+
+    `sets` are the values of an override that is appended: it wins, for whatever it matches.
+    """
+
+    match: Match
+    names: tuple[str, ...]
+    before: Effective
+    after: Effective
+    sets: Mapping[str, Any] = MappingProxyType({})
+
+
+def appended(view: View, override: Override) -> Change:
+    """Return the change that an override makes when it is appended."""
+    before, after = view.in_force(), view.in_force([override])
+    return Change(parse_match(override.match), tuple(override.set), before, after, override.set)
+
+
+class Survey(msgspec.Struct, kw_only=True):
+    """The queues that a change matches, in groups of equal values `before` and `after`, the largest first.
+
+    `ungrouped` queues are in smaller groups than the hundred listed. `before` and `after` have the value of a setting
+    if it is the same for all queues matched, else None. `as_of` is the time of the commit that was looked at.
+    """
+
+    matched: int
+    groups: list[dict[str, Any]]
+    ungrouped: int
+    before: dict[str, Any]
+    after: dict[str, Any]
+    as_of: float = 0.0
+
+
+class _Groups:
+    """Counts queues by the values of some settings, before and after a change."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._pairs: dict[tuple[int, int], list[Any]] = {}
+        self._values: Counter[bytes] = Counter()
+        self.matched = 0
+
+    def add(self, before: QueueSettings, after: QueueSettings) -> None:
+        """Count a queue."""
+        self.matched += 1
+        pair = self._pairs.get((id(before), id(after)))  # settings are shared by the queues that have the same
+        if pair is not None:
+            pair[2] += 1
+            return
+        if len(self._pairs) == _KEPT:
+            self._merge()
+        self._pairs[id(before), id(after)] = [before, after, 1]
+
+    def _merge(self) -> None:
+        for before, after, count in self._pairs.values():
+            values = [[value_in(settings, name) for name in self._names] for settings in (before, after)]
+            self._values[msgspec.json.encode(values)] += count
+        self._pairs.clear()
+
+    def survey(self, change: Change, as_of: float) -> Survey:
+        """Return the result."""
+        self._merge()
+        groups = [(msgspec.json.decode(values), count) for values, count in self._values.most_common()]
+        if groups:
+            before, after = (
+                {name: _same([values[side][n] for values, _ in groups]) for n, name in enumerate(self._names)}
+                for side in (0, 1)
+            )
+        else:
+            before, after = values_of_none(change)
+        listed = groups[:MOST_GROUPS]
+        return Survey(
+            matched=self.matched,
+            groups=[
+                {
+                    "before": dict(zip(self._names, values[0], strict=True)),
+                    "after": dict(zip(self._names, values[1], strict=True)),
+                    "queues": count,
+                }
+                for values, count in listed
+            ],
+            ungrouped=self.matched - sum(count for _, count in listed),
+            before=before,
+            after=after,
+            as_of=as_of,
+        )
+
+
+def _same(values: list[Any]) -> Any:
+    """Return the value that all are; None if they differ."""
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def values_of_none(change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values before and after of a change that matches no queue yet: for the host or queue that it names.
+
+    None where several values may come to be in force for what it matches.
+    """
+    name = change.match.exact or ""
+    known = bool(name) or change.match.kind == "*"
+    url = f"http://{name or 'none.invalid'}/"
+    found: list[dict[str, Any]] = []
+    for effective in (change.before, change.after):
+        settings = effective.for_uri(url, name)
+        found.append({n: value_in(settings, n) if known or effective.is_uniform(n) else None for n in change.names})
+    return found[0], {**found[1], **change.sets}
+
+
+class _Looked(NamedTuple):
+    """A queue, the URL that its settings come from, and whether the change matches it."""
+
+    queue: QueueRecord
+    url: str
+    matched: bool
+
+
+def _look(view: View, match: Match, *, others: bool) -> Iterator[_Looked]:
+    """Yield the queues that match and, if asked for, all others that a change of settings may retire or revive."""
+    heads = HeadUrls(view)
+    unseen: dict[int, QueueRecord] = {}
+    for queue in _candidates(view, match, others):
+        url = heads.url(queue) or queue.last_enqueued
+        if not url and queue.future:
+            unseen[queue.id] = queue
+            continue
+        matched = bool(url or match.by_key) and match.matches(url, queue.queue)
+        if matched or others:
+            yield _Looked(queue, url, matched)
+    yield from _look_later(view, match, unseen)
+
+
+def _candidates(view: View, match: Match, others: bool) -> Iterator[QueueRecord]:
+    """Yield the queues that may match, and the others: those that are named and the RETIRED ones, or all."""
+    if not match.keys:
+        yield from view.stored_queues()
+        return
+    named = {queue.id: queue for queue in map(view.find_queue, match.keys) if queue is not None}
+    yield from named.values()
+    if others:
+        for _, value in view.items(keys.RETIRED):
+            queue_id = keys.u32.unpack(value)[0]
+            if queue_id not in named:
+                yield view.queue_by_id(queue_id)
+
+
+def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Iterator[_Looked]:
+    """Yield the queues that never held a URI: the URLs scheduled for later decide."""
+    matched: dict[int, str] = {}
+    for _, value in view.items(keys.FUTURE) if unseen else ():
+        row = decode_future(value)
+        queue = unseen.get(row.queue)
+        if queue is not None and row.queue not in matched:
+            url = expand(short_url(row.value), queue.queue)
+            if match.matches(url, queue.queue):
+                matched[row.queue] = url
+    for queue_id, url in matched.items():
+        yield _Looked(unseen[queue_id], url, True)
+
+
+def survey(view: View, change: Change) -> Survey:
+    """Return the queues that a change matches, by groups of equal values. O(queues), about 4 us each."""
+    found = _look(view, change.match, others=False)
+    return survey_of(((url, queue.queue) for queue, url, _ in found), change, view.counters().time)
+
+
+def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float) -> Survey:
+    """Return the same for the queues that a change matches, given as the URL and the key of each."""
+    groups = _Groups(change.names)
+    for url, key in found:
+        groups.add(change.before.for_uri(url, key), change.after.for_uri(url, key))
+    return groups.survey(change, as_of)
+
+
+class _Spend:
+    """The spend of queues: what the URIs cost that they hold, and what their budgets leave once more come."""
+
+    def __init__(self) -> None:
+        self.floor = 0
+        self.ceiling: int | None = 0
+
+    def add(self, view: View, queue: QueueRecord, settings: QueueSettings) -> None:
+        """Add a queue with these settings."""
+        if _is_out(queue, settings):
+            return
+        total = settings.queue_total_budget
+        self.floor += _affordable(view, queue, settings)
+        if total < 0:
+            self.ceiling = None
+        elif self.ceiling is not None:
+            self.ceiling += total - queue.expenditure
+
+
+def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
+    """Tell whether a queue is retired on its turn with these settings."""
+    total = settings.queue_total_budget
+    return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
+
+
+def _affordable(view: View, queue: QueueRecord, settings: QueueSettings) -> int:
+    """Return what a queue spends on its URIs before it is empty or over its total budget."""
+    spent = 0
+    for cost in view.costs(queue, _PRICED):
+        if is_over_total(queue.expenditure + spent, settings.queue_total_budget, settings.reached):
+            break
+        spent += cost
+    return spent
+
+
+def _budget(settings: QueueSettings) -> tuple[int, bool, bool]:
+    return settings.queue_total_budget, settings.reached, settings.balance_replenish_amount > 0
+
+
+def preview(view: View, change: Change) -> dict[str, Any]:
+    """Return what a change would do: the survey, which queues retire and revive, and what they could then spend.
+
+    As of the view. O(queues), about 5 us each, and the pending URIs of those whose budgets change; of a change for
+    queues by name, O(those and the RETIRED ones).
+    """
+    groups = _Groups(change.names)
+    retired: list[str] = []
+    revived: list[str] = []
+    counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
+    reviving, before, after, changed = _Spend(), _Spend(), _Spend(), 0
+    for queue, url, matched in _look(view, change.match, others=True):
+        old, new = change.before.for_uri(url, queue.queue), change.after.for_uri(url, queue.queue)
+        if matched:
+            groups.add(old, new)
+        if not is_revived_by_change(queue):
+            counts["by_name"] += matched
+            continue
+        was_out, is_out = _is_out(queue, old), _is_out(queue, new)
+        if queue.state is RETIRED:
+            if queue.queued and not is_out:
+                counts["revived_count"] += 1
+                reviving.add(view, queue, new)
+                if len(revived) < NAMED:
+                    revived.append(queue.queue)
+        else:
+            if queue.queued and is_out and not was_out:
+                counts["retired_count"] += 1
+                if len(retired) < NAMED:
+                    retired.append(queue.queue)
+            if _budget(old) != _budget(new):
+                changed += 1
+                before.add(view, queue, old)
+                after.add(view, queue, new)
+        counts["still_over"] += queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
+    found = msgspec.structs.asdict(groups.survey(change, view.counters().time))
+    return {
+        **found,
+        "retired": retired,
+        "revived": revived,
+        **counts,
+        "spend": reviving.floor,
+        "ceiling": reviving.ceiling,
+        "others": {
+            "queues": changed,
+            "before": {"spend": before.floor, "ceiling": before.ceiling},
+            "after": {"spend": after.floor, "ceiling": after.ceiling},
+        },
+    }

@@ -1,0 +1,99 @@
+"""Previews: queues by groups of equal values, and what they may spend, compared with what then happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.engine.commands import adjustment, preview
+from tests.support import crawl, memory, pages, state
+
+TRAPS = [{"match": "regex:/trap", "set": {"queue_total_budget": 5}}]
+
+
+def groups(told: Any) -> list[tuple[Any, Any, int]]:
+    """The groups of an adjustment of the total budget."""
+    name = "queue_total_budget"
+    return [(group["before"][name], group["after"][name], group["queues"]) for group in told.groups]
+
+
+@pytest.mark.parametrize("match", ["queue:*.test", "host:*.test", "surt:(test,", "regex:^https://", "*", "domain:test"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_values_are_those_of_the_queues_that_match(match: str, dry_run: bool) -> None:
+    with memory(queue_total_budget=20, overrides=TRAPS) as f:
+        f.schedule_many([f"https://{letter}.test/trap" for letter in "abc"])
+        f.schedule_many(pages("D", 2))
+        told = f.adjust(match=match, queue_total_budget=500, dry_run=dry_run)
+        assert groups(told) == [(5, 500, 3), (20, 500, 1)]
+        assert (told.matched, told.before, told.after) == (4, {"queue_total_budget": None}, {"queue_total_budget": 500})
+        if not dry_run:
+            assert f.audit(limit=1)[0].effect["groups"] == told.groups
+
+
+def test_a_frontier_too_large_to_be_counted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjustment, "COUNTED", 2)
+    with memory(queue_total_budget=20, overrides=TRAPS) as f:
+        f.schedule_many(pages("ABC", 1))
+        told = f.adjust(match="host:*.test", queue_total_budget=500, precedence=2)
+        assert (told.matched, told.groups) == (None, [])
+        assert told.before == {"queue_total_budget": None, "precedence": 3}  # 3 for all: no override sets it
+        told = f.adjust(match="queue:a.test", queue_total_budget=6)
+        assert (told.matched, groups(told)) == (1, [(500, 6, 1)])
+
+
+def test_small_groups_are_counted_but_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preview, "MOST_GROUPS", 2)
+    monkeypatch.setattr(preview, "_KEPT", 2)
+    overrides = [
+        {"match": f"queue:{letter}.test", "set": {"queue_total_budget": n}} for n, letter in enumerate("abcd", 1)
+    ]
+    with memory(queue_total_budget=20, overrides=overrides) as f:
+        f.schedule_many(pages("ABCDEF", 1))
+        told = f.adjust(queue_total_budget=500, dry_run=True)
+        assert (told.matched, told.ungrouped, groups(told)[0], len(told.groups)) == (6, 3, (20, 500, 2), 2)
+
+
+def test_spend_has_a_floor_and_a_ceiling() -> None:
+    with memory(queue_total_budget=2, retire_when="reached") as f:
+        f.schedule_many(pages("AB", 5))
+        assert crawl(f) == "AABB"
+        plan = f.adjust(queue_total_budget=9, dry_run=True)
+        assert (plan.revived_count, plan.spend, plan.ceiling) == (2, 6, 14)
+        f.adjust(queue_total_budget=9)
+        f.schedule_many(pages("AB", 100, first=5))  # more come
+        assert len(crawl(f)) == 14
+        plan = f.adjust(queue_total_budget=-1, dry_run=True)
+        assert (plan.spend, plan.ceiling) == (192, None)
+
+
+def test_queues_that_are_not_retired_are_counted_too() -> None:
+    with memory(queue_total_budget=10) as f:
+        f.schedule_many(pages("AB", 4))
+        f.schedule_many(pages("C", 1))
+        assert crawl(f, 1) == "A"
+        plan = f.adjust(match="queues:a.test,c.test,nowhere.test", queue_total_budget=2, dry_run=True)
+        assert (plan.matched, plan.revived_count, plan.retired_count) == (2, 0, 0)
+        assert plan.others == {
+            "queues": 2,
+            "before": {"spend": 3 + 1, "ceiling": 9 + 10},
+            "after": {"spend": 2 + 1, "ceiling": 1 + 2},  # A goes one beyond, as `exceeded` lets it
+        }
+
+
+def test_what_is_over_budget_before_and_after_is_no_news() -> None:
+    with memory(queue_total_budget=1) as f:
+        f.schedule_many(pages("ABC", 5))
+        crawl(f)
+        f.retire("c.test")
+        f.adjust(precedence=2)
+        assert state(f, "A") == "INACTIVE"  # until its turn
+        plan = f.adjust(match="queue:?.test", queue_total_budget=0, dry_run=True)
+        assert (plan.retired_count, plan.still_over, plan.by_name) == (0, 2, 1)
+
+
+def test_a_preview_of_named_queues_reads_no_others(f: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    f.schedule_many(pages("ABC", 1))
+    monkeypatch.setattr("budgetfrontier.store.view.View.stored_queues", None)
+    assert f.adjust(match="queues:a.test,b.test", queue_total_budget=3, dry_run=True).matched == 2
