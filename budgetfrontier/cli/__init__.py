@@ -31,6 +31,7 @@ GROUPS = {
     "transfer": ("import", "export", "dead-letters"),
     "maintain": ("compact", "backup"),
     "verify": ("verify",),
+    "console": ("console",),
     "completion": ("completion",),
 }
 """The modules with commands, in the order of the help, and the commands that each adds with `register(subparsers)`.

@@ -1,0 +1,318 @@
+"""The web application: routes, checks before each request, pages rendered in threads, and their live sections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+
+from budgetfrontier.console import rendering
+from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.pages import Page
+from budgetfrontier.console.pages.index import build as build_index
+from budgetfrontier.console.pages.table import PAGES
+from budgetfrontier.console.query import BadRequest, NotThere, Query
+from budgetfrontier.engine.remote import whoami
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.charts import style_sheet
+
+THREADS = 4
+"""Pages that are made at a time."""
+WAITING = 200
+"""Requests that wait for one of them; more are refused until there is room."""
+STREAMS = 32
+"""Open pages that are kept current."""
+LARGEST_FORM = 1 << 18  # bytes
+_SAMPLED = 1.0  # seconds between two samples of the totals
+_ALIVE = 15.0  # seconds after which a quiet stream says that it is there
+
+SESSION = web.RequestKey("session", Session)
+FORM = web.RequestKey("form", dict[str, str])
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class Busy(Exception):
+    """More requests than can be answered in a reasonable time."""
+
+
+class Console:
+    """The console of some jobs. `application` returns it as an aiohttp application."""
+
+    def __init__(self, jobs: Sequence[Job], access: Access) -> None:
+        self.jobs = jobs
+        self.access = access
+        self.templates = rendering.environment()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
+        self._places = asyncio.Semaphore(THREADS)
+        self._waiting = self._streams = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._scans: set[asyncio.Task[None]] = set()
+
+    def application(self) -> web.Application:
+        """Return the application."""
+        app = web.Application(middlewares=[self._guarded], client_max_size=LARGEST_FORM)
+        app.on_response_prepare.append(_with_headers)
+        app.cleanup_ctx.append(self._running)
+        for name, kind, body in _static_files():
+            app.router.add_get(f"/-/{name}", partial(_static, kind, body))
+        app.router.add_get("/-/sign-in", self._sign_in_page)
+        app.router.add_post("/-/sign-in", self._sign_in)
+        app.router.add_post("/-/sign-out", self._sign_out)
+        if any(job.name for job in self.jobs):
+            app.router.add_get("/", self._index)
+        for job in self.jobs:
+            for page in PAGES:
+                app.router.add_get(f"{job.base}{page.path}" or "/", partial(self._page, job, page))
+            app.router.add_get(f"{job.base}/", partial(_moved, job.base)) if job.base else None
+        return app
+
+    async def _running(self, app: web.Application) -> Any:
+        """Sample the totals of all jobs while the application runs, and scan when a page has asked for it."""
+        self._tasks = [asyncio.create_task(self._sample(job)) for job in self.jobs]
+        yield
+        for task in (*self._tasks, *self._scans):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._scans, return_exceptions=True)
+        self._pool.shutdown()
+        for job in self.jobs:
+            job.close()
+
+    async def _sample(self, job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            with suppress(FrontierError, OSError):  # pages say what is wrong
+                await loop.run_in_executor(self._pool, job.sample)
+            if job.scans.is_due:
+                scan = asyncio.create_task(job.scans.run())
+                self._scans.add(scan)
+                scan.add_done_callback(self._scan_ended)
+                await asyncio.sleep(0)  # it has begun
+            await asyncio.sleep(_SAMPLED)
+
+    def _scan_ended(self, task: asyncio.Task[None]) -> None:
+        self._scans.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("a scan failed", exc_info=error)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """Do what reads or renders in a thread, a few at a time. Raises Busy if too many wait already."""
+        if self._waiting >= WAITING:
+            raise Busy
+        self._waiting += 1
+        try:
+            async with self._places:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting -= 1
+
+    # -- before each request
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check who asks, and turn errors into pages that say what to do."""
+        try:
+            if self.access.refused_host(request.headers.get("Host")):
+                return self._message(
+                    request, 421, "Wrong host", "This name is not known here. Use the address that the console printed "
+                    "when it started, or start it with --allow-host NAME.",
+                )  # fmt: skip
+            session = self.access.bearer(request.headers) or self.access.session(request.cookies.get(COOKIE))
+            if session is not None:
+                request[SESSION] = session
+            if self.access.has_token and session is None and not request.path.startswith("/-/"):
+                if "Authorization" in request.headers:
+                    return self._message(request, 401, "Wrong token", "This is not the token of this console.")
+                raise web.HTTPSeeOther(f"/-/sign-in?{urlencode({'next': request.path_qs[:500]})}")
+            if request.method == "POST":
+                await self._check_form(request, session)
+            return await handler(request)
+        except web.HTTPNotFound:
+            return self._message(request, 404, "Not found", "There is no such page.")
+        except web.HTTPRequestEntityTooLarge:
+            return self._message(request, 413, "Too large", f"A form has at most {LARGEST_FORM >> 10} KiB.")
+        except NotThere as error:
+            return self._message(request, 404, "Not found", str(error))
+        except BadRequest as error:
+            return self._message(request, 400, "Bad request", str(error))
+        except Busy:
+            answer = self._message(request, 503, "Busy", "Too many requests at once. Try again in a moment.")
+            answer.headers["Retry-After"] = "1"
+            return answer
+        except (FrontierError, OSError) as error:
+            if isinstance(error, ConnectionError):
+                raise
+            return self._message(request, 503, "The job cannot be read", str(error))
+        except web.HTTPException:
+            raise
+        except Exception:
+            _log.exception("%s %s", request.method, request.path)
+            return self._message(request, 500, "Error", "A bug in the console; its log has the details.")
+
+    async def _check_form(self, request: web.Request, session: Session | None) -> None:
+        """Refuse a form that this console did not make for this session."""
+        form = await request.post()
+        request[FORM] = {name: value for name, value in form.items() if isinstance(value, str)}
+        if session is not None and not session.csrf:
+            return  # it carries the token itself, which no browser adds to a form of another site
+        if self.access.refused_origin(request.headers):
+            raise BadRequest("This form comes from another site, or the browser does not say from which.")
+        if request.path == "/-/sign-in":
+            return
+        if session is None:
+            raise BadRequest("Sign in first: a console without --token-file is read-only.")
+        if not same_text(request[FORM].get("csrf", ""), session.csrf):
+            raise BadRequest("This form belongs to another session. Go back, reload the page, and send it again.")
+
+    # -- pages
+
+    def _context(self, request: web.Request, job: Job | None, page: Page | None) -> dict[str, Any]:
+        """Return what every template gets."""
+        return {
+            "title": page.title if page else "",
+            "crawl": job.crawl if job else "",
+            "job_title": job.title if job else "",
+            "base": job.base if job else "",
+            "pages": [one for one in PAGES if one.listed] if job else [],
+            "here": page.path if page else None,
+            "several": any(one.name for one in self.jobs),
+            "session": session if (session := request.get(SESSION)) and session.csrf else None,
+            "can_sign_in": self.access.has_token,
+            "can_steer": request.get(SESSION) is not None,
+            "live_url": "",
+            "now": time.time(),
+        }
+
+    def _message(self, request: web.Request, status: int, title: str, text: str) -> web.Response:
+        context = self._context(request, None, None) | {"title": title, "message": text, "back": ""}
+        return _html(rendering.page(self.templates, "message.html", context), status)
+
+    async def _page(self, job: Job, page: Page, request: web.Request) -> web.StreamResponse:
+        """Answer with a page, or with the stream of its live section."""
+        query = Query(request.query, target=request.match_info.get("target", ""))
+        context = partial(self._context, request, job, page)
+        if request.query.get("live") and page.every:
+            return await self._stream(request, partial(self._live, job, page, query, context), page.every)
+        return _html(await self._in_thread(partial(self._whole, job, page, query, context, request.path)))
+
+    def _whole(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]], path: str) -> str:
+        found = page.build(job, query)
+        shared = context()
+        if page.every:
+            shared["live_url"] = f"{quote(path)}?{urlencode(query.with_values() | {'live': '1'})}"
+        return rendering.page(self.templates, page.template, shared | found)
+
+    def _live(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]]) -> str:
+        found = page.build(job, query)
+        return rendering.live(self.templates, page.template, context() | found)
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        def make() -> Mapping[str, Any]:
+            return (
+                self._context(request, None, None) | {"title": "Jobs", "live_url": "/?live=1"} | build_index(self.jobs)
+            )
+
+        if request.query.get("live"):
+            return await self._stream(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
+        return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))
+
+    async def _stream(self, request: web.Request, make: Callable[[], str], every: float) -> web.StreamResponse:
+        """Send a section whenever it has changed, as events, until the page is closed."""
+        if self._streams >= STREAMS:
+            raise Busy
+        self._streams += 1
+        try:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+            await response.prepare(request)
+            await response.write(b"retry: 5000\n\n")
+            sent, quiet = "", time.monotonic()
+            while True:
+                await asyncio.sleep(every)
+                try:
+                    section = await self._in_thread(make)
+                except Busy:
+                    continue
+                except (FrontierError, OSError, NotThere) as error:
+                    section = rendering.problem(str(error))
+                if section != sent:
+                    await response.write(b"event: section\ndata: " + json.dumps(section).encode() + b"\n\n")
+                    sent, quiet = section, time.monotonic()
+                elif time.monotonic() - quiet >= _ALIVE:
+                    await response.write(b":\n\n")
+                    quiet = time.monotonic()
+        except (ConnectionError, asyncio.CancelledError):
+            return response
+        finally:
+            self._streams -= 1
+
+    # -- sessions
+
+    async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
+        self._needs_token()
+        return self._sign_in_form(request, request.query.get("next", ""), "", 200)
+
+    def _needs_token(self) -> None:
+        if not self.access.has_token:
+            raise NotThere("This console is read-only: it was started without --token-file.")
+
+    def _sign_in_form(self, request: web.Request, target: str, wrong: str, status: int) -> web.Response:
+        context = self._context(request, None, None)
+        context |= {"title": "Sign in", "next": target, "wrong": wrong, "who": whoami()}
+        return _html(rendering.page(self.templates, "sign_in.html", context), status)
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        self._needs_token()
+        form = request[FORM]
+        target = form.get("next", "")
+        if not self.access.is_token(form.get("token", "").strip()):
+            return self._sign_in_form(request, target, "This is not the token of this console.", 403)
+        who = form.get("who", "").strip()[:100] or whoami()
+        # Only a path here: "//elsewhere" and "/\elsewhere" are addresses of other sites.
+        inside = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
+        answer = web.HTTPSeeOther(target if inside else "/")
+        answer.set_cookie(COOKIE, self.access.begin(who), httponly=True, samesite="Strict", path="/")
+        raise answer
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        self.access.end(request.cookies.get(COOKIE))
+        answer = web.HTTPSeeOther("/-/sign-in")
+        answer.del_cookie(COOKIE, path="/")
+        raise answer
+
+
+def _html(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, content_type="text/html", status=status)
+
+
+async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+async def _moved(base: str, request: web.Request) -> web.StreamResponse:
+    raise web.HTTPPermanentRedirect(base)
+
+
+def _static_files() -> list[tuple[str, str, bytes]]:
+    folder = files("budgetfrontier.console").joinpath("static")
+    return [
+        ("style.css", "text/css", style_sheet().encode()),
+        ("console.js", "text/javascript", folder.joinpath("console.js").read_bytes()),
+        ("icon.svg", "image/svg+xml", folder.joinpath("icon.svg").read_bytes()),
+    ]
+
+
+async def _static(kind: str, body: bytes, request: web.Request) -> web.StreamResponse:
+    return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": "no-cache"})

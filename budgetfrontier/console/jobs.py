@@ -1,0 +1,110 @@
+"""A job that the console shows: where it is, and its last commit."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from budgetfrontier.console.sampling import Sample, Samples, read
+from budgetfrontier.console.scans import Scans
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.view import View
+
+_FRESH = 1.5  # seconds for which a sample is good
+
+
+class Gone(FrontierError):
+    """The files of the job are not there any more; the page shows it again once they are back."""
+
+
+class Job:
+    """A job and its frontier, opened read-only. `name` is its part of the path, "" if it is the only one."""
+
+    def __init__(self, name: str, folder: Path, frontier: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.path = frontier
+        self.samples = Samples()
+        self.scans = Scans(frontier)
+        self._reader: Reader | None = None
+        self._opening = threading.Lock()
+        self._crawl = ""
+
+    @property
+    def base(self) -> str:
+        """What the paths of its pages begin with."""
+        return f"/{self.name}" if self.name else ""
+
+    @property
+    def title(self) -> str:
+        """The name of the job for people: that of its folder."""
+        return self.folder.resolve().name
+
+    @property
+    def reader(self) -> Reader:
+        """The reader of its frontier. Raises Gone, NewerSchema, CorruptFrontier."""
+        self._check()
+        with self._opening:
+            if self._reader is None:
+                self._reader = Reader(self.path)
+            return self._reader
+
+    def _check(self) -> None:
+        if not os.path.exists(self.path / "data.mdb"):
+            raise Gone(f"{self.folder}: its frontier is not there any more; was the job moved or deleted?")
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Hold a snapshot of the last commit."""
+        with self.reader.view() as view:
+            yield view
+
+    def sample(self) -> Sample:
+        """Read the totals now, and keep them for the rates. O(1)."""
+        with self.view() as view:
+            sample = read(view, now=time.time())
+        self.samples.add(sample)
+        return sample
+
+    def sample_now(self) -> Sample:
+        """Return the totals as of the last second, or read them. Raises Gone even if there is a sample."""
+        self._check()
+        last = self.samples.last
+        return last if last is not None and abs(time.time() - last.when) < _FRESH else self.sample()
+
+    @property
+    def crawl(self) -> str:
+        """The name of the crawl; "" if it cannot be read."""
+        try:
+            with self.view() as view:
+                self._crawl = view.settings()[0].crawl
+        except (FrontierError, OSError):
+            pass
+        return self._crawl
+
+    def close(self) -> None:
+        """Close the files."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+
+def named(folders: Sequence[tuple[Path, Path]]) -> list[Job]:
+    """Return jobs for pairs of a folder and its frontier; several are told apart by the names of their folders."""
+    if len(folders) == 1:
+        return [Job("", *folders[0])]
+    jobs: list[Job] = []
+    for folder, frontier in folders:
+        name = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job"
+        taken, number = {job.name for job in jobs}, 2
+        unique = name
+        while unique in taken:
+            unique, number = f"{name}-{number}", number + 1
+        jobs.append(Job(unique, folder, frontier))
+    return jobs

@@ -1,0 +1,67 @@
+"""The overview: the verdict, the queues by state, rates, and what is wrong now."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from budgetfrontier.console import verdict
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.query import Query
+from budgetfrontier.console.rendering import key_path
+from budgetfrontier.model import QueueRecord
+
+TOP = 10
+"""Queues in each ranking."""
+
+TILES = {
+    "queued": "queued",
+    "in_process": "in process",
+    "future": "for later",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "retried": "retried",
+    "deferred": "deferred",
+    "disregarded": "disregarded",
+    "duplicates": "duplicates",
+    "dead": "dead letters",
+    "seen": "seen",
+    "expenditure": "spent",
+}
+"""The totals that are shown, each with its title."""
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
+    sample, pid = job.sample_now(), job.reader.lock_pid()
+    with job.view() as view:
+        judged = verdict.of(job, view, sample, pid)
+    scanned = job.scans.want()
+    context: dict[str, Any] = {
+        "sample": sample,
+        "totals": sample.totals,
+        "pid": pid,
+        "verdict": judged,
+        "tiles": [(title, sample.totals[name]) for name, title in TILES.items()],
+        "rates": job.samples.rates(),
+        "sampled": job.samples.seconds(),
+        "file": (job.path / "data.mdb").stat().st_size,
+        "free": shutil.disk_usage(job.path).free,
+        "scan": scanned.scan if scanned else None,
+        "scan_progress": job.scans.progress,
+        "scan_error": job.scans.error,
+        "wrong": verdict.wrong(job, sample, pid, scanned.scan if scanned else None),
+    }
+    if scanned:
+        spend = scanned.scan.spend
+        context |= {
+            "top": _ranked(job, spend.top, "expenditure"),
+            "longest": _ranked(job, scanned.scan.longest, "queued"),
+            "stranding": _ranked(job, spend.stranding, "queued"),
+            "waiting_rows": [(f"precedence {grade}", "", count) for grade, count in scanned.scan.waiting[:TOP]],
+        }
+    return context
+
+
+def _ranked(job: Job, queues: list[QueueRecord], amount: str) -> list[tuple[str, str, int]]:
+    return [(queue.queue, job.base + key_path(queue.queue), getattr(queue, amount)) for queue in queues[:TOP]]

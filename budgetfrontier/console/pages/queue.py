@@ -1,0 +1,93 @@
+"""One queue: its money, why it is or is not crawled, its settings and their sources, its URIs, its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.query import NotThere, Query
+from budgetfrontier.console.samples_of_queue import spread
+from budgetfrontier.reports.cost_terms import cost_terms
+from budgetfrontier.reports.explain import explain, nearest
+from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.path_patterns import path_patterns
+from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.view import BudgetsInForce, PendingUri
+
+HEAD = SPREAD = 50
+"""URIs that are shown of the head of a queue, and spread over the whole."""
+_FOR_PATTERNS = 3000  # URIs
+_COMMANDS = 5000  # of the audit, that are looked through
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return what is known of a queue. Raises NotThere, with the nearest key that there is."""
+    key = query.target or query.text("key")
+    with job.view() as view:
+        stored = view.find_queue(key)
+        if stored is None:
+            near = nearest(job.reader, key)
+            raise NotThere(f"There is no queue {clean(key[:300])!a}{f'; did you mean {clean(near)}?' if near else '.'}")
+        queue = BudgetsInForce(view).show(stored)
+        out = frozenset(view.leased_keys()) if queue.out else frozenset()
+        head = list(view.pending(queue, HEAD, out))
+        sample = spread(view, queue, _FOR_PATTERNS)
+        url = head[0].uri.url if head else queue.last_enqueued
+        settings, adjustments = view.settings()
+        history = _history(view.newest_commands(), key, url)
+    overrides = [*settings.overrides, *adjustments]
+    in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key)
+    step = max(len(sample) // SPREAD, 1)
+    return {
+        "title": f"Queue {clean(key[:80])}",
+        "queue": queue,
+        "explanation": explain(job.reader, key, job=str(job.folder)),
+        "settings": _sources(in_force, settings.overrides, adjustments, url, key),
+        "head": [_with_terms(item, in_force) for item in head],
+        "spread": [_with_terms(item, in_force) for item in sample[::step][:SPREAD]] if queue.queued > HEAD else [],
+        "patterns": path_patterns(item.uri.url for item in sample),
+        "sampled": len(sample),
+        "history": history,
+    }
+
+
+def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
+    """Return a URI with the terms of its cost: none if the policy does not tell, or asks another cost now."""
+    terms = cost_terms(settings.cost_policy, item.uri)
+    known = terms is not None and sum(term.amount for term in terms) == item.cost
+    return {"item": item, "terms": terms if terms is not None and known else [], "now": terms is None or known}
+
+
+def _sources(
+    in_force: QueueSettings, overrides: Iterable[Override], adjustments: Iterable[Override], url: str, key: str
+) -> list[dict[str, Any]]:
+    """Return each setting with its value and what has set it, those that an override has set first."""
+    source: dict[str, str] = {}
+    for kind, ones in (("override", overrides), ("adjustment", adjustments)):
+        for number, one in enumerate(ones, 1):
+            if parse_match(one.match).matches(url, key):
+                source |= dict.fromkeys(one.set, f"{kind} {number}: {one.match}")
+    rows = [
+        {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
+    ]
+    return sorted(rows, key=lambda row: not row["source"])
+
+
+def _history(commands: Iterable[AuditEntry], key: str, url: str) -> list[AuditEntry]:
+    """Return the last commands that were about this queue, newest first."""
+    return [entry for entry in islice(commands, _COMMANDS) if _is_about(entry, key, url)][:50]
+
+
+def _is_about(entry: AuditEntry, key: str, url: str) -> bool:
+    named = entry.args.get("queue")
+    if named is not None:
+        return bool(named == key)
+    match = entry.args.get("match")
+    if isinstance(match, str):
+        return match == "*" or parse_match(match).matches(url, key)
+    return False

@@ -1,0 +1,139 @@
+"""The templates of the pages. Every text is escaped: whatever a template prints comes from the web, or may."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from budgetfrontier.reports import charts
+from budgetfrontier.reports.format import clean, counted, percent
+from budgetfrontier.units import format_duration, format_size
+
+LONGEST = 2000
+"""The most characters that are shown of any text."""
+
+
+def environment() -> Environment:
+    """Return the environment of the templates, with their filters and charts."""
+    made = Environment(
+        loader=PackageLoader("budgetfrontier.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "n": lambda number: f"{number:,}",
+        "duration": format_duration,
+        "size": format_size,
+        "percent": percent,
+        "counted": counted,
+        "utc": utc,
+        "ago": ago,
+        "short": short,
+        "data": data,
+        "state": state,
+        "css": charts.css_class,
+        "key_path": key_path,
+    }
+    made.globals |= {
+        "states_bar": _markup(charts.states_bar),
+        "share_bar": _markup(charts.share_bar),
+        "ranking": _markup(charts.ranking),
+        "curve": _markup(charts.curve),
+        "link": link,
+    }
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Return what a template prints: texts without control characters and within bounds, "-" for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    value = clean(value[: LONGEST + 1])
+    return value if len(value) <= LONGEST else value[:LONGEST] + "…"
+
+
+def _markup(function: Any) -> Any:
+    return lambda *args, **options: Markup(function(*args, **options))
+
+
+def short(value: str, most: int = 160) -> Markup:
+    """Return a text from the web, isolated from the direction of the text around it, and cut if it is long."""
+    if len(value) <= most:
+        return Markup("<bdi>{}</bdi>").format(clean(value))
+    title = clean(value[:LONGEST]) + ("" if len(value) <= LONGEST else f"… ({len(value):,} characters)")
+    return Markup('<bdi title="{}">{}</bdi>').format(title, clean(value[:most]) + "…")
+
+
+def data(value: object) -> Markup:
+    """Return plain data as ASCII for a hidden field of a form: no browser changes line ends in it."""
+    return Markup("{}").format(json.dumps(value))
+
+
+def state(value: str) -> Markup:
+    """Return the state of a queue with the color that it has in charts."""
+    return Markup('<span class="state {}">{}</span>').format(charts.css_class(value), value)
+
+
+def key_path(key: str) -> str:
+    """Return what the page of a queue has after the path of the job."""
+    # Browsers take dots and slashes out of paths, written as %2F too.
+    if "/" in key or "\\" in key or key.strip(".") == "":
+        return f"/queue?{urlencode({'key': key})}"
+    return f"/queue/{quote(key, safe='')}"
+
+
+@pass_context
+def link(context: Context, path: str, /, **values: object) -> str:
+    """Return a link to a page of the same job."""
+    query = urlencode({name: value for name, value in values.items() if value not in (None, "")})
+    return f"{context['base']}{path}{'?' if query else ''}{query}" or "/"
+
+
+def utc(when: float) -> Markup:
+    """Return a time in UTC, "-" for never."""
+    if not 0 < when < 1e11:
+        return Markup("-")
+    moment = datetime.fromtimestamp(when, UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), moment.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def ago(when: float) -> str:
+    """Return how long ago a time is, or in how long it will be."""
+    if when <= 0:
+        return "-"
+    seconds = round(time.time() - when)
+    if seconds == 0:
+        return "now"
+    return f"{format_duration(seconds)} ago" if seconds > 0 else f"in {format_duration(-seconds)}"
+
+
+def page(made: Environment, template: str, context: Mapping[str, Any]) -> str:
+    """Return a whole page."""
+    return made.get_template(template).render(context)
+
+
+def live(made: Environment, template: str, context: Mapping[str, Any]) -> str:
+    """Return the part of a page that is replaced when something has changed."""
+    found = made.get_template(template)
+    return "".join(found.blocks["live"](found.new_context(dict(context))))
+
+
+def problem(text: str) -> str:
+    """Return what a live section shows while it cannot be read."""
+    return str(Markup('<p class="verdict bad" role="alert">{}</p>').format(clean(text[:LONGEST])))

@@ -1,0 +1,95 @@
+"""The totals of a job, read once a second while the console runs, and the rates that follow from them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from budgetfrontier.model import Summary
+from budgetfrontier.store.view import View
+
+KEPT = 900
+"""Seconds of samples that are kept."""
+POINTS = 90
+"""Points of a curve over them."""
+
+
+class Sample(NamedTuple):
+    """The totals at one time. `when` is that of the reading, `committed` that of the commit that was read."""
+
+    when: float
+    transaction: int
+    committed: float
+    totals: Summary
+
+
+RATES: dict[str, Callable[[Summary], int]] = {
+    "fetched": lambda totals: totals.succeeded + totals.failed + totals.retried,
+    "discovered": lambda totals: totals.seen,
+    "spent": lambda totals: totals.expenditure,
+    "failed": lambda totals: totals.failed + totals.dead,
+}
+"""What the rates on the overview count, from a Summary."""
+
+
+class Rate(NamedTuple):
+    """A rate a second: over the last minute, over all that is kept, and as a curve."""
+
+    name: str
+    now: float
+    mean: float
+    curve: list[float]
+
+
+def read(view: View, *, now: float) -> Sample:
+    """Read the totals of a snapshot. O(1), about 0.1 ms."""
+    counters = view.counters()
+    return Sample(now, int(view.txn.id()), counters.time, view.summary(counters))
+
+
+class Samples:
+    """The samples of one job, at most one a second, for the last quarter of an hour."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Sample] = deque(maxlen=KEPT)
+
+    def add(self, sample: Sample) -> None:
+        """Add a sample. One that is older than the last, because a clock was set back, makes all others useless."""
+        if self._kept and sample.when < self._kept[-1].when:
+            self._kept.clear()
+        self._kept.append(sample)
+
+    @property
+    def last(self) -> Sample | None:
+        """The newest sample."""
+        return self._kept[-1] if self._kept else None
+
+    def seconds(self) -> float:
+        """Return the time between the first and the last sample."""
+        return self._kept[-1].when - self._kept[0].when if self._kept else 0.0
+
+    def rates(self) -> list[Rate]:
+        """Return the rates of what RATES counts; none before there are two samples."""
+        kept = list(self._kept)
+        if len(kept) < 2 or kept[-1].when <= kept[0].when:
+            return []
+        last = kept[-1]
+        recent = next(sample for sample in kept if sample.when >= last.when - 60 or sample is last)
+        step = max(len(kept) // POINTS, 1)
+        points = kept[::-step][::-1]
+        found = []
+        for name, count in RATES.items():
+            values = [
+                max(count(after.totals) - count(before.totals), 0) / (after.when - before.when)
+                for before, after in pairwise(points)
+                if after.when > before.when
+            ]
+            found.append(Rate(name, _rate(recent, last, name), _rate(kept[0], last, name), values))
+        return found
+
+
+def _rate(before: Sample, after: Sample, name: str) -> float:
+    seconds, count = after.when - before.when, RATES[name]
+    return max(count(after.totals) - count(before.totals), 0) / seconds if seconds > 0 else 0.0

@@ -1,0 +1,81 @@
+"""The scan of all queues, in a process of its own: `python -m budgetfrontier.console.scan_process FRONTIER FD`.
+
+It writes the columns to the file with that descriptor, and to its standard output a line of JSON for each step, the
+last of which is the `Scan`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from budgetfrontier.console.columns import Builder, Layout
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.store.reader import Reader
+
+LISTED = 20
+"""Queues in each list of the aggregates."""
+_EVERY = 20_000  # queues between two reports of progress
+
+
+class Scan(msgspec.Struct):
+    """What a scan came to. `when` is the time of its snapshot."""
+
+    when: float
+    seconds: float
+    layout: Layout
+    spend: Spend
+    longest: list[QueueRecord]
+    waiting: list[tuple[int, int]]
+    """The number of INACTIVE queues of each precedence."""
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """A line that the process writes: the share that is done, the result, or why there is none."""
+
+    done: float = 0.0
+    scan: Scan | None = None
+    error: str = ""
+
+
+def main(frontier: str, fd: int) -> None:
+    """Scan a frontier, at a low priority: the engine needs the processor more."""
+    os.nice(10)
+    try:
+        _say(Step(scan=_scan(frontier, fd)))
+    except (FrontierError, OSError) as e:
+        _say(Step(error=str(e)))
+
+
+def _scan(frontier: str, fd: int) -> Scan:
+    started, overview, columns = time.monotonic(), Overview(LISTED), Builder()
+    with Reader(frontier) as reader, reader.scan() as (head, rows):
+        total = sum(head.totals.queues.values()) or 1
+        deque(overview.through(columns.through(_reporting(rows, total))), maxlen=0)
+    with open(fd, "wb") as file:
+        layout = columns.write(file, lambda share: _say(Step(done=0.5 + share / 2)))
+    spend, longest = overview.spend(), overview.longest(LISTED)
+    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, overview.inactive_by_precedence())
+
+
+def _reporting(rows: Iterable[QueueRecord], total: int) -> Iterator[QueueRecord]:
+    for number, row in enumerate(rows):
+        if not number % _EVERY:
+            _say(Step(done=min(number / total, 1.0) / 2))
+        yield row
+
+
+def _say(step: Step) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(step) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,148 @@
+"""Who may read and who may change: hosts, origins, tokens, sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.console.access import HEADERS, Access, is_loopback, read_token
+from budgetfrontier.console.app import Console
+from budgetfrontier.console.serving import parse_listen, serve
+from budgetfrontier.errors import FrontierError
+from tests.console.conftest import TOKEN, Client, get, jobs_at, visit
+
+
+@pytest.mark.parametrize(
+    ("host", "refused"),
+    [
+        ("127.0.0.1:8089", False), ("localhost", False), ("[::1]:8089", False), ("10.0.0.7:80", False),
+        ("console.example", False), ("Console.Example:443", False),
+        ("evil.test", True), ("evil.test:8089", True), ("127.0.0.1.evil.test", True), ("", True), (None, True),
+    ],
+)  # fmt: skip
+def test_only_addresses_and_known_names_are_hosts(host: str | None, refused: bool) -> None:
+    assert Access(None, hosts=["console.example"]).refused_host(host) is refused
+
+
+def test_a_name_that_resolves_here_is_refused(job: Path) -> None:
+    status, text = get(job, "/", headers={"Host": "evil.test"})
+    assert status == 421 and "resting" not in text and "--allow-host" in text
+
+
+def test_every_answer_forbids_scripts_frames_and_guessing(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        for path in ("/", "/nothing", "/-/style.css", "/-/console.js", "/queues?start=x"):
+            async with client.get(path) as answer:
+                for name in HEADERS.keys() - {"Cache-Control"}:
+                    assert answer.headers[name] == HEADERS[name], (path, name)
+        policy = HEADERS["Content-Security-Policy"]
+        assert "unsafe" not in policy and "*" not in policy and "default-src 'none'" in policy
+
+    visit(job, act)
+
+
+def test_without_a_token_nothing_can_be_posted(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        for path in ("/-/sign-in", "/-/sign-out", "/"):
+            async with client.post(
+                path, data={"token": ""}, headers={"Origin": str(client.make_url("/"))[:-1]}
+            ) as answer:
+                assert answer.status in (400, 404), path
+        async with client.get("/-/sign-in") as answer:
+            assert answer.status == 404
+
+    visit(job, act)
+
+
+def test_with_a_token_everything_needs_it(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        for path in ("/", "/queues", "/queue/named.test", "/?live=1"):
+            async with client.get(path, allow_redirects=False) as answer:
+                assert answer.status == 303 and answer.headers["Location"].startswith("/-/sign-in?next=/")
+                assert "named.test" not in await answer.text()
+            async with client.get(path, headers={"Authorization": "Bearer not it"}, allow_redirects=False) as answer:
+                assert answer.status == 401
+        async with client.get("/queues", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
+            assert answer.status == 200
+        for path in ("/-/style.css", "/-/console.js", "/-/icon.svg"):
+            async with client.get(path) as answer:
+                assert answer.status == 200
+
+    visit(job, act, token=TOKEN)
+
+
+def test_signing_in_takes_the_token_and_a_form_of_this_site(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        here = {"Origin": str(client.make_url("/"))[:-1]}
+        form = {"token": TOKEN, "who": "alice", "next": "/queues"}
+        for origin in ({}, {"Origin": "null"}, {"Origin": "http://evil.test"}, {"Origin": "http://127.0.0.1:1"}):
+            async with client.post("/-/sign-in", data=form, headers=origin, allow_redirects=False) as answer:
+                assert answer.status == 400 and "Set-Cookie" not in answer.headers
+        async with client.post("/-/sign-in", data=form | {"token": "wrong"}, headers=here) as answer:
+            assert answer.status == 403 and "not the token" in await answer.text()
+        async with client.post("/-/sign-in", data=form, headers=here, allow_redirects=False) as answer:
+            assert answer.status == 303 and answer.headers["Location"] == "/queues"
+            cookie = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and TOKEN not in cookie
+        async with client.get("/queues") as answer:
+            text = await answer.text()
+            assert answer.status == 200 and "alice" in text
+        csrf = text.partition('name="csrf" value="')[2].partition('"')[0]
+        async with client.post("/-/sign-out", data={"csrf": "x" + csrf}, headers=here) as answer:
+            assert answer.status == 400 and "another session" in await answer.text()
+        async with client.post("/-/sign-out", data={"csrf": csrf}, headers=here, allow_redirects=False) as answer:
+            assert answer.status == 303
+        async with client.get("/queues", allow_redirects=False) as answer:
+            assert answer.status == 303
+
+    visit(job, act, token=TOKEN)
+
+
+@pytest.mark.parametrize("target", ["//evil.test/", "/\\evil.test", "https://evil.test/", "javascript:alert(1)", ""])
+def test_signing_in_leads_to_no_other_site(job: Path, target: str) -> None:
+    async def act(client: Client, console: Console) -> str:
+        here = {"Origin": str(client.make_url("/"))[:-1]}
+        form = {"token": TOKEN, "who": "a", "next": target}
+        async with client.post("/-/sign-in", data=form, headers=here, allow_redirects=False) as answer:
+            return answer.headers["Location"]
+
+    assert visit(job, act, token=TOKEN) == "/"
+
+
+def test_a_session_ends_and_there_are_not_too_many() -> None:
+    access = Access(TOKEN)
+    first = access.begin("a")
+    names = [access.begin("b") for _ in range(100)]
+    assert access.session(first) is None and access.session(names[-1]) is not None
+    access.end(names[-1])
+    assert access.session(names[-1]) is None and access.session(None) is None
+
+
+def test_a_token_is_long_and_private(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for text, mode, said in (
+        ("short", 0o600, "at least 16"),
+        ("x" * 40, 0o644, "chmod 600"),
+        ("\x00" * 40, 0o600, "16"),
+    ):
+        file.write_text(text)
+        file.chmod(mode)
+        with pytest.raises(FrontierError, match=said):
+            read_token(file)
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o640)
+    assert read_token(file) == TOKEN
+    with pytest.raises(FrontierError, match="No such file"):
+        read_token(tmp_path / "none")
+
+
+def test_only_loopback_is_listened_on_without_a_token(job: Path) -> None:
+    for listen in ("0.0.0.0:0", ":::0", "192.0.2.1:0", "console.example:0"):
+        with pytest.raises(FrontierError, match="without a token"):
+            serve(jobs_at(job), listen=listen, token_file=None, started=lambda where: None)
+    for listen in ("8089", "127.0.0.1:x", "127.0.0.1:99999"):
+        with pytest.raises(FrontierError, match="ADDRESS:PORT"):
+            serve(jobs_at(job), listen=listen, token_file=None, started=lambda where: None)
+    assert parse_listen("[::1]:80") == ("::1", 80) and parse_listen("unix:/run/x") == Path("/run/x")
+    assert is_loopback("127.0.0.2") and is_loopback("::1") and is_loopback("localhost") and not is_loopback("0.0.0.0")

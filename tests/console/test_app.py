@@ -1,0 +1,163 @@
+"""The console as a browser sees it: pages, what is refused, and what is said when a job cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier.console import app as app_module
+from budgetfrontier.console.app import Console
+from tests.console.conftest import Client, get, visit
+
+PAGES = ["/", "/queues", "/queues?state=RETIRED", "/queues?sort=queue", "/queue/snoozed.test", "/queue?key=named.test"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_is_whole_without_a_script_and_loads_nothing_from_elsewhere(job: Path, path: str) -> None:
+    status, text = get(job, path)
+    assert status == 200
+    assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
+    assert "<script>" not in text and "http-equiv" not in text and " style=" not in text and " onclick" not in text
+    loaded = [part.partition('"')[0] for part in text.split(' src="')[1:] + text.split('stylesheet" href="')[1:]]
+    assert loaded and all(address.startswith("/-/") for address in loaded)
+
+
+def test_the_overview_says_that_nothing_runs_and_counts_the_queues(job: Path) -> None:
+    _, text = get(job, "/")
+    assert "No process runs this crawl" in text
+    assert "RETIRED</a> <b>2</b>" in text and "SNOOZED</a> <b>1</b>" in text
+    assert "1 dead letter: URIs that have failed for good." in text
+
+
+def test_queues_are_listed_by_key_and_by_turn(job: Path) -> None:
+    _, by_key = get(job, "/queues?sort=queue&q=na")
+    assert "named.test" in by_key and "capped.test" not in by_key
+    _, by_turn = get(job, "/queues?state=RETIRED&sort=turn")
+    assert by_turn.index("named.test") < by_turn.index("capped.test")
+    assert "snoozed.test" not in by_turn
+
+
+def test_a_queue_shows_its_money_its_settings_its_uris_and_its_history(job: Path) -> None:
+    _, text = get(job, "/queue/snoozed.test")
+    assert "40, 0 of them out" in text
+    assert "http://snoozed.test/7?page=7" in text
+    assert "1 <bdi>each URI</bdi> + 1 <bdi>it has a query string</bdi>" in text
+    assert "/N?page" in text, "the pattern of its paths"
+    _, capped = get(job, "/queue/capped.test")
+    assert "override 1: domain:capped.test" in capped
+    _, named = get(job, "/queue/named.test")
+    assert "alice" in named and "not what we want" in named
+
+
+def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
+    async def act(client: Client, console: Console) -> str:
+        await (await client.get("/queues?sort=queued")).text()
+        await console.jobs[0].scans.run()
+        return await (await client.get("/queues?sort=queued")).text()
+
+    text = visit(job, act)
+    assert text.index("snoozed.test") < text.index("capped.test") < text.index("named.test") < text.index("dead.test")
+    assert "Order as of" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/queue/nowhere.test", 404, "There is no queue"),
+        ("/queue/snoozed.tes", 404, "did you mean snoozed.test?"),
+        ("/queue/%ff%fe", 404, "There is no queue"),
+        ("/queue?key=", 404, "There is no queue"),
+        ("/nothing", 404, "There is no such page"),
+        ("/queues?state=ASLEEP", 400, "state is one of"),
+        ("/queues?sort=luck", 400, "sort is one of"),
+        ("/queues?start=-1", 400, "start is a whole number"),
+        ("/queues?start=99999999999999999999", 400, "start is a whole number"),
+        ("/queues?q=" + "x" * 3000, 400, "q has 3,000 characters"),
+    ],
+)
+def test_a_bad_request_is_answered_with_what_is_wrong(job: Path, path: str, status: int, said: str) -> None:
+    found, text = get(job, path)
+    assert (found, said in text.replace("&#39;", "'")) == (status, True), text
+
+
+def test_a_job_that_was_removed_is_named_and_comes_back(job: Path, tmp_path: Path) -> None:
+    async def act(client: Client, console: Console) -> list[tuple[int, str]]:
+        answers = []
+        for change in (
+            lambda: None,
+            lambda: shutil.move(job, tmp_path / "away"),
+            lambda: shutil.move(tmp_path / "away", job),
+        ):
+            change()
+            async with client.get("/queues?sort=queue") as answer:
+                answers.append((answer.status, await answer.text()))
+        return answers
+
+    before, gone, after = visit(job, act)
+    assert before[0] == 200 and "snoozed.test" in before[1]
+    assert gone[0] == 503 and "not there any more" in gone[1]
+    assert after[0] == 200 and "snoozed.test" in after[1]
+
+
+def test_several_jobs_have_pages_below_their_names_and_an_index(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "else" / "job"
+    shutil.copytree(job, other)
+    status, index = get((job, other), "/")
+    assert status == 200
+    assert 'href="/job"' in index and 'href="/job-2"' in index
+    assert get((job, other), "/job-2/queue/named.test")[0] == 200
+    assert 'href="/job-2/queues"' in get((job, other), "/job-2")[1]
+    assert get((job, other), "/queues")[0] == 404
+
+
+def test_a_page_of_several_jobs_says_which_cannot_be_read(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(job, other)
+
+    async def act(client: Client, console: Console) -> str:
+        shutil.rmtree(other)
+        return await (await client.get("/")).text()
+
+    text = visit((job, other), act)
+    assert "not there any more" in text and "resting" in text
+
+
+def test_the_live_section_is_sent_again_when_it_changes(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(client: Client, console: Console) -> list[str]:
+        async with client.get("/?live=1") as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            events: list[str] = []
+            while len(events) < 2:
+                line = (await answer.content.readline()).decode()
+                if line.startswith("data: "):
+                    events.append(json.loads(line.removeprefix("data: ")))
+            return events
+
+    first, second = visit(job, act)
+    assert "No process runs this crawl" in first and "No process runs this crawl" in second
+    assert "<html" not in first
+
+
+def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "WAITING", 20)
+
+    async def act(client: Client, console: Console) -> dict[int, int]:
+        async def ask() -> tuple[int, str | None]:
+            async with client.get("/") as answer:
+                await answer.read()
+                return answer.status, answer.headers.get("Retry-After")
+
+        answers = await asyncio.gather(*(ask() for _ in range(100)))
+        assert all(retry == "1" for status, retry in answers if status == 503)
+        counts = {status: 0 for status, _ in answers}
+        for status, _ in answers:
+            counts[status] += 1
+        assert (await ask())[0] == 200
+        return counts
+
+    counts = visit(job, act)
+    assert counts.keys() <= {200, 503} and counts[200] >= 20 and sum(counts.values()) == 100
