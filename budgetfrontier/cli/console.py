@@ -16,7 +16,7 @@ def register(commands: Commands) -> None:
         "console",
         console,
         "show jobs in a browser, and steer them",
-        more="Read-only unless --token-file is given. Needs the extra: pip install 'budgetfrontier[console]'.",
+        more="Read-only unless --token-file is given. Needs the extra 'console'.",
     )
     parser.add_argument("jobs", metavar="JOB", type=Path, nargs="+", help="a job's folder; the jobs may be running")
     parser.add_argument(

@@ -38,7 +38,7 @@ class Job:
 
     @property
     def base(self) -> str:
-        """What the paths of its pages begin with."""
+        """The beginning of the paths of its pages."""
         return f"/{self.name}" if self.name else ""
 
     @property

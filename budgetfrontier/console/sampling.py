@@ -31,7 +31,7 @@ RATES: dict[str, Callable[[Summary], int]] = {
     "spent": lambda totals: totals.expenditure,
     "failed": lambda totals: totals.failed + totals.dead,
 }
-"""What the rates on the overview count, from a Summary."""
+"""The counts whose rates the overview shows, from a Summary."""
 
 
 class Rate(NamedTuple):

@@ -26,7 +26,7 @@ _EVERY = 20_000  # queues between two reports of progress
 
 
 class Scan(msgspec.Struct):
-    """What a scan came to. `when` is the time of its snapshot."""
+    """The result of a scan. `when` is the time of its snapshot."""
 
     when: float
     seconds: float
