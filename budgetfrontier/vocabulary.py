@@ -51,7 +51,7 @@ class Outcome(StrEnum):
 
 
 class RunEnd(StrEnum):
-    """How a run ended, the time from the opening of a frontier to its closing."""
+    """The end of a run, the time from the opening of a frontier to its closing."""
 
     EXIT = "EXIT"  # closed by its program
     LIMIT = "LIMIT"  # a limit of the crawl was reached
