@@ -26,6 +26,7 @@ GROUPS = {
     "configure": ("init", "check-config"),
     "crawl": ("crawl", "demo"),
     "show": ("report", "queues", "queue", "explain", "audit"),
+    "leases": ("leases",),
     "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "pause", "resume", "terminate"),
     "revive": ("revive",),
     "transfer": ("import", "export", "dead-letters"),

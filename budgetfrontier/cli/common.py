@@ -32,7 +32,9 @@ TERMINATED = (
     "`budgetfrontier crawl CONFIG --job DIR`, and take over what was left with `export` and `import`"
 )
 
-ASCENDING = frozenset(("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased"))
+ASCENDING = frozenset(
+    ("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased", "url", "deadline", "began")
+)
 """Columns that are sorted in ascending order; all others, amounts, in descending order."""
 
 
@@ -126,6 +128,13 @@ def count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is less than 0")
     return value
+
+
+def duration(text: str) -> float:
+    """Parse an argument that is a duration, such as 10m, to seconds."""
+    from budgetfrontier.units import parse_duration
+
+    return parse_duration(text)
 
 
 def frontier_path(job: Path) -> Path:

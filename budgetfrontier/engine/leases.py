@@ -7,6 +7,7 @@ expire or were lost with their process; `Guard.still_out` raises LeaseExpired fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
@@ -25,7 +26,8 @@ class Leases:
         self.next_expiry = NEVER
         """A lower bound of their deadlines."""
         self.next_id = 0
-        self._written: set[int] = set()
+        self._written: dict[int, float] = {}  # those on disk, each with the time when it was handed out
+        self._calls: list[tuple[int, float]] = []  # first id and time of each call since the last commit
 
     def __repr__(self) -> str:
         return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
@@ -43,10 +45,19 @@ class Leases:
             if key != keys.SENTINEL:
                 yield keys.u64.unpack(key)[0], decode_lease(value)
 
+    def handed_out(self, first_id: int, now: float) -> None:
+        """Note when the leases from `first_id` on were handed out: once a call, so that it costs none of them."""
+        self._calls.append((first_id, now))
+
+    def _began(self, lease_id: int) -> float:
+        """Return when a lease that is not on disk yet was handed out."""
+        place = bisect_right(self._calls, (lease_id, NEVER))
+        return self._calls[place - 1][1] if place else 0.0
+
     def keep(self, lease: Lease) -> None:
         """Register a lease of an earlier run."""
         self.out[lease.id] = lease
-        self._written.add(lease.id)
+        self._written[lease.id] = lease.began
         self.next_expiry = min(self.next_expiry, lease.expires)
 
     def due(self, now: float) -> list[Lease]:
@@ -66,25 +77,34 @@ class Leases:
         lease.expires = expires
         self.next_expiry = min(self.next_expiry, expires)
         if lease.id in self._written:
-            self._write(lease)
+            self._write(lease, self._written[lease.id])
+
+    def follow_clock(self, ahead: float) -> None:
+        """Bring the times of leases of an earlier run back by `ahead` seconds, by which its clock was ahead."""
+        for lease in self.out.values():
+            if began := self._written.get(lease.id):
+                self._written[lease.id] = began - ahead
+            self.renewed(lease, lease.expires - ahead)
 
     def landed(self, lease: Lease) -> None:
         """Note that the download of a lease is over."""
         lease.landed = True
         if lease.id in self._written:
-            self._write(lease)
+            self._write(lease, self._written[lease.id])
 
-    def _write(self, lease: Lease) -> None:
-        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires, lease.landed))
+    def _write(self, lease: Lease, began: float) -> None:
+        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires, lease.landed, began))
         self._env.txn.put(keys.u64.pack(lease.id), row, db=self._env.db[keys.LEASES])
 
     def flush(self) -> None:
         """Write the leases that are out, take out those that have ended."""
         out = self.out.keys()
-        if out == self._written:
-            return
-        for lease_id in sorted(self._written - out):
-            self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
-        for lease_id in sorted(out - self._written):
-            self._write(self.out[lease_id])
-        self._written = set(out)
+        before = self._written
+        if out != before.keys():
+            for lease_id in sorted(before.keys() - out):
+                self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
+            began = {lease_id: self._began(lease_id) for lease_id in sorted(out - before.keys())}
+            for lease_id, when in began.items():
+                self._write(self.out[lease_id], when)
+            self._written = {lease_id: before[lease_id] for lease_id in before.keys() & out} | began
+        self._calls.clear()

@@ -90,8 +90,7 @@ def _follow_clock(kernel: Kernel, now: float) -> None:
     """Keep for leases and retries the time that they had left at the last commit, if the clock was ahead then."""
     ahead, kernel.counters.time = kernel.counters.time - now, now
     if ahead >= _AHEAD:
-        for lease in kernel.tables.leases.out.values():
-            kernel.tables.leases.renewed(lease, lease.expires - ahead)
+        kernel.tables.leases.follow_clock(ahead)
         kernel.tables.future.bring_forward(ahead)
 
 

@@ -190,6 +190,8 @@ class Turns:
             made = len(leased) - before
             counters.in_process += made - in_ring
             leases.next_id = first_id + made
+            if made:
+                leases.handed_out(first_id, now)
 
     def _give_back_turn(self, queue_id: int) -> None:
         """Put a queue back to the ring's front, and its head into its place."""

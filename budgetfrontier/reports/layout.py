@@ -23,7 +23,6 @@ HEADS = {
     "last_cost": "last cost",
     "balance_replenish_amount": "replenish",
     "attempts": "tries",
-    "deliveries": "lost",
 }
 """The short names of columns, for their heads on a terminal."""
 

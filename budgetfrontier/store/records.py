@@ -91,6 +91,8 @@ class LeaseRow(msgspec.Struct, array_like=True, gc=False):
     key: bytes
     expires: float
     landed: bool = False
+    began: float = 0.0
+    """When it was handed out; 0.0 if an older version wrote it."""
 
 
 class FutureRow(msgspec.Struct, array_like=True, gc=False):
@@ -372,7 +374,9 @@ def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lea
     attempts, deliveries = tries(value)
     uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0
-    return Lease(lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key, row.landed)
+    return Lease(
+        lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key, row.landed, row.began
+    )
 
 
 def dead_letter(ordinal: int, row: DeadRow) -> DeadLetter:

@@ -59,6 +59,7 @@ class Lease:
     uri: Uri
     expires: float
     delivery: int
+    began: float
 
 
 class Model:
@@ -255,7 +256,7 @@ class Model:
                 uri = self.head(queue)
                 uri.out = True
                 self.lease_ids += 1
-                self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1)
+                self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1, self.now)
                 given.append(self.lease_ids)
                 self.move(queue, READY)
         self.settle()

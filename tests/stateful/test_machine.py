@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
@@ -360,6 +360,10 @@ class FrontierMachine(RuleBasedStateMachine):
         if really:
             self.model.commit()
             self.frontier.commit()
+            with Reader(Path(self.folder) / "frontier") as reader:
+                stored = [(lease.uri.url, lease.expires, lease.began) for lease in reader.leases()]
+            known = [(lease.uri.url, lease.expires, lease.began) for lease in self.model.leases.values()]
+            same("stored leases", sorted(stored), sorted(known))
 
     @precondition(lambda self: not self.kept)
     @rule(changed=st.one_of(st.none(), values), really=rarely)

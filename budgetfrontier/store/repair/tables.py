@@ -286,7 +286,7 @@ class TableRebuild:
                 row.queue, _, _, cost, _ = keys.pending.unpack(row.key)
                 if self._tables.get(keys.PENDING, row.key) is None or row.key in leased:
                     raise ValueError("its URI is not pending, or has another lease")
-                if not isfinite(row.expires) or number >> keys.EPOCH_SHIFT > last:
+                if not (isfinite(row.expires) and isfinite(row.began)) or number >> keys.EPOCH_SHIFT > last:
                     raise ValueError("its number was never given out, or its end is not valid")
             except (ValueError, struct.error) as e:
                 self._set_aside(keys.LEASES, key, value, e)

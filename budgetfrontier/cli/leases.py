@@ -1,0 +1,62 @@
+"""`leases`: list the URIs that are out, with their age."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.cli.common import Commands, add_command, add_job
+
+COLUMNS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
+"""Those of reports.lease_rows, which is imported late."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command of this group."""
+    parser = add_command(
+        commands,
+        "leases",
+        leases,
+        "list the leases: which URIs are being fetched, and since when",
+        more="As of the last commit: what was leased and finished since is not listed. `deliveries` counts how often "
+        "the URI was handed out, `deadline` is when it is handed out again, `landed` tells that its download is over.",
+    )
+    add_job(parser)
+    parser.add_argument(
+        "--older-than", type=common.duration, default=None, metavar="AGE", help="only leases of this age (10m, 1h30m)"
+    )
+    parser.add_argument("--queue", metavar="KEY", help="only leases of this queue")
+    common.add_listing(parser, columns=COLUMNS, sort="age")
+
+
+def leases(args: argparse.Namespace) -> None:
+    """List leases, the oldest first."""
+    from budgetfrontier.reports import lease_rows
+    from budgetfrontier.store.reader import Reader
+
+    now = time.time()
+    with Reader(common.frontier_path(args.job)) as reader:
+        if args.queue is not None and reader.queue(args.queue) is None:
+            raise common.no_queue(reader, argparse.Namespace(key=args.queue, job=args.job))
+        found = [lease for lease in reader.leases() if args.queue in (None, lease.queue)]
+    rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
+    if args.older_than is not None:
+        rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)
+    rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
+    if args.format == "text":
+        rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)
+    common.write_rows(args, map(itemgetter(*COLUMNS), rows), COLUMNS, drop=lease_rows.DROP)
+
+
+def _sort_key(value: Any) -> tuple[bool, Any]:
+    """Return a key that sorts unknown values before all others."""
+    return value is not None, value if value is not None else 0
+
+
+def _when(epoch: float | None) -> str:
+    return "-" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

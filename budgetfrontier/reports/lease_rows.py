@@ -1,0 +1,42 @@
+"""Rows of leases: which URIs are out, since when and until when. Heritrix calls this its threads report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from budgetfrontier.model import Lease
+from budgetfrontier.units import format_duration
+
+COLUMNS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
+DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
+"""The columns that a terminal without room leaves out, in this order."""
+
+
+def lease_rows(leases: Iterable[Lease], now: float) -> Iterator[dict[str, Any]]:
+    """Yield a row for each lease. `age` is in seconds, None if an older version wrote the lease; times are absolute."""
+    for lease in leases:
+        yield {
+            "id": lease.id,
+            "queue": lease.queue,
+            "url": lease.uri.url,
+            "age": max(now - lease.began, 0.0) if lease.began else None,
+            "deliveries": lease.delivery,
+            "attempt": lease.attempt,
+            "landed": lease.landed,
+            "deadline": lease.expires,
+            "began": lease.began or None,
+            "cost": lease.cost,
+            "via": lease.uri.via or "",
+        }
+
+
+def for_people(row: dict[str, Any], now: float, when: str) -> dict[str, Any]:
+    """Return a row with durations instead of seconds: the deadline as the time left. `when` is the text of `began`."""
+    left = row["deadline"] - now
+    return row | {
+        "age": None if row["age"] is None else format_duration(round(row["age"])) if row["age"] >= 1 else "<1s",
+        "deadline": f"in {format_duration(round(left))}" if left >= 0.5 else f"{format_duration(round(-left))} ago",
+        "landed": "yes" if row["landed"] else None,
+        "began": when,
+    }
