@@ -19,8 +19,9 @@ import msgspec
 
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Lease, Outcome
+from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Lease, Outcome, RunEnd
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.store.reader import Reader
@@ -71,6 +72,7 @@ def open_frontier(
     hooks: Sequence[object] = (),
     keep_leases: bool = False,
     canonicalization: CanonicalizationSettings = AS_WRITTEN,
+    program: str | None = None,
 ) -> Frontier:
     """Open a frontier like `Frontier.open`, but with other defaults.
 
@@ -78,7 +80,7 @@ def open_frontier(
     calling program may have delays of its own. If `canonicalization` in the settings is at its default, the one that
     the frontier was created with applies, or for a new frontier the argument `canonicalization`.
     """
-    open_with = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases)
+    open_with = partial(Frontier.open, path, clock=clock, hooks=hooks, keep_leases=keep_leases, program=program)
     exists = (Path(path) / "data.mdb").exists()
     if settings is None and exists:
         return open_with(None)
@@ -130,7 +132,8 @@ class LeaseQueue:
         handed out again, unless `keep_leases` is set, for consumers that outlive the owner. Raises the errors of
         `Frontier.open`, with nothing loaded or changed.
         """
-        frontier = open_frontier(path, settings, clock=clock, hooks=hooks, keep_leases=keep_leases)
+        program = f"{this_program()} (LeaseQueue)"
+        frontier = open_frontier(path, settings, clock=clock, hooks=hooks, keep_leases=keep_leases, program=program)
         return cls(frontier, Path(path))
 
     # -- adding
@@ -272,9 +275,12 @@ class LeaseQueue:
         """Commit, and return once everything is on disk. The queue also commits by itself, every half second of use."""
         self.frontier.commit()
 
-    def close(self) -> None:
-        """Give leases back without counting a delivery, flush, and release the lock. A second close does nothing."""
-        self.frontier.close()
+    def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """Give leases back without counting a delivery, flush, and release the lock. A second close does nothing.
+
+        `end` and `reason` are stored in the history of runs.
+        """
+        self.frontier.close(end=end, reason=reason)
 
     def __enter__(self) -> Self:
         return self
@@ -282,7 +288,10 @@ class LeaseQueue:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.frontier.__exit__(kind, error, traceback)
+        if error is None:
+            self.close()
+        else:
+            self.frontier.__exit__(kind, error, traceback)
 
     def __repr__(self) -> str:
         return f"<LeaseQueue on {self.frontier!r}>"

@@ -22,8 +22,10 @@ __all__ = [
     "Finish",
     "Lease",
     "Outcome",
+    "Process",
     "QueueRecord",
     "QueueState",
+    "Run",
     "RunEnd",
     "RunRow",
     "Summary",
@@ -153,6 +155,44 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """The time of its end; 0.0 as long as none is stored."""
     end: RunEnd | None = None
     reason: str = ""
+    leased: Number = 0
+    """The URIs that it handed out, as of its end; not known if it was killed."""
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A run, from the opening of a frontier to its closing. Times are epoch seconds.
+
+    `end` is None while it goes on. `leased` is the number of URIs it handed out, None until its end, and if it was
+    killed.
+    """
+
+    number: int
+    program: str
+    pid: int
+    host: str
+    began: float
+    ended: float | None
+    end: RunEnd | None
+    reason: str
+    leased: int | None
+
+
+class Process(msgspec.Struct, kw_only=True):
+    """The process that has a frontier open for writing, and how the last one stopped. Times are epoch seconds."""
+
+    alive: bool
+    pid: int | None
+    """Its pid, 0 if it has none here (on another machine, or in another container); None if no process has it open."""
+    host: str = ""
+    program: str = ""
+    """What it is, such as `budgetfrontier crawl`; "" if it only holds the lock, as a repair does."""
+    began: float | None = None
+    last_call: float | None = None
+    """When it last used the frontier, to within ten seconds; None if no process has it open."""
+    last_commit: float | None = None
+    """The time of the last commit of any process; None if none is known."""
+    last_stop: Run | None = None
+    """The run that ended last."""
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):

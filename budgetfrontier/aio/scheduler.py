@@ -22,9 +22,11 @@ from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.leasing import AS_WRITTEN, open_frontier
-from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Summary, Tally
+from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
+from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
@@ -75,7 +77,15 @@ class Scheduler:
         self._grace = _seconds(grace, "grace")
         clock = clock or WallClock()
         self._worker = Worker(
-            partial(open_frontier, self._path, settings, hooks=hooks, clock=clock, canonicalization=CANONICALIZATION),
+            partial(
+                open_frontier,
+                self._path,
+                settings,
+                hooks=hooks,
+                clock=clock,
+                canonicalization=CANONICALIZATION,
+                program=f"{this_program()} (asyncio)",
+            ),
             deliver=self._deliver,
             end=self._on_end,
             flush=self._flush,
@@ -310,6 +320,8 @@ class Scheduler:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        end, reason = end_of(error)
+        self._worker.ending = end or RunEnd.EXIT, reason
         try:
             await self.close(grace=None if error is None else 0.0)
         except Exception:

@@ -17,7 +17,7 @@ from budgetfrontier.endings import end_leases, is_closed
 from budgetfrontier.engine.batches import parts
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, Summary, Tally
+from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.rules import crawl_states
 
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
@@ -84,6 +84,8 @@ class Worker:
         """Seconds to wait before leasing again for waiting calls; None: until a message comes."""
         self._accepting = True
         self._running = True
+        self.ending = RunEnd.EXIT, ""
+        """How the run ends once `stop` was called, and why, for the history of runs."""
 
     def run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Open the frontier, run rounds until `stop`, and close it. On an error all waiting futures get it."""
@@ -99,6 +101,8 @@ class Worker:
                     self._end_rest()
                 self.totals = self._frontier.summary()
                 self.totals.in_process = 0  # given back by closing
+                end, reason = self.ending
+                self._frontier.close(end=end, reason=reason)
         except BaseException as e:
             error = e
         waiting = [*self._joins, *(future for _, future in self._parked)]

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -233,7 +234,8 @@ def _submit(
     tally = Tally()
     extra = {"charge": charge} if op == "mark_seen" else {}
     commands = ({"uris": list(map(_as_argument, chunk))} | extra for chunk in _chunks(uris_given))
-    with contextlib.suppress(FrontierLocked), Frontier.open(path, keep_leases=True) as frontier:
+    opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
+    with contextlib.suppress(FrontierLocked), opened() as frontier:
         who = args.who or whoami()
         for details in commands:
             _count(tally, frontier.apply(Command(op, details, who, args.reason)))

@@ -148,7 +148,7 @@ def _revived(args: argparse.Namespace, chunks: Iterator[list[Line]]) -> Iterator
     commands = (_arguments(args.status, chunk) for chunk in chunks)
     who = args.who or whoami()
     try:
-        frontier = Frontier.open(common.frontier_path(args.job), keep_leases=True)
+        frontier = Frontier.open(common.frontier_path(args.job), keep_leases=True, program="budgetfrontier revive")
     except FrontierLocked:
         for arguments in commands:
             yield common.steer(args, "schedule", arguments, patiently=True)

@@ -20,6 +20,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
+        self.name = ""
+        """The name of the last signal."""
         self._breakable = False
         self._listener: Callable[[], object] | None = None
 
@@ -39,6 +41,7 @@ class Interrupts:
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Count a signal and act on it: the handler to install."""
         self.count += 1
+        self.name = signal.Signals(number).name
         if self._listener is not None:
             self._listener()
         elif self._breakable and self.count > 1:

@@ -26,7 +26,7 @@ from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import CrawlState, DeadLetter
+from budgetfrontier.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.reports import files
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
@@ -115,6 +115,8 @@ class Job:
                     asyncio.run(self._loop.run())
                     self._sync_all()  # stores the time used, too, if nothing was committed at the end
             if begun:
+                end, reason = self._run_end()
+                self._frontier.close(end=end, reason=reason)
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()
         return 0 if begun and self._loop.stop is not Stop.FORCED else 1
@@ -122,7 +124,9 @@ class Job:
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
         frontier = self._folder / "frontier"
-        self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self]))
+        self._frontier = opened.enter_context(
+            Frontier.open(frontier, self._settings, hooks=[self], program="budgetfrontier crawl")
+        )
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
         written.callback(self._sync_outputs_only)
@@ -232,6 +236,18 @@ class Job:
         return True
 
     # The end
+
+    def _run_end(self) -> tuple[RunEnd, str]:
+        """Return how this run ends, and why, for the history of runs."""
+        match self._loop.stop:
+            case Stop.LIMIT:
+                reached = self._limits.reached
+                return RunEnd.LIMIT, f"limits.{reached.name}" if reached else ""
+            case Stop.INTERRUPTED | Stop.FORCED:
+                return RunEnd.SIGNAL, self._interrupts.name
+            case Stop.POLICY:
+                return RunEnd.ERROR, str(self._policy_failures.failure)
+        return RunEnd.EXIT, "finished" if self._frontier.state is CrawlState.FINISHED else "paused at its finish"
 
     def _summarize(self, frontier: Path, reports: Path) -> None:
         """Write the last reports and print the summary, even if the reports cannot be written."""

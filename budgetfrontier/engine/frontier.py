@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import get_ident
+from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
@@ -18,6 +19,7 @@ from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.runs import this_program
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -27,9 +29,11 @@ from budgetfrontier.model import (
     Lease,
     Outcome,
     QueueRecord,
+    RunEnd,
     Summary,
     Tally,
 )
+from budgetfrontier.rules import run_history
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.invariants import check
@@ -69,17 +73,20 @@ class Frontier:
         clock: Clock | None = None,
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
+        program: str | None = None,
     ) -> Self:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
         `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
-        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. Raises FrontierLocked,
+        of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` says what
+        opens it, for reports and the history of runs (None: the name of this program). Raises FrontierLocked,
         NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written
         nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
-        parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases)
+        program = this_program() if program is None else str(program)
+        parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases, program=program)
         try:
             frontier = cls(parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases)
         except BaseException:
@@ -403,16 +410,23 @@ class Frontier:
         """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.operate(self._guard.tick, changes=0)
 
-    def close(self) -> None:
-        """Give the leases back uncounted, commit, and release the lock. A second close does nothing."""
-        self._guard.end(keep_leases=self._keep_leases)
+    def close(self, *, end: RunEnd | None = None, reason: str = "") -> None:
+        """Give the leases back uncounted, commit, and release the lock. A second close does nothing.
+
+        `end` and `reason` are stored in the history of runs. A run that leased nothing and gives no `end` leaves no
+        trace there.
+        """
+        self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if not self._guard.forked:  # a child that leaves the block has nothing to close
-            self.close()
+            end, reason = run_history.end_of(error)
+            self.close(end=end, reason=reason)
 
     def __repr__(self) -> str:
         path = self._tables.env.path

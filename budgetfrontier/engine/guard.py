@@ -23,7 +23,7 @@ from budgetfrontier.engine.commit_schedule import CommitSchedule
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.opening import Parts
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError, StorageFull, WrongThread
-from budgetfrontier.model import Lease
+from budgetfrontier.model import Lease, RunEnd
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 
 _T = TypeVar("_T")
@@ -164,6 +164,7 @@ class Guard:
             self.kernel.rollout.step()
             self.settle()
         self.commit()
+        self.tables.runs.touch()
         self.commits.begin_interval()
 
     def commit(self) -> None:
@@ -213,6 +214,7 @@ class Guard:
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.delivery.take_back_start()
+        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.handed_out)
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise translate_error(error, path) from error
@@ -220,17 +222,22 @@ class Guard:
             error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error
 
-    def end(self, *, keep_leases: bool) -> None:
-        """Give the leases back, unless they are kept, commit and close. A second call does nothing."""
+    def end(self, *, keep_leases: bool, end: RunEnd | None, reason: str) -> None:
+        """Give the leases back, unless they are kept, store how the run ended, commit and close.
+
+        A second call does nothing.
+        """
         if self.closed is not None and not self.forked:
             return
-        self.attempt(lambda: self._commit_last(keep_leases=keep_leases))
+        self.attempt(lambda: self._commit_last(end, reason, keep_leases=keep_leases))
         self.close("this frontier was closed; open it again")
 
-    def _commit_last(self, *, keep_leases: bool) -> None:
+    def _commit_last(self, end: RunEnd | None, reason: str, *, keep_leases: bool) -> None:
         if not keep_leases:
             self.kernel.unfinished_leases.give_back(list(self.tables.leases.out.values()), self.now())
             self.settle()
+        state = self.kernel.counters.state
+        self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.handed_out, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
         self.commit()
 

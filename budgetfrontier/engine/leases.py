@@ -32,6 +32,11 @@ class Leases:
     def __repr__(self) -> str:
         return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
 
+    @property
+    def handed_out(self) -> int:
+        """The number of leases that this run has given."""
+        return max((self.next_id & (1 << keys.EPOCH_SHIFT) - 1) - 1, 0)
+
     def start(self, counters: Counters) -> None:
         """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them."""
         counters.epoch += 1

@@ -38,13 +38,14 @@ class Parts(NamedTuple):
     """The hooks that the settings name."""
 
 
-def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool) -> Parts:
+def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool, program: str) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
         kernel.tables.leases.start(kernel.counters)
+        kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)
         opened = SettingsAtOpen(kernel, settings)
         hooks = load_hooks(opened.settings.hooks) if hooks is None else hooks
         opened.put_in_force()

@@ -49,7 +49,7 @@ def steer(
     command = Command(op, args, who or whoami(), reason)
     if lock_holder(path) is None:
         try:
-            with Frontier.open(path, keep_leases=True) as frontier:
+            with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}") as frontier:
                 return _checked(frontier.apply(command))
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
@@ -99,7 +99,8 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
     if lock_holder(path) is not None:
         return None
     try:
-        with Frontier.open(path, keep_leases=True) as frontier, Reader(path) as reader:  # opening applies it
+        opened = Frontier.open(path, keep_leases=True, program="budgetfrontier, for a command that was left")
+        with opened as frontier, Reader(path) as reader:  # opening applies it
             while (entry := reader.answer(number)) is None and reader.in_progress() is not None:
                 frontier.commit()  # applies the next step of a long one
             return entry

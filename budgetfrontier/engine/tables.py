@@ -9,6 +9,7 @@ from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import Rotation
+from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.settings import Settings
@@ -34,6 +35,7 @@ class Tables:
         self.future = FutureTable(env, counters, self.queues)
         self.dead_letters = DeadLetters(env, counters)
         self.audit = Audit(env, counters)
+        self.runs = Runs(env)
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
 

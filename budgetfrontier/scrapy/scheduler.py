@@ -24,6 +24,7 @@ from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.run_history import end_of_spider
 from budgetfrontier.scrapy import download_slots, options
 from budgetfrontier.scrapy.budgets import QueueBudgets
 from budgetfrontier.scrapy.closing import SpiderCloser
@@ -89,7 +90,10 @@ class Scheduler:
         self._folder = folder
         self._in_flight = InFlight(self.crawler, self._on_fetched)
         self.frontier = frontier = Frontier.open(
-            Path(folder, "frontier") if folder else ":memory:", settings, hooks=[StatsHook(self.stats)]
+            Path(folder, "frontier") if folder else ":memory:",
+            settings,
+            hooks=[StatsHook(self.stats)],
+            program=f"scrapy spider {spider.name}",
         )
         self._serializer = Serializer(spider, key=key, durable=bool(folder))
         self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
@@ -120,7 +124,7 @@ class Scheduler:
             try:
                 log_closing(self.frontier, self._folder, self.spider, self.stats)
             finally:
-                self.frontier.close()
+                self.frontier.close(end=end_of_spider(reason), reason=reason)
         return self.df.close(reason)
 
     # -- requests in

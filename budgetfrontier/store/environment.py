@@ -171,6 +171,21 @@ class Environment:
                 if self._lock is not None:
                     self._lock.release()
 
+    @property
+    def note(self) -> bytes:
+        """What an earlier writer has left in the lock file."""
+        return b"" if self._lock is None else self._lock.note
+
+    def leave_note(self, note: bytes) -> None:
+        """Leave a note in the lock file for the next writer, for what cannot be committed. Raises OSError."""
+        if self._lock is not None:
+            self._lock.write_note(note)
+
+    def touch(self) -> None:
+        """Show other processes, by the modification time of the lock file, that this one is at work."""
+        if self._lock is not None:
+            self._lock.touch()
+
     def disown(self) -> None:
         """Forget the environment without touching its files, in a forked child."""
         _open_here.pop(self._key, None)

@@ -16,6 +16,7 @@ from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.store.modes import file_mode
 
 LOCK = "lock"  # the name of the file
+_LONGEST_NOTE = 1 << 14  # bytes
 
 # `struct flock`: on Linux type, whence, start, length, pid; on macOS start, length, pid, type, whence.
 _IS_LINUX = sys.platform == "linux"
@@ -40,8 +41,19 @@ class WriterLock:
                 os.close(self._fd)
                 self._fd = _lock(path)
             _held[self._key] = self
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        self._pid_line = f"{os.getpid()}\n".encode()
+        self.note = _read_note(self._fd)
+        """What an earlier holder has written below its pid."""
+        self.write_note(self.note)
+
+    def write_note(self, note: bytes) -> None:
+        """Replace what is below the pid. Raises OSError."""
+        os.pwrite(self._fd, self._pid_line + note, 0)
+        os.ftruncate(self._fd, len(self._pid_line + note))
+
+    def touch(self) -> None:
+        """Set the modification time of the file to now."""
+        os.utime(self._fd)
 
     def release(self) -> None:
         """Release the lock. A second time does nothing.
@@ -85,6 +97,21 @@ def lock_holder(path: Path) -> int | None:
             os.close(fd)
 
 
+def read_note(path: Path) -> bytes:
+    """Return what the last holder of the lock has written below its pid; nothing if this process holds it."""
+    with _mutex:
+        if os.path.realpath(path / LOCK) in _held:
+            return b""
+        try:
+            fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return _read_note(fd)
+        finally:
+            os.close(fd)
+
+
 def _lock(path: Path) -> int:
     """Open (or create) and lock the file at `path`; return its descriptor. Raises FrontierLocked."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_mode(path.parent))
@@ -121,6 +148,10 @@ def _holder(fd: int) -> int | None:
     if kind == fcntl.F_UNLCK:
         return None
     return pid if pid > 0 else _read_pid(fd)
+
+
+def _read_note(fd: int) -> bytes:
+    return os.pread(fd, _LONGEST_NOTE, 0).partition(b"\n")[2]
 
 
 def _read_pid(fd: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
-from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, Summary
+from budgetfrontier.model import CrawlUri, DeadLetter, Lease, Process, QueueRecord, Run, Summary
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, pending_pages
@@ -23,6 +23,7 @@ from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
+from budgetfrontier.store.process import process, runs
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.store.report import Report, report, report_head
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
@@ -77,6 +78,17 @@ class Reader:
     def lock_pid(self) -> int | None:
         """Return the pid of the process that runs the engine; None if there is none, 0 if it has no pid here."""
         return lock_holder(self.path)
+
+    def process(self) -> Process:
+        """Return the process that has the frontier open for writing, if any, and how the last one stopped. O(1)."""
+        with self.view() as view:
+            return process(view, self.path)
+
+    def runs(self, limit: int | None = None) -> list[Run]:
+        """Return the last `limit` runs, newest last; a run that goes on has no end. O(result)."""
+        with self.view() as view:
+            newest_first = runs(view, self.path, holder=self.lock_pid())
+            return list(islice(newest_first, limit))[::-1]
 
     def summary(self) -> Summary:
         """Return the totals. O(1)."""

@@ -37,6 +37,8 @@ from budgetfrontier.store.records import (
     whole_queue,
 )
 
+_LATEST = 1000  # entries of the audit
+
 
 class PendingUri(msgspec.Struct, kw_only=True):
     """A URI in its queue. `place` is its position, from 0; `when` is set if it is scheduled for later."""
@@ -132,6 +134,13 @@ class View:
         cursor = self.txn.cursor(self.db[table])
         if cursor.set_range(start or keys.FIRST):
             yield from cursor.iternext()
+
+    def newest_items(self, table: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values of a table from the last key on, without the sentinel."""
+        if table in self.db:
+            for item in self.txn.cursor(self.db[table]).iterprev():
+                if item[0] != keys.SENTINEL:
+                    yield item
 
     def _count(self, table: str) -> int:
         return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
@@ -304,9 +313,13 @@ class View:
 
     def newest_commands(self) -> Iterator[AuditEntry]:
         """Yield the commands that were applied, newest first."""
-        for key, value in self.txn.cursor(self.db[keys.AUDIT]).iterprev():
-            if key != keys.SENTINEL:
-                yield decode_audit(value)
+        for _, value in self.newest_items(keys.AUDIT):
+            yield decode_audit(value)
+
+    def last_command(self, *names: str) -> AuditEntry | None:
+        """Return the entry of the last command of these names that was applied, if it is among the last thousand."""
+        newest = (entry for entry in islice(self.newest_commands(), _LATEST) if not entry.error)
+        return next((entry for entry in newest if entry.command in names), None)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """Return the last `limit` commands that were applied, newest last. O(result)."""

@@ -17,7 +17,7 @@ import pytest
 from budgetfrontier import Frontier
 from budgetfrontier.errors import FrontierLocked
 from budgetfrontier.store import lock
-from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked
+from budgetfrontier.store.lock import LOCK, WriterLock, lock_holder, locked, read_note
 from tests.crash.processes import Child, in_child
 from tests.support import PATIENCE
 
@@ -181,3 +181,29 @@ def test_a_release_that_is_interrupted_anywhere_locks_out_no_thread_of_this_proc
         assert taken[-1:] == [at]
         at += 1
     assert at > 3
+
+
+def test_a_note_stays_below_the_pid_until_it_is_replaced(tmp_path: Path) -> None:
+    first = WriterLock(tmp_path / LOCK)
+    assert first.note == b""
+    first.write_note(b"a long note\n")
+    first.write_note(b"note\n")
+    first.release()
+    assert read_note(tmp_path) == b"note\n"
+    second = WriterLock(tmp_path / LOCK)
+    assert second.note == b"note\n"
+    assert read_note(tmp_path) == b"", "in the process that has the lock, which would lose it"
+    assert in_child(lambda: read_note(tmp_path)).answer == b"note\n"
+    assert in_child((tmp_path / LOCK).read_text).answer == f"{os.getpid()}\nnote\n"
+    assert elsewhere(tmp_path) == os.getpid()
+    second.write_note(b"")
+    second.release()
+    assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+
+
+def test_a_sign_of_life_is_the_time_of_the_file(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path / LOCK)
+    os.utime(tmp_path / LOCK, (5.0, 5.0))
+    lock.touch()
+    assert (tmp_path / LOCK).stat().st_mtime > 1e9
+    lock.release()

@@ -1,0 +1,91 @@
+"""The history of runs: the row of this run, and the ends of earlier ones. Written at opening and closing only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from time import monotonic
+
+from budgetfrontier.model import CrawlState, RunEnd, RunRow
+from budgetfrontier.rules import run_history
+from budgetfrontier.store import keys
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.last_note import decode_note, encode_note
+from budgetfrontier.store.records import decode_run, encode
+
+TOUCH_EVERY = 10.0
+"""Seconds between two signs of life."""
+
+
+def this_program() -> str:
+    """Return the name of the program that this process runs."""
+    path = sys.argv[0] if sys.argv else ""
+    if os.path.basename(path) == "__main__.py":  # python -m
+        path = os.path.dirname(path)
+    return os.path.basename(path) if path not in ("", "-", "-c", "-m") else "python"
+
+
+class Runs:
+    """The owner of the table `runs`."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._number = 0
+        self._row = RunRow(0.0, 0, "", "")
+        self._next_touch = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Runs: {self._row.program!r} is number {self._number}>"
+
+    def begin(self, program: str, now: float, *, last_commit: float) -> None:
+        """Begin the row of this run; give the run before it its end, if it has none. `last_commit` is that of it."""
+        latest = next(self._env.view().newest_items(keys.RUNS), None)
+        if latest is not None:
+            self._number, row = keys.u32.unpack(latest[0])[0], decode_run(latest[1])
+            if row.end is None:
+                self._put(run_history.taken_over(row, decode_note(self._env.note), last_commit=last_commit))
+        self._number += 1
+        self._row = RunRow(now, os.getpid(), socket.gethostname(), program)
+        self._put(self._row)
+        self._remove_outdated()
+
+    def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, crawl: CrawlState) -> None:
+        """End the row of this run, or remove it if it is not worth keeping."""
+        terminated = self._terminated_by() if crawl is CrawlState.TERMINATED else ""
+        row = run_history.ended(self._row, end, reason, leased=leased, now=now, terminated=terminated)
+        if row is None:
+            self._env.txn.delete(keys.u32.pack(self._number), db=self._env.db[keys.RUNS])
+        else:
+            self._put(row)
+
+    def _terminated_by(self) -> str:
+        entry = self._env.view().last_command("terminate")
+        return "terminated" if entry is None else run_history.steered_by("terminated", entry.who, entry.reason)
+
+    def fail(self, error: BaseException, now: float, *, leased: int) -> None:
+        """Leave a note of the end that an error brings, which is not committed."""
+        end, reason = run_history.end_of(error)
+        row = run_history.ended(self._row, end or RunEnd.EXIT, reason, leased=leased, now=now)
+        with suppress(OSError):
+            if row is not None:
+                self._env.leave_note(encode_note(row))
+
+    def touch(self) -> None:
+        """Show that this process is at work, at most once in TOUCH_EVERY."""
+        if (now := monotonic()) >= self._next_touch:
+            self._next_touch = now + TOUCH_EVERY
+            with suppress(OSError):
+                self._env.touch()
+
+    def _put(self, row: RunRow) -> None:
+        """Store the row of the run that `_number` is about."""
+        self._env.txn.put(keys.u32.pack(self._number), encode(row), db=self._env.db[keys.RUNS])
+
+    def _remove_outdated(self) -> None:
+        cursor = self._env.txn.cursor(self._env.db[keys.RUNS])
+        while cursor.set_range(keys.FIRST):
+            if not run_history.is_outdated(keys.u32.unpack(cursor.key())[0], latest=self._number):
+                return
+            cursor.delete()

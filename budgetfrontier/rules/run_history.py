@@ -1,0 +1,97 @@
+"""The history of runs: how a run ended, which runs are kept, and which of them was the last to stop."""
+
+from __future__ import annotations
+
+import errno
+from asyncio import CancelledError
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from budgetfrontier.errors import StorageFull
+from budgetfrontier.model import RunEnd, RunRow
+
+MOST_RUNS = 1000
+"""The runs that are kept, the latest."""
+LONGEST_REASON = 500  # characters
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+_LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
+
+
+def end_of_spider(reason: str) -> RunEnd:
+    """Return how a run ends in which Scrapy closes its spider for a reason.
+
+    >>> print(end_of_spider("finished"), end_of_spider("shutdown"), end_of_spider("closespider_timeout"))
+    EXIT SIGNAL LIMIT
+    """
+    ends = {"shutdown": RunEnd.SIGNAL, "policy_error": RunEnd.ERROR, "frontier_error": RunEnd.ERROR}
+    return RunEnd.LIMIT if reason.startswith(_LIMITS) else ends.get(reason, RunEnd.EXIT)
+
+
+def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
+    """Return how a run ends that is closed because of an error, and the reason; None if there is none to tell."""
+    if error is None:
+        return None, ""
+    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in _FULL):
+        return RunEnd.DISK_FULL, shortened(str(error))
+    if isinstance(error, KeyboardInterrupt):
+        return RunEnd.SIGNAL, "Ctrl-C"
+    if isinstance(error, SystemExit | GeneratorExit):
+        return None, ""
+    if isinstance(error, CancelledError):
+        return RunEnd.EXIT, "cancelled"
+    return RunEnd.ERROR, shortened(f"{type(error).__name__}: {error}")
+
+
+def steered_by(what: str, who: str, reason: str) -> str:
+    """Return what a command did to the crawl, by whom and why.
+
+    >>> steered_by("terminated", "alice", "done"), steered_by("paused", "bob", "")
+    ('terminated by alice (done)', 'paused by bob')
+    """
+    return f"{what} by {who}" + (f" ({reason})" if reason else "")
+
+
+def shortened(reason: str) -> str:
+    """Return a reason in the length that is stored."""
+    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+
+
+def ended(
+    row: RunRow, end: RunEnd | None, reason: str, *, leased: int, now: float, terminated: str = ""
+) -> RunRow | None:
+    """Return the row of a run that is closed; None if none is kept.
+
+    A run that handed nothing out and whose program does not say how it ended leaves no row: most are commands that
+    changed a stopped crawl, which the audit tells better. `terminated` tells by whom the crawl was terminated, if it
+    was: this is why its run ends.
+    """
+    if end is None and not leased:
+        return None
+    if terminated and end in (None, RunEnd.EXIT):
+        end, reason = RunEnd.OPERATOR, terminated
+    return replace(row, ended=now, end=end or RunEnd.EXIT, reason=shortened(reason), leased=leased)
+
+
+def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float) -> RunRow:
+    """Return the row of a run whose process is gone, with its end if `row` has none.
+
+    `note` is what it could write when it could not commit. Without one it was killed, after its last commit.
+    """
+    if row.end is not None:
+        return row
+    if note is not None and (note.began, note.pid) == (row.began, row.pid):
+        return note
+    return replace(row, ended=max(row.began, last_commit), end=RunEnd.KILLED)
+
+
+def is_outdated(number: int, *, latest: int) -> bool:
+    """Tell whether a run is too old to be kept, once there is a run of the number `latest`."""
+    return number <= latest - MOST_RUNS
+
+
+def last_stop(newest_first: Iterable[RunRow]) -> RunRow | None:
+    """Return the run that ended last; None if none has."""
+    return next((row for row in newest_first if row.end is not None), None)

@@ -1,0 +1,29 @@
+"""The last note of a run that could not commit its end: a line in the lock file, below the pid.
+
+The file has its block on the disk already, so that the line can be written when the disk is full.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from budgetfrontier.model import RunRow
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(RunRow).decode
+
+
+def encode_note(row: RunRow) -> bytes:
+    """Return the line for a run with its end."""
+    return _encode(row) + b"\n"
+
+
+def decode_note(line: bytes) -> RunRow | None:
+    """Return the run of a line; None if there is none, or it was not written whole."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        row = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return row if row.end is not None else None

@@ -1,0 +1,58 @@
+"""The process that runs a frontier, and the history of those before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from budgetfrontier.model import Process, Run, RunEnd, RunRow
+from budgetfrontier.rules import run_history
+from budgetfrontier.store import keys
+from budgetfrontier.store.last_note import decode_note
+from budgetfrontier.store.lock import LOCK, lock_holder, read_note
+from budgetfrontier.store.records import decode_run
+from budgetfrontier.store.view import View
+
+
+def process(view: View, path: Path) -> Process:
+    """Return the process that has the frontier at `path` open, and how the last one stopped. O(1)."""
+    holder = lock_holder(path)
+    last_commit = view.counters().time or None
+    found = Process(alive=holder is not None, pid=holder, last_commit=last_commit)
+    if holder is not None:
+        with suppress(OSError):
+            found.last_call = os.stat(path / LOCK).st_mtime
+    for run in runs(view, path, holder=holder):
+        if run.end is not None:
+            found.last_stop = run
+            break
+        found.host, found.program, found.began = run.host, run.program, run.began
+    return found
+
+
+def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
+    """Yield the runs, newest first; `holder` is the pid of the process that has the frontier open now, if any.
+
+    The end of a run that was not stored is as the next opening will store it.
+    """
+    for key, value in view.newest_items(keys.RUNS):
+        row = decode_run(value)
+        if row.end is None and (holder is None or holder not in (0, row.pid)):
+            row = run_history.taken_over(row, decode_note(read_note(path)), last_commit=view.counters().time)
+        yield _public(keys.u32.unpack(key)[0], row)
+
+
+def _public(number: int, row: RunRow) -> Run:
+    return Run(
+        number=number,
+        program=row.program,
+        pid=row.pid,
+        host=row.host,
+        began=row.began,
+        ended=None if row.end is None else row.ended,
+        end=row.end,
+        reason=row.reason,
+        leased=None if row.end in (None, RunEnd.KILLED) else row.leased,
+    )

@@ -1,0 +1,90 @@
+"""Who has a frontier open, as of now, and how the last one stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.model import Process, RunEnd
+from budgetfrontier.store.lock import LOCK, locked
+from budgetfrontier.testing import crash
+from tests.crash.processes import in_child
+from tests.store.old_frontiers import SCHEMAS, unpack
+from tests.support import START, on_disk, pages
+
+
+def process(folder: Path) -> Process:
+    with Reader(folder / "frontier") as reader:
+        return reader.process()
+
+
+def test_a_process_that_runs_is_named_with_its_last_commit(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with Frontier.open(tmp_path / "frontier", clock=clock, program="a test") as f:
+        clock.advance(7)
+        f.schedule_many(pages("A", 2))
+        f.commit()
+        os.utime(tmp_path / "frontier" / LOCK, (5.0, 5.0))
+        found = process(tmp_path)
+    assert (found.alive, found.pid, found.program, found.began) == (True, os.getpid(), "a test", START)
+    assert (found.last_commit, found.last_call, found.last_stop) == (START + 7, 5.0, None)
+
+
+def test_another_process_that_runs_is_named(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with Frontier.open(tmp_path / "frontier", program="another"):
+            os.write(write, b"open")
+            signal.pause()
+    try:
+        assert os.read(read, 4) == b"open"
+        found = process(tmp_path)
+        assert (found.alive, found.pid, found.program) == (True, pid, "another")
+        assert found.last_call and found.last_commit and found.last_stop is None
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(read)
+        os.close(write)
+    found = process(tmp_path)
+    assert not found.alive and found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
+def test_a_process_that_has_stopped_is_told_with_the_way_it_ended(tmp_path: Path) -> None:
+    on_disk(tmp_path, ManualClock(START)).close(end=RunEnd.SIGNAL, reason="SIGTERM")
+    found = process(tmp_path)
+    assert (found.alive, found.pid, found.last_call, found.last_commit) == (False, None, None, START)
+    assert found.last_stop and (found.last_stop.end, found.last_stop.reason) == (RunEnd.SIGNAL, "SIGTERM")
+    with on_disk(tmp_path):
+        found = process(tmp_path)
+        assert found.alive and found.last_stop and found.last_stop.number == 1
+
+
+def test_a_process_that_was_killed_is_told(tmp_path: Path) -> None:
+    crash(on_disk(tmp_path, ManualClock(START)))
+    found = process(tmp_path)
+    assert not found.alive
+    assert found.last_stop and (found.last_stop.end, found.last_stop.ended) == (RunEnd.KILLED, START)
+
+
+def test_a_process_that_only_holds_the_lock_is_not_taken_for_a_run(tmp_path: Path) -> None:
+    in_child(lambda: crash(on_disk(tmp_path)))
+    with locked(tmp_path / "frontier"):
+        found = process(tmp_path)
+    assert (found.alive, found.pid, found.program, found.began) == (True, os.getpid(), "", None)
+    assert found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_an_older_frontier_tells_its_last_commit_only(tmp_path: Path, schema: int) -> None:
+    unpack(schema, tmp_path / "frontier")
+    found = process(tmp_path)
+    assert not found.alive and found.last_stop is None and found.program == ""
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.runs() == []
