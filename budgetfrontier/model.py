@@ -185,7 +185,7 @@ class Process(msgspec.Struct, kw_only=True):
     """Its pid, 0 if it has none here (on another machine, or in another container); None if no process has it open."""
     host: str = ""
     program: str = ""
-    """What it is, such as `budgetfrontier crawl`; "" if it only holds the lock, as a repair does."""
+    """The name of its program, such as `budgetfrontier crawl`; "" if it only holds the lock, as a repair does."""
     began: float | None = None
     last_call: float | None = None
     """When it last used the frontier, to within ten seconds; None if no process has it open."""

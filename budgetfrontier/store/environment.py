@@ -173,7 +173,7 @@ class Environment:
 
     @property
     def note(self) -> bytes:
-        """What an earlier writer has left in the lock file."""
+        """The note that an earlier writer has left in the lock file."""
         return b"" if self._lock is None else self._lock.note
 
     def leave_note(self, note: bytes) -> None:

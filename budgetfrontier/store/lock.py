@@ -43,7 +43,7 @@ class WriterLock:
             _held[self._key] = self
         self._pid_line = f"{os.getpid()}\n".encode()
         self.note = _read_note(self._fd)
-        """What an earlier holder has written below its pid."""
+        """The note of an earlier holder, which is below its pid."""
         self.write_note(self.note)
 
     def write_note(self, note: bytes) -> None:
