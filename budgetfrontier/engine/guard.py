@@ -214,7 +214,7 @@ class Guard:
         path = self.tables.env.path
         if not isinstance(error, Exception) or isinstance(error, _NO_COMMANDS_FAULT):
             self.delivery.take_back_start()
-        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.handed_out)
+        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.given_out)
         self.close(f"this frontier was closed by an error ({type(error).__name__}: {error}); open it again")
         if is_damage(error):
             raise translate_error(error, path) from error
@@ -237,7 +237,7 @@ class Guard:
             self.kernel.unfinished_leases.give_back(list(self.tables.leases.out.values()), self.now())
             self.settle()
         state = self.kernel.counters.state
-        self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.handed_out, crawl=state)
+        self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
         self.commit()
 

@@ -33,7 +33,7 @@ class Leases:
         return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
 
     @property
-    def handed_out(self) -> int:
+    def given_out(self) -> int:
         """The number of leases that this run has given."""
         return max((self.next_id & (1 << keys.EPOCH_SHIFT) - 1) - 1, 0)
 
