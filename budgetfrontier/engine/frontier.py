@@ -107,7 +107,7 @@ class Frontier:
             guard.refuse()
         try:
             admission = self._admitter.take_one(uri, guard.now())
-            if self._counters.state is not _RUNNING:
+            if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:
             guard.abort(e)

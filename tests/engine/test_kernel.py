@@ -7,7 +7,7 @@ import pytest
 from budgetfrontier import CrawlState, CrawlUri, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.leases import Leases
-from tests.support import START, crawl, crawl_state, memory, one, pages
+from tests.support import START, crawl, crawl_state, memory, one, pages, state
 
 
 def test_a_crawl_is_new_then_running_then_finished_then_running() -> None:
@@ -73,6 +73,17 @@ def test_what_is_scheduled_later_for_a_retired_queue_does_not() -> None:
         assert crawl_state(f) == "FINISHED"
         assert f.lease(1) == []
         assert f.next_ready_in() is None
+
+
+@pytest.mark.parametrize("call", ["schedule", "schedule_many", "schedule_each"])
+@pytest.mark.parametrize("pause", [False, True])
+def test_an_arrival_that_retires_its_queue_may_leave_nothing_to_do(call: str, pause: bool) -> None:
+    with memory(hold_queues=False, balance_replenish_amount=0, pause_at_finish=pause) as f:
+        f.schedule(CrawlUri("https://a.test/2", not_before=START + 50))
+        assert crawl_state(f) == "RUNNING"
+        getattr(f, call)("https://a.test/1" if call == "schedule" else ["https://a.test/1"])
+        assert crawl_state(f) == ("PAUSED" if pause else "FINISHED")
+        assert state(f, "A") == "RETIRED"
 
 
 def test_the_leases_are_looked_at_only_if_one_may_expire_first(monkeypatch: pytest.MonkeyPatch) -> None:
