@@ -209,6 +209,8 @@ class Scheduler:
         entry = request and self._handed_out.get(request.key)
         if not request or not entry:
             raise ValueError("task_done() called too many times: no such request is out")
+        if isinstance(discovered, str | bytes):  # its characters would be taken for URLs
+            raise TypeError("discovered is an iterable of URIs; one alone goes into a list")
         found: list[str | CrawlUri] = list(discovered) if discovered else []
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
         if outcome is _SUCCESS and not (waits or found or reason or retire_queue):

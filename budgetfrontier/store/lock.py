@@ -32,19 +32,24 @@ class WriterLock:
     """A POSIX lock on a file. A fork does not inherit it; it ends with its process. Raises FrontierLocked."""
 
     def __init__(self, path: Path) -> None:
-        self._key = os.path.realpath(path)
-        with _mutex:
-            if self._key in _held:
-                raise FrontierLocked(f"{path.parent} is open already in this process ({os.getpid()})", pid=os.getpid())
-            self._fd = _lock(path)
-            while not _is_named(self._fd, path):  # the holder removed the file, as an aborted backup does
-                os.close(self._fd)
+        self._key, self._fd = os.path.realpath(path), -1
+        try:
+            with _mutex:
+                if self._key in _held:
+                    message = f"{path.parent} is open already in this process ({os.getpid()})"
+                    raise FrontierLocked(message, pid=os.getpid())
                 self._fd = _lock(path)
-            _held[self._key] = self
-        self._pid_line = f"{os.getpid()}\n".encode()
-        self.note = _read_note(self._fd)
-        """The note of an earlier holder, which is below its pid."""
-        self.write_note(self.note)
+                while not _is_named(self._fd, path):  # the holder removed the file, as an aborted backup does
+                    self._close()
+                    self._fd = _lock(path)
+                _held[self._key] = self
+            self._pid_line = f"{os.getpid()}\n".encode()
+            self.note = _read_note(self._fd)
+            """The note of an earlier holder, which is below its pid."""
+            self.write_note(self.note)
+        except BaseException:  # a full disk, or Ctrl-C
+            self.release()
+            raise
 
     def write_note(self, note: bytes) -> None:
         """Replace what is below the pid. Raises OSError."""
@@ -61,11 +66,14 @@ class WriterLock:
         A call that Ctrl-C has interrupted can be repeated. It takes no mutex, which an interrupt could leave locked: as
         long as the lock is listed, no other thread opens the file.
         """
+        self._close()
+        if _held.get(self._key) is self:
+            del _held[self._key]
+
+    def _close(self) -> None:
         fd, self._fd = self._fd, -1  # closed only once: the number may be reused
         if fd >= 0:
             os.close(fd)
-        if _held.get(self._key) is self:
-            del _held[self._key]
 
 
 @contextmanager
@@ -126,6 +134,9 @@ def _lock(path: Path) -> int:
             f"{path.parent} is in use by process {pid or '?'}; stop it first, or steer it from the command line",
             pid=pid or None,
         ) from None
+    except BaseException:  # Ctrl-C
+        os.close(fd)
+        raise
     return fd
 
 

@@ -207,13 +207,15 @@ async def test_task_done_once_for_each_get() -> None:
         scheduler.task_done(elsewhere)
 
 
-@pytest.mark.parametrize("how", [{"fetch_seconds": -1}, {"delay": float("nan")}, {"outcome": "MAYBE"}])
+@pytest.mark.parametrize(
+    "how", [{"fetch_seconds": -1}, {"delay": float("nan")}, {"outcome": "MAYBE"}, {"discovered": page(2)}]
+)
 @in_loop
 async def test_a_wrong_argument_leaves_the_request_out(how: dict[str, object]) -> None:
     async with Scheduler(":memory:") as scheduler:
         await scheduler.add(page(1))
         request = await scheduler.get()
-        with pytest.raises(ValueError):
+        with pytest.raises(TypeError if "discovered" in how else ValueError):
             scheduler.task_done(request, **how)  # type: ignore[arg-type]
         scheduler.task_done(request)
         await scheduler.join()

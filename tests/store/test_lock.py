@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -207,3 +208,19 @@ def test_a_sign_of_life_is_the_time_of_the_file(tmp_path: Path) -> None:
     lock.touch()
     assert (tmp_path / LOCK).stat().st_mtime > 1e9
     lock.release()
+
+
+@pytest.mark.parametrize("failing", ["pwrite", "ftruncate", "fstat"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "the disk is full"), KeyboardInterrupt()])
+def test_a_lock_whose_taking_fails_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(type(error)):
+        WriterLock(tmp_path / LOCK)
+    monkeypatch.undo()
+    assert elsewhere(tmp_path) is None
+    WriterLock(tmp_path / LOCK).release()
