@@ -3,8 +3,8 @@
 A scan writes them to a file, which the console maps into its memory: they count as no memory of its own, and two scans
 share no byte. The values themselves are not kept: a page reads those of its rows, as of the last commit.
 
-For each order there is, besides the positions of the queues, the state of each in that order: the rows of a state are
-found with `bytes.find`, at the speed of memory.
+For each order there is, besides the rows of the queues in it, the place of each row, and the state at each place: the
+queues of a state are found with `bytes.find`, at the speed of memory.
 """
 
 from __future__ import annotations
@@ -87,6 +87,10 @@ class Builder:
             order = _sorted(self._amounts.pop(name))
             put(f"order-{name}", order)
             put(f"states-{name}", bytes(map(self._states.__getitem__, order)))
+            places = array("I", bytes(4 * len(order)))
+            for place, row in enumerate(order):
+                places[row] = place
+            put(f"places-{name}", places)
             progress((done + 1) / len(SORTS))
         file.flush()
         return Layout(len(self._ids), sizes)
@@ -115,6 +119,7 @@ class Columns:
         part: Callable[[str], memoryview[Any]] = lambda name: whole[slice(*self._at[name])]  # noqa: E731
         self._ids, self._ends = part("ids").cast("I"), part("ends").cast("I")
         self._orders = {name: part(f"order-{name}").cast("I") for name in SORTS}
+        self._places = {name: part(f"places-{name}").cast("I") for name in SORTS}
 
     def matching(self, state: QueueState | None) -> int:
         """Return the number of queues in a state, or of all. O(queues), at the speed of memory."""
@@ -163,9 +168,7 @@ class Columns:
             if state is not None:
                 first, number = self._at["states"][0], STATES.index(state)
                 found = [row for row in found if self._map[first + row] == number]
-            wanted = frozenset(found)
-            places = [place for place, row in enumerate(order) if row in wanted]  # 30 ms for a million
-            yield from reversed(places) if reverse else places
+            yield from sorted(map(self._places[sort].__getitem__, found), reverse=reverse)
             return
         places_of: Iterable[int] = (
             self._in_state(sort, STATES.index(state), reverse)

@@ -40,6 +40,14 @@ class Query:
             raise BadRequest(f"{name} is a whole number from {least:,} to {most:,}, not {value[:40]!a}")
         return int(value)
 
+    def key(self, name: str) -> bytes:
+        """Return the key of a row of an index, as links to the next page carry it."""
+        text = self.text(name)
+        try:
+            return bytes.fromhex(text)[:511]  # no key is longer
+        except ValueError:
+            raise BadRequest(f"{name} is not the end of a page; go back to the first") from None
+
     def choice(self, name: str, options: Collection[str], default: str = "") -> str:
         """Return one of the options, or the default."""
         value = self._values.get(name, "") or default

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys
@@ -19,22 +19,25 @@ INDEXED = {
 """The table that lists the queues of a state; there is none of EXHAUSTED ones."""
 
 
-def in_turn(view: View, state: QueueState) -> Iterator[int]:
-    """Yield the ids of the queues in a state, in the order of their turns. O(result), about 0.2 us each."""
-    items = view.items(INDEXED[state])
+def in_turn(view: View, state: QueueState, start: bytes = b"") -> Iterator[tuple[bytes, int]]:
+    """Yield the queues in a state in the order of their turns, from a key of the index on: that key, and the id.
+
+    O(result), about 0.3 us each. A queue IN_PROCESS that has several leases comes once for those from `start` on.
+    """
+    items = view.items(INDEXED[state], start)
     if state is QueueState.SNOOZED:
-        return (keys.timed.unpack(key)[1] for key, _ in items)
+        return ((key, keys.timed.unpack(key)[1]) for key, _ in items)
     if state is QueueState.IN_PROCESS:
-        return _in_process(view)
-    return (keys.u32.unpack(value)[0] for _, value in items)
+        return _in_process(view, items)
+    return ((key, keys.u32.unpack(value)[0]) for key, value in items)
 
 
-def _in_process(view: View) -> Iterator[int]:
+def _in_process(view: View, leases: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, int]]:
     """Yield the queues with leases, once each, that may not have more."""
     known: set[int] = set()
-    for _, value in view.items(keys.LEASES):
+    for key, value in leases:
         number = decode_lease(value).queue
         if number not in known:
             known.add(number)
             if view.queue_by_id(number).state is QueueState.IN_PROCESS:
-                yield number
+                yield key, number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -10,18 +11,20 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.console.samples_of_queue import spread
 from budgetfrontier.reports.cost_terms import cost_terms
-from budgetfrontier.reports.explain import explain, nearest
+from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.path_patterns import path_patterns
+from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.view import BudgetsInForce, PendingUri
+from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
 _FOR_PATTERNS = 3000  # URIs
+_COMPARED = 1000  # keys
 _COMMANDS = 5000  # of the audit, that are looked through
 
 
@@ -31,7 +34,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     with job.view() as view:
         stored = view.find_queue(key)
         if stored is None:
-            near = nearest(job.reader, key)
+            near = _nearest(view, key)
             raise NotThere(f"There is no queue {clean(key[:300])!a}{f'; did you mean {clean(near)}?' if near else '.'}")
         queue = BudgetsInForce(view).show(stored)
         out = frozenset(view.leased_keys()) if queue.out else frozenset()
@@ -54,6 +57,12 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "sampled": len(sample),
         "history": history,
     }
+
+
+def _nearest(view: View, key: str) -> str | None:
+    """Return the most similar key of those that begin alike; None if there is none."""
+    begins = list(islice(view.names(key[:3]), _COMPARED)) if queue_key_bytes(key[:3]) else []
+    return next(iter(get_close_matches(key[:255], begins, n=1, cutoff=0.8)), None)
 
 
 def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:

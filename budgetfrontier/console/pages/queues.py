@@ -6,8 +6,9 @@ that of the latest scan; the rows in it are as of the last commit.
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from budgetfrontier.console.columns import SORTS
 from budgetfrontier.console.jobs import Job
@@ -15,12 +16,13 @@ from budgetfrontier.console.query import Query
 from budgetfrontier.console.turns import INDEXED, in_turn
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.queue_keys import queue_key_bytes
+from budgetfrontier.store import keys
 from budgetfrontier.store.view import BudgetsInForce, View
 
 ROWS = 50
 FARTHEST = 10_000_000
 """Rows before a page, at the most."""
-_LOOKED_AT = 20_000  # queues that are read to find a page of those that match
+_LOOKED_AT = 5000  # queues that are read to find a page of those that match
 
 COLUMNS = (
     ("queue", "queue"), ("state", ""), ("precedence", ""), ("queued", "queued"), ("enqueued", "enqueued"),
@@ -30,66 +32,71 @@ COLUMNS = (
 """The columns, each with the name of the order by it."""
 
 
+class Part(NamedTuple):
+    """A part of a listing by an index: its rows, the key of the next one, and whether the search was given up."""
+
+    rows: list[QueueRecord]
+    next: bytes | None = None
+    cut: bool = False
+
+
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
-    text = query.text("q")
+    text, start = query.text("q"), query.number("start", 0, most=FARTHEST)
+    after, reverse = query.key("after"), bool(query.text("reverse"))
     scanned = job.scans.want()
     usual = "queued" if scanned else "turn" if state in INDEXED else "queue"
     sort = query.choice("sort", ("turn", "queue", *SORTS), usual)
     if sort == "turn" and state not in INDEXED:
         sort = "queue"
-    start, reverse = query.number("start", 0, most=FARTHEST), bool(query.text("reverse"))
-    rows: list[QueueRecord] = []
-    more = cut = False
-    waits = sort in SORTS and scanned is None
+    by_amount = sort in SORTS
+    context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None}
     with job.view() as view:
-        if waits:
-            pass
-        elif sort in SORTS and scanned is not None:
+        if not by_amount:
+            context |= _live(view, sort, state, text, after)
+        elif scanned is not None:
             ids, more = scanned.columns.page(sort, state=state, text=text, start=start, limit=ROWS, reverse=reverse)
-            rows = list(view.queues_by_id(ids))
-        else:
-            rows, more, cut = _live(view, sort, state, text, start)
+            context |= {"rows": list(view.queues_by_id(ids)), "as_of": scanned.when}
+            context["next"] = {"start": start + ROWS} if more else None
+            context["first"] = {"start": max(start - ROWS, 0) or None} if start else None
         totals = job.sample_now().totals
-    return {
-        "rows": rows, "columns": COLUMNS, "state": state or "", "states": list(QueueState), "q": text, "sort": sort,
-        "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "start": start,
-        "reverse": reverse, "next": start + ROWS if more else None,
-        "previous": max(start - ROWS, 0) if start else None, "cut": cut, "waits": waits,
-        "as_of": scanned.when if scanned and sort in SORTS else None, "scan_progress": job.scans.progress,
-        "scan_error": job.scans.error, "totals": totals,
+    return context | {
+        "columns": COLUMNS, "state": state or "", "states": list(QueueState), "q": text, "sort": sort,
+        "sorts": ("turn", "queue", *SORTS) if state in INDEXED else ("queue", *SORTS), "by_amount": by_amount,
+        "start": start, "reverse": reverse, "waits": by_amount and scanned is None,
+        "scan_progress": job.scans.progress, "scan_error": job.scans.error,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
 
 
-def _live(
-    view: View, sort: str, state: QueueState | None, text: str, start: int
-) -> tuple[list[QueueRecord], bool, bool]:
-    """Return a page from the indexes, whether there are more, and whether the search was given up before the end."""
+def _live(view: View, sort: str, state: QueueState | None, text: str, after: bytes) -> dict[str, Any]:
     if sort == "turn" and state is not None:
-        ids = in_turn(view, state)
-        if not text:
-            found = list(islice(ids, start, start + ROWS + 1))
-            return list(view.queues_by_id(found[:ROWS])), len(found) > ROWS, False
-        candidates = (view.queue_by_id(number) for number in ids)
+        found = ((key, view.queue_by_id(number)) for key, number in in_turn(view, state, after))
+        part = _part(view, found, lambda queue: queue.state is state and text in queue.queue)
     else:
-        prefix = text if queue_key_bytes(text) else ""
-        names = view.names(prefix)
-        if state is None:
-            names = islice(names, start, None)
-            start = 0
-        candidates = (queue for name in names if (queue := view.find_queue(name)) is not None)
-    show, skipped = BudgetsInForce(view).show, 0
-    rows: list[QueueRecord] = []
-    for looked_at, queue in enumerate(candidates):
-        if looked_at == _LOOKED_AT:
-            return rows, False, True
-        if (state is None or queue.state is state) and (sort != "turn" or text in queue.queue):
-            if skipped < start:
-                skipped += 1
-                continue
-            if len(rows) == ROWS:
-                return rows, True, False
+        part = _part(view, _by_key(view, text, after), lambda queue: state is None or queue.state is state)
+    return {
+        "rows": part.rows,
+        "next": None if part.next is None else {"after": part.next.hex()},
+        "first": {} if after else None,
+        "cut": part.cut,
+    }
+
+
+def _by_key(view: View, prefix: str, after: bytes) -> Iterator[tuple[bytes, QueueRecord]]:
+    """Yield the queues whose keys begin with a text, by key."""
+    start = queue_key_bytes(prefix) or b""
+    items = takewhile(lambda item: item[0].startswith(start), view.items(keys.QUEUE_IDS, after or start))
+    return ((key, view.queue_by_id(keys.u32.unpack(number)[0])) for key, number in items)
+
+
+def _part(view: View, found: Iterator[tuple[bytes, QueueRecord]], test: Callable[[QueueRecord], bool]) -> Part:
+    """Return the first rows that pass a test, of so many at the most."""
+    show, rows = BudgetsInForce(view).show, list[QueueRecord]()
+    for looked_at, (key, queue) in enumerate(found):
+        if looked_at == _LOOKED_AT or len(rows) == ROWS:
+            return Part(rows, key, looked_at == _LOOKED_AT)
+        if test(queue):
             rows.append(show(queue))
-    return rows, False, False
+    return Part(rows)
