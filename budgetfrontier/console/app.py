@@ -15,14 +15,17 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
+from multidict import MultiDict
 
-from budgetfrontier.console import rendering
+from budgetfrontier.console import commands, rendering, steering
 from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
+from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.pages import Page
 from budgetfrontier.console.pages.index import build as build_index
 from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.console.query import BadRequest, NotThere, Query
+from budgetfrontier.console.steering import Task, Tasks
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.charts import style_sheet
@@ -33,12 +36,15 @@ WAITING = 200
 """Requests that wait for one of them; more are refused until there is room."""
 STREAMS = 32
 """Open pages that are kept current."""
+WAITING_TASKS = 10
+"""Commands and dry runs that have not ended; more are refused."""
+_SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
 _ALIVE = 15.0  # seconds after which a quiet stream says that it is there
 
 SESSION = web.RequestKey("session", Session)
-FORM = web.RequestKey("form", dict[str, str])
+FORM = web.RequestKey("form", MultiDict)  # of texts
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -55,6 +61,8 @@ class Console:
         self.jobs = jobs
         self.access = access
         self.templates = rendering.environment()
+        self.tasks = Tasks()
+        self.downloads = Downloads()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
         self._waiting = self._streams = 0
@@ -74,15 +82,21 @@ class Console:
         if any(job.name for job in self.jobs):
             app.router.add_get("/", self._index)
         for job in self.jobs:
+            app.router.add_post(f"{job.base}/steer", partial(self._steer, job))
+            app.router.add_get(f"{job.base}/steer/{{task}}", partial(self._task, job))
             for page in PAGES:
                 app.router.add_get(f"{job.base}{page.path}" or "/", partial(self._page, job, page))
-            app.router.add_get(f"{job.base}/", partial(_moved, job.base)) if job.base else None
+            app.router.add_get(f"{job.base}/reports/file", partial(self.downloads.file, job))
+            app.router.add_get(f"{job.base}/reports/frontier.{{ending}}", partial(self.downloads.report, job))
+            if job.base:
+                app.router.add_get(f"{job.base}/", partial(_moved, job.base))
         return app
 
     async def _running(self, app: web.Application) -> Any:
         """Sample the totals of all jobs while the application runs, and scan when a page has asked for it."""
         self._tasks = [asyncio.create_task(self._sample(job)) for job in self.jobs]
         yield
+        await self.tasks.end()
         for task in (*self._tasks, *self._scans):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._scans, return_exceptions=True)
@@ -164,7 +178,7 @@ class Console:
     async def _check_form(self, request: web.Request, session: Session | None) -> None:
         """Refuse a form that this console did not make for this session."""
         form = await request.post()
-        request[FORM] = {name: value for name, value in form.items() if isinstance(value, str)}
+        request[FORM] = MultiDict((name, value) for name, value in form.items() if isinstance(value, str))
         if session is not None and not session.csrf:
             return  # it carries the token itself, which no browser adds to a form of another site
         if self.access.refused_origin(request.headers):
@@ -180,17 +194,18 @@ class Console:
 
     def _context(self, request: web.Request, job: Job | None, page: Page | None) -> dict[str, Any]:
         """Return what every template gets."""
+        session = request.get(SESSION)
         return {
             "title": page.title if page else "",
             "crawl": job.crawl if job else "",
             "job_title": job.title if job else "",
             "base": job.base if job else "",
-            "pages": [one for one in PAGES if one.listed] if job else [],
+            "pages": [one for one in PAGES if one.listed and (session or not one.steers)] if job else [],
             "here": page.path if page else None,
             "several": any(one.name for one in self.jobs),
-            "session": session if (session := request.get(SESSION)) and session.csrf else None,
+            "session": session if session and session.csrf else None,
             "can_sign_in": self.access.has_token,
-            "can_steer": request.get(SESSION) is not None,
+            "can_steer": session is not None,
             "live_url": "",
             "now": time.time(),
         }
@@ -257,6 +272,35 @@ class Console:
         finally:
             self._streams -= 1
 
+    # -- steering
+
+    async def _steer(self, job: Job, request: web.Request) -> web.StreamResponse:
+        """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
+        form = request[FORM]
+        applies = form.get("step") == "apply"
+        asked = commands.again(form) if applies else commands.read(form)
+        if self.tasks.waiting >= WAITING_TASKS:
+            raise Busy
+        back = form.get("back", "")
+        task = Task(
+            job, asked, self._who(request), dry_run=not applies, back=back if is_inside(back) else job.base or "/"
+        )
+        self.tasks.begin(task)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(task.ended.wait(), _SHORT)
+        raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
+
+    async def _task(self, job: Job, request: web.Request) -> web.StreamResponse:
+        task = self.tasks.find(request.match_info["task"], self._who(request))
+        context = self._context(request, job, None) | steering.context(task)
+        context["refresh"] = 0 if task.ended.is_set() else 1
+        return _html(await self._in_thread(lambda: rendering.page(self.templates, "task.html", context)))
+
+    @staticmethod
+    def _who(request: web.Request) -> str:
+        session = request.get(SESSION)
+        return (session.who if session else "") or whoami()
+
     # -- sessions
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
@@ -279,9 +323,7 @@ class Console:
         if not self.access.is_token(form.get("token", "").strip()):
             return self._sign_in_form(request, target, "This is not the token of this console.", 403)
         who = form.get("who", "").strip()[:100] or whoami()
-        # Only a path here: "//elsewhere" and "/\elsewhere" are addresses of other sites.
-        inside = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
-        answer = web.HTTPSeeOther(target if inside else "/")
+        answer = web.HTTPSeeOther(target if is_inside(target) else "/")
         answer.set_cookie(COOKIE, self.access.begin(who), httponly=True, samesite="Strict", path="/")
         raise answer
 
@@ -290,6 +332,11 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(COOKIE, path="/")
         raise answer
+
+
+def is_inside(target: str) -> bool:
+    """Tell whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
+    return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
 
 
 def _html(text: str, status: int = 200) -> web.Response:

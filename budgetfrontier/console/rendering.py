@@ -99,8 +99,13 @@ def key_path(key: str) -> str:
 @pass_context
 def link(context: Context, path: str, /, **values: object) -> str:
     """Return a link to a page of the same job."""
+    return link_to(context["base"], path, **values)
+
+
+def link_to(base: str, path: str, /, **values: object) -> str:
+    """Return a link to a page below `base`, with the values that are not empty."""
     query = urlencode({name: value for name, value in values.items() if value not in (None, "")})
-    return f"{context['base']}{path}{'?' if query else ''}{query}" or "/"
+    return f"{base}{path}{'?' if query else ''}{query}" or "/"
 
 
 def utc(when: float) -> Markup:

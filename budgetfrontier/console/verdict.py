@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.sampling import Sample
 from budgetfrontier.console.scan_process import Scan
-from budgetfrontier.model import CrawlState, QueueState
+from budgetfrontier.model import CrawlState, Process, QueueState, Run
 from budgetfrontier.reports.commands import start_command
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.idle_reason import idle_reason
@@ -20,7 +20,7 @@ from budgetfrontier.store.view import View
 from budgetfrontier.units import format_duration, format_size
 
 QUIET = 60.0
-"""Seconds without a commit after which a process that should work is called silent."""
+"""Seconds without a call of the frontier after which a process is said to hang: one at work calls every ten."""
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 
@@ -33,14 +33,13 @@ class Verdict(NamedTuple):
     command: str = ""
 
 
-def of(job: Job, view: View, sample: Sample, pid: int | None) -> Verdict:
+def of(job: Job, view: View, sample: Sample, process: Process) -> Verdict:
     """Return the verdict as of a snapshot. O(1)."""
     totals = sample.totals
     running = totals.state in (CrawlState.RUNNING, CrawlState.PAUSING)
-    if pid is None and running:
+    if not process.alive and running:
         command = start_command(str(job.folder)) or "the program that opened it"
-        ago = format_duration(time.time() - sample.committed)
-        return Verdict("bad", f"No process runs this crawl; its last commit was {ago} ago.", command)
+        return Verdict("bad", f"No process runs this crawl{_stopped(process.last_stop)}.", command)
     report = Report(
         crawl=job.crawl, generated=sample.when, state=totals.state, pause_reason=totals.pause_reason, totals=totals,
         queues=[],
@@ -49,19 +48,34 @@ def of(job: Job, view: View, sample: Sample, pid: int | None) -> Verdict:
     reason = idle_reason(report, overview, now=time.time())
     if reason is not None:
         return Verdict("warn", f"Idle, because {reason}.")
-    quiet = time.time() - sample.committed
-    if quiet > QUIET and not totals.in_process:
-        return Verdict("warn", f"Process {pid} has committed nothing for {format_duration(quiet)}.")
+    if (silent := _silent(process)) is not None:
+        ago = format_duration(round(silent))
+        return Verdict("bad", f"Process {process.pid} has not used its frontier for {ago}: it hangs.")
     leases = f", {counted(totals.in_process, 'lease')} out" if totals.in_process else ""
     return Verdict("good", f"The crawl is {totals.state}{leases}.")
 
 
-def wrong(job: Job, sample: Sample, pid: int | None, scan: Scan | None) -> list[str]:
+def _stopped(run: Run | None) -> str:
+    """Return how the last run ended."""
+    if run is None or run.end is None or run.ended is None:
+        return ""
+    reason = f", {run.reason}" if run.reason else ""
+    ago = format_duration(max(round(time.time() - run.ended), 0))
+    return f"; the last one stopped {ago} ago ({run.end}{reason})"
+
+
+def _silent(process: Process) -> float | None:
+    """Return for how many seconds a process has not used its frontier, if that is long."""
+    if process.last_call is None:
+        return None
+    seconds = time.time() - process.last_call
+    return seconds if seconds > QUIET else None
+
+
+def wrong(job: Job, sample: Sample, scan: Scan | None) -> list[str]:
     """Return what an operator should know, a sentence each."""
-    totals, counts, found = sample.totals, sample.totals.queues, []
-    quiet = time.time() - sample.committed
-    if pid is not None and totals.state is CrawlState.RUNNING and totals.in_process and quiet > QUIET:
-        found.append(f"Leases are out, and nothing was committed for {format_duration(quiet)}: are the fetches hung?")
+    totals, counts = sample.totals, sample.totals.queues
+    found: list[str] = []
     queues = sum(counts.values()) or 1
     if (share := counts.get(QueueState.RETIRED, 0) / queues) > _RETIRED:
         found.append(f"{percent(share)} of the queues are RETIRED.")

@@ -25,7 +25,7 @@ TOKEN = "a token for the tests"
 
 SETTINGS: dict[str, Any] = {
     "crawl": "resting",
-    "seeds": ["http://snoozed.test/0", "http://dead.test/", "http://never.test/"],
+    "seeds": ["http://snoozed.test/0?page=0", "http://dead.test/", "http://never.test/"],
     "frontier": {
         "commit_interval": 0.02,
         "cost_policy": "wag",

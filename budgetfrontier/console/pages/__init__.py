@@ -23,3 +23,5 @@ class Page(NamedTuple):
     build: Build
     every: float = 0.0
     listed: bool = True
+    steers: bool = False
+    """Whether it is only for those who may change the job."""

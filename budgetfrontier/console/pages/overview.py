@@ -10,6 +10,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.store.process import process
 
 TOP = 10
 """Queues in each ranking."""
@@ -33,14 +34,15 @@ TILES = {
 
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
-    sample, pid = job.sample_now(), job.reader.lock_pid()
+    sample = job.sample_now()
     with job.view() as view:
-        judged = verdict.of(job, view, sample, pid)
+        running = process(view, job.path)
+        judged = verdict.of(job, view, sample, running)
     scanned = job.scans.want()
     context: dict[str, Any] = {
         "sample": sample,
         "totals": sample.totals,
-        "pid": pid,
+        "process": running,
         "verdict": judged,
         "tiles": [(title, sample.totals[name]) for name, title in TILES.items()],
         "rates": job.samples.rates(),
@@ -50,7 +52,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "scan": scanned.scan if scanned else None,
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
-        "wrong": verdict.wrong(job, sample, pid, scanned.scan if scanned else None),
+        "wrong": verdict.wrong(job, sample, scanned.scan if scanned else None),
     }
     if scanned:
         spend = scanned.scan.spend

@@ -1,0 +1,149 @@
+"""The commands that a form may give, read from its fields. Nothing is applied here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from multidict import MultiMapping
+
+from budgetfrontier.console.query import BadRequest
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.settings.loader import parse_value
+from budgetfrontier.settings.matching import queues_match
+from budgetfrontier.settings.overrides import validate_override
+from budgetfrontier.settings.values import DURATION, read_duration
+
+LONGEST_REASON = 1000
+MOST = 1000
+"""Queues or dead letters in one command."""
+
+Form = MultiMapping[str]
+
+
+class Asked(NamedTuple):
+    """A command that somebody asks for."""
+
+    op: str
+    args: dict[str, Any]
+    reason: str
+
+
+def read(form: Form) -> Asked:
+    """Return the command of a form. Raises BadRequest, which says what is missing or wrong."""
+    op = form.get("op", "")
+    if op not in _READ:
+        raise BadRequest(f"{op[:40]!a} is not a command that the console gives.")
+    reason = form.get("reason", "").strip()
+    if not reason:
+        raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
+    if len(reason) > LONGEST_REASON:
+        raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
+    return Asked(op, _READ[op](form), reason)
+
+
+def again(form: Form) -> Asked:
+    """Return the command of the form that applies what was shown. Its arguments are checked when it is applied."""
+    args = _plain(form.get("args", ""))
+    if form.get("op", "") not in _READ or not isinstance(args, dict):
+        raise BadRequest("This form is not one of the console.")
+    return Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON])
+
+
+def _plain(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadRequest("This form is not one of the console.") from None
+
+
+def _queue(form: Form) -> dict[str, Any]:
+    key = _plain(form.get("queue", ""))
+    if not isinstance(key, str):
+        raise BadRequest("This form is not one of the console.")
+    return {"queue": key}
+
+
+def _snooze(form: Form) -> dict[str, Any]:
+    try:
+        return {**_queue(form), "until": time.time() + read_duration(form.get("for", "").strip())}
+    except ValueError:
+        raise BadRequest(f"Snooze for how long? Give {DURATION.text}.") from None
+
+
+def _ids(form: Form) -> dict[str, Any]:
+    """Return the dead letters that are ticked, or all of a queue, or all."""
+    if form.get("which") == "all":
+        return {"ids": None}
+    found = form.getall("id", [])
+    if not found or len(found) > MOST or not all(one.isascii() and one.isdigit() and len(one) < 20 for one in found):
+        raise BadRequest(f"Tick the dead letters that this is about, at most {MOST:,}, or choose all.")
+    return {"ids": sorted(map(int, found))}
+
+
+def _pattern(form: Form) -> dict[str, Any]:
+    queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
+    if queue is None and pattern is None:
+        raise BadRequest("Delete what? Give a glob of queues, a regular expression, or both.")
+    return {"queue": queue, "pattern": pattern}
+
+
+def _adjust(form: Form) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for field, name in (("total", "queue_total_budget"), ("replenish", "balance_replenish_amount")):
+        if text := form.get(field, "").strip():
+            settings[name] = _value(text)
+    for line in form.get("set", "").splitlines():
+        name, equals, value = line.partition("=")
+        if line.strip() and (not equals or not name.strip()):
+            raise BadRequest(f"{line[:80]!a} is not NAME=VALUE.")
+        if equals:
+            settings[name.strip()] = _value(value.strip())
+    if not settings:
+        raise BadRequest("Change what? Give a total budget, a replenish amount, or a line NAME=VALUE.")
+    try:
+        override = validate_override(_match(form), settings)
+    except SettingsError as error:
+        raise BadRequest(str(error)) from None
+    return {"match": override.match, "set": override.set}
+
+
+def _match(form: Form) -> str:
+    """Return the pattern of an adjustment: the queues that are ticked, one queue, or what was typed."""
+    if form.get("which") == "ticked":
+        chosen = [_plain(text) for text in form.getall("queues", [])]
+        if not chosen or len(chosen) > MOST or not all(isinstance(key, str) for key in chosen):
+            raise BadRequest(f"Tick the queues that this is about, at most {MOST:,}, or give a pattern.")
+        return queues_match(chosen)
+    if "queue" in form:
+        return queues_match([_queue(form)["queue"]])  # `queue:` would take an asterisk in the key for a wildcard
+    return form.get("match", "").strip() or "*"
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_value(text)
+    except SettingsError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _nothing(form: Form) -> dict[str, Any]:
+    return {}
+
+
+_READ: dict[str, Callable[[Form], dict[str, Any]]] = {
+    "adjust": _adjust,
+    "retire": _queue,
+    "unretire": _queue,
+    "snooze": _snooze,
+    "wake": _queue,
+    "pause": lambda form: {"reason": form.get("reason", "").strip() or "operator"},
+    "resume": _nothing,
+    "terminate": _nothing,
+    "replay": _ids,
+    "drop": _ids,
+    "delete": _pattern,
+}
+"""The commands by name, each with the function that reads its arguments."""

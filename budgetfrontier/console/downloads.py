@@ -1,0 +1,92 @@
+"""Downloads: reports that a process of its own makes, and those that the crawl has written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from contextlib import suppress
+from typing import BinaryIO
+
+from aiohttp import web
+
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.log_files import log_files
+from budgetfrontier.console.pages.reports import FORMATS
+from budgetfrontier.console.query import NotThere
+from budgetfrontier.errors import FrontierError
+
+AT_ONCE = 2
+"""Reports that are made at a time."""
+_CHUNK = 1 << 16
+_TYPES = {"txt": "text/plain", "json": "application/json", "csv": "text/csv", "html": "text/html"}
+
+
+class Downloads:
+    """The downloads of all jobs."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
+        """Send the frontier report as of now. What is wrong is known before the first byte is sent."""
+        ending = request.match_info["ending"]
+        kinds = {ending: kind for kind, ending in FORMATS.items()}
+        if ending not in kinds:
+            raise NotThere(f"There is no report frontier.{ending[:20]}.")
+        async with self._places:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--format", kinds[ending],
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None and process.stderr is not None
+            try:
+                first = await process.stdout.read(_CHUNK)
+                if not first:
+                    raise FrontierError((await process.stderr.read(_CHUNK)).decode("utf-8", "replace").strip())
+                response = _download(f"frontier.{ending}", _TYPES[ending])
+                await response.prepare(request)
+                while first:
+                    await response.write(first)
+                    first = await process.stdout.read(_CHUNK)
+                return response
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        process.kill()
+                await process.communicate()
+
+    @staticmethod
+    async def file(job: Job, request: web.Request) -> web.StreamResponse:
+        """Send a file that the crawl has written."""
+        folder, name = job.folder / "reports", request.query.get("name", "")
+        if name not in {file.name for file in log_files(folder)}:
+            raise NotThere(f"There is no report {name[:200]!a}.")
+        fd = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NotThere(f"There is no report {name[:200]!a}.")
+            response = _download(name, _TYPES.get(name.rpartition(".")[2], "application/octet-stream"))
+            await response.prepare(request)
+            loop = asyncio.get_running_loop()
+            while part := await loop.run_in_executor(None, _read, file):
+                await response.write(part)
+        return response
+
+
+def _read(file: BinaryIO) -> bytes:
+    return file.read(_CHUNK)
+
+
+def _download(name: str, kind: str) -> web.StreamResponse:
+    """Return a response that a browser saves, and in which nothing runs if it shows it all the same."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{plain}"',
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    }
+    response = web.StreamResponse(headers=headers)
+    response.content_type = kind
+    response.charset = "utf-8"
+    return response

@@ -1,0 +1,61 @@
+"""The audit: who changed what, when and why, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.query import NotThere, Query
+from budgetfrontier.engine.remote import describe_progress
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import AuditEntry, decode_audit
+from budgetfrontier.store.view import View
+
+ROWS = 50
+READ = 5000
+"""Entries that are read for one page, at the most."""
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of entries, or one entry in full."""
+    before, only = query.number("before", 0, most=1 << 62), query.number("id", 0, most=1 << 62)
+    command, who, text = query.text("command"), query.text("who"), query.text("q")
+    rows: list[AuditEntry] = []
+    following = None
+    with job.view() as view:
+        if only:
+            rows = [entry for entry in _back(view, only + 1, 1) if entry.id == only]
+            if not rows:
+                raise NotThere(f"There is no entry {only} in the audit.")
+        else:
+            for looked_at, entry in enumerate(_back(view, before, READ + 1)):
+                if len(rows) == ROWS or looked_at == READ:
+                    following = entry.id + 1
+                    break
+                if command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text):
+                    rows.append(entry)
+        begun = job.reader.in_progress()
+    return {
+        "rows": rows,
+        "only": only,
+        "command": command,
+        "who": who,
+        "q": text,
+        "next": None if following is None else {"before": following},
+        "first": {} if before else None,
+        "in_progress": describe_progress(*begun) if begun else "",
+    }
+
+
+def _all_of(entry: AuditEntry, text: str) -> str:
+    return f"{entry.reason} {entry.args} {entry.effect} {entry.error}" if text else ""
+
+
+def _back(view: View, before: int, most: int) -> Iterator[AuditEntry]:
+    """Yield the entries below an id (0: all), the newest first."""
+    cursor = view.txn.cursor(view.db[keys.AUDIT])
+    found = cursor.last() if not before or not cursor.set_range(keys.u64.pack(before)) else cursor.prev()
+    while found and most and cursor.key() != keys.SENTINEL:
+        yield decode_audit(cursor.value())
+        found, most = cursor.prev(), most - 1

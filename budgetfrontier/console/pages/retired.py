@@ -1,0 +1,55 @@
+"""The retired queues as a work list, in the order of their retirement: what each holds, and what would revive it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.query import Query
+from budgetfrontier.console.turns import in_turn
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.reports.commands import replenish_amount, revival_command
+from budgetfrontier.store.view import BudgetsInForce
+
+ROWS = 50
+
+
+def build(job: Job, query: Query) -> dict[str, Any]:
+    """Return a page of retired queues."""
+    after = query.key("after")
+    with job.view() as view:
+        found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
+        queues = list(map(BudgetsInForce(view).show, view.queues_by_id(number for _, number in found[:ROWS])))
+        replenish = view.settings()[0].frontier.balance_replenish_amount
+    scanned = job.scans.want()
+    return {
+        "rows": [_row(queue, str(job.folder), replenish) for queue in queues],
+        "next": {"after": found[ROWS][0].hex()} if len(found) > ROWS else None,
+        "first": {} if after else None,
+        "count": job.sample_now().totals.queues.get(QueueState.RETIRED, 0),
+        "spend": scanned.scan.spend if scanned else None,
+        "as_of": scanned.when if scanned else None,
+        "scan_progress": job.scans.progress,
+        "scan_error": job.scans.error,
+    }
+
+
+def _row(queue: QueueRecord, job: str, replenish: int) -> dict[str, Any]:
+    more = replenish_amount(queue.balance_replenish_amount, replenish)
+    return {
+        "queue": queue,
+        "why": _why(queue),
+        "budget": queue.expenditure + more if 0 <= queue.total_budget <= queue.expenditure else None,
+        "command": revival_command(queue, job, replenish=replenish),
+    }
+
+
+def _why(queue: QueueRecord) -> str:
+    if queue.by_name:
+        return "by name"
+    if 0 <= queue.total_budget <= queue.expenditure:
+        return "over its total budget"
+    if queue.balance_replenish_amount <= 0:
+        return "nothing to replenish"
+    return "at the request of a worker, or it waits to be reconsidered"

@@ -1,0 +1,130 @@
+"""A command, or its dry run, in a process of its own: `python -m budgetfrontier.console.steer_process FRONTIER`.
+
+A process cannot read and write one LMDB environment at once, so that the console, which reads, may not open a stopped
+frontier to change it. The order comes on the standard input; lines of JSON go to the standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine.commands import deletion
+from budgetfrontier.engine.commands.preview import appended, preview
+from budgetfrontier.engine.remote import steer
+from budgetfrontier.errors import CommandInProgress, FrontierError
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.store import keys
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.records import decode_dead
+from budgetfrontier.store.view import BudgetsInForce, View
+
+_EVERY = 10_000  # queues between two reports of progress
+_COUNTED = 100_000  # dead letters
+
+
+class Order(msgspec.Struct):
+    """What to do: a dry run, or the command itself. `timeout` is how long a running engine may take to answer."""
+
+    op: str
+    args: dict[str, Any]
+    who: str
+    reason: str
+    dry_run: bool
+    timeout: float = 60.0
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """A line of the process: the share that is done, the effect or the audit entry, or why there is none."""
+
+    done: float = 0.0
+    effect: dict[str, Any] | None = None
+    entry: dict[str, Any] | None = None
+    error: str = ""
+    in_progress: bool = False
+    """Whether the engine has begun the command, and will end it."""
+
+
+class _Counted(View):
+    """A view that tells how far a pass over all queues has come."""
+
+    def stored_queues(self) -> Iterator[QueueRecord]:
+        total = self.counters().queues or 1
+        for number, queue in enumerate(super().stored_queues()):
+            if not number % _EVERY:
+                _say(Step(done=min(number / total, 1.0)))
+            yield queue
+
+
+def main(frontier: Path) -> None:
+    """Obey the order on the standard input."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    try:
+        if order.dry_run:
+            with Reader(frontier) as reader, reader.view() as view:
+                _say(Step(done=1.0, effect=_DRY_RUNS[order.op](_Counted(view.txn, view.db), order.args)))
+            return
+        entry = steer(frontier, order.op, order.args, who=order.who or None, reason=order.reason, timeout=order.timeout)
+        _say(Step(done=1.0, entry=msgspec.structs.asdict(entry)))
+    except CommandInProgress as error:
+        _say(Step(done=1.0, error=str(error), in_progress=True))
+    except (FrontierError, OSError) as error:
+        _say(Step(done=1.0, error=str(error)))
+
+
+def _adjust(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    return preview(view, appended(view, Override(args["match"], args["set"])))
+
+
+def _delete(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    deletion.check(args)
+    return deletion.preview(view, args)
+
+
+def _queue(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    queue = view.find_queue(args["queue"])
+    if queue is None:
+        raise FrontierError(f"there is no queue {args['queue']!a}")
+    queue = BudgetsInForce(view).show(queue)
+    names = ("state", "queued", "out", "expenditure", "total_budget", "balance", "wake_time", "by_name")
+    return {name: getattr(queue, name) for name in names}
+
+
+def _crawl(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    totals = view.summary()
+    return {"state": totals.state, "in_process": totals.in_process, "queued": totals.queued}
+
+
+def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Count the dead letters that a command is about."""
+    ids = args.get("ids")
+    if ids is None:
+        return {"dead_letters": view.summary().dead}
+    rows = [view.txn.get(keys.u64.pack(number), db=view.db[keys.DEAD]) for number in ids[:_COUNTED]]
+    found = [decode_dead(row) for row in rows if row is not None]
+    return {"dead_letters": len(found), "queues": len({row.name for row in found}), "gone": len(rows) - len(found)}
+
+
+_DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
+    "adjust": _adjust,
+    "delete": _delete,
+    "replay": _letters,
+    "drop": _letters,
+    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), _queue),
+    **dict.fromkeys(("pause", "resume", "terminate"), _crawl),
+}
+
+
+def _say(step: Step) -> None:
+    sys.stdout.write(json.dumps(msgspec.to_builtins(step), default=str) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

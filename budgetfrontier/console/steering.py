@@ -1,0 +1,128 @@
+"""Steering: a dry run, then the command, each in a process of its own that a page follows."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.console.commands import Asked
+from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.query import NotThere
+from budgetfrontier.console.steer_process import Order, Step
+
+AT_ONCE = 2
+"""Processes that run at a time; others wait."""
+_KEPT = 100  # tasks whose results can be looked at
+_LINE = 1 << 24  # bytes of a line
+
+
+class Task:
+    """A dry run or a command that was given, and what has become of it."""
+
+    def __init__(self, job: Job, asked: Asked, who: str, *, dry_run: bool, back: str) -> None:
+        self.id = secrets.token_urlsafe(12)
+        self.job = job
+        self.asked = asked
+        self.who = who
+        self.dry_run = dry_run
+        self.back = back
+        self.step = Step()
+        self.ended = asyncio.Event()
+
+    @property
+    def error(self) -> str:
+        """Why there is no result, "" if there is one or will be."""
+        return self.step.error
+
+    async def run(self, places: asyncio.Semaphore) -> None:
+        """Run the process, as soon as there is a place for it."""
+        try:
+            async with places:
+                await self._run()
+        except Exception as error:
+            self.step = Step(done=1.0, error=f"it could not be done: {error}")
+            raise
+        finally:
+            self.ended.set()
+
+    async def _run(self) -> None:
+        asked = self.asked
+        order = Order(asked.op, asked.args, self.who, asked.reason, self.dry_run)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "budgetfrontier.console.steer_process", str(self.job.path),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(order))
+            process.stdin.close()
+            async for line in process.stdout:
+                self.step = msgspec.json.decode(line, type=Step)
+            code = await process.wait()
+            if code or not (self.step.effect is not None or self.step.entry or self.step.error):
+                self.step = Step(done=1.0, error=f"its process ended with code {code}; the console's log has more")
+        finally:
+            # A dry run can be ended at any time. A command goes on: it may be half-way through a stopped frontier.
+            if process.returncode is None and self.dry_run:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
+
+class Tasks:
+    """The tasks of a console."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._tasks: dict[str, Task] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    def begin(self, task: Task) -> None:
+        """Begin a task."""
+        while len(self._tasks) >= _KEPT:
+            del self._tasks[next(iter(self._tasks))]
+        self._tasks[task.id] = task
+        running = asyncio.create_task(task.run(self._places))
+        self._running.add(running)
+        running.add_done_callback(self._ended)
+
+    def _ended(self, running: asyncio.Task[None]) -> None:
+        self._running.discard(running)
+        if not running.cancelled():
+            running.exception()  # the task has it as its error
+
+    def find(self, number: str, who: str) -> Task:
+        """Return a task of somebody. Raises NotThere."""
+        task = self._tasks.get(number)
+        if task is None or task.who != who:
+            raise NotThere("There is no such command any more; the audit has what was applied.")
+        return task
+
+    @property
+    def waiting(self) -> int:
+        """The number of tasks that have not ended."""
+        return len(self._running)
+
+    async def end(self) -> None:
+        """End all dry runs, and wait for commands."""
+        for running in self._running:
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+def context(task: Task) -> dict[str, Any]:
+    """Return what the page of a task shows."""
+    return {
+        "task": task,
+        "title": f"{task.asked.op}: {'dry run' if task.dry_run else 'result'}",
+        "step": task.step,
+        "asked": task.asked,
+        "running": not task.ended.is_set(),
+        "entry": task.step.entry,
+        "effect": task.step.effect,
+    }

@@ -1,0 +1,140 @@
+"""What the pages besides the overview and the queues show."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Outcome
+from budgetfrontier.console.log_files import LARGEST, before, log_files
+from tests.console.conftest import get
+
+
+def test_retired_queues_are_a_work_list_in_their_order(job: Path) -> None:
+    _, text = get(job, "/retired")
+    assert "2 retired queues" in text
+    assert text.index(">named.test<") < text.index(">capped.test<")
+    assert "by name" in text and "over its total budget" in text
+    assert "budgetfrontier adjust" in text and "budgetfrontier unretire" in text
+    assert "checkbox" not in text, "nothing can be changed without a token"
+
+
+def test_leases_are_listed_with_their_age(job: Path) -> None:
+    assert "Nothing is out" in get(job, "/leases")[1]
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(["http://out.test/1", "http://other.test/1"])
+        frontier.lease(2)
+        frontier.commit()
+        _, text = get(job, "/leases")
+        _, one = get(job, "/leases?queue=out.test")
+    assert "2 leases out" in text and "http://out.test/1" in text and "http://other.test/1" in text
+    assert "http://out.test/1" in one and "http://other.test/1" not in one
+
+
+def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://h{n}.test/" for n in range(60))
+        for n, lease in enumerate(frontier.lease(60)):
+            frontier.finish(lease, Outcome.DEAD, reason="dns" if n % 2 else "timeout")
+    _, text = get(job, "/dead-letters")
+    assert "61 dead letters" in text and text.count('<td class="tight">') == 50
+    following = text.partition('rel="next" href="')[2].partition('"')[0]
+    _, rest = get(job, following)
+    assert rest.count('<td class="tight">') == 11
+    _, dns = get(job, "/dead-letters?reason=dns")
+    assert dns.count('<td class="tight">') == 30
+    _, errors = get(job, "/errors")
+    assert ">dns<" in errors and ">timeout<" in errors and ">poison<" in errors
+
+
+def test_seeds_are_shown_with_their_fate(job: Path) -> None:
+    _, text = get(job, "/seeds")
+    assert "3 seeds" in text
+    assert "done: succeeded" in text and "dead letter: poison" in text and "never scheduled" in text
+
+
+def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:
+    _, text = get(job, "/audit")
+    assert "alice" in text and "not what we want" in text
+    assert "alice" in get(job, "/audit?command=retire&who=alice&q=named")[1]
+    assert "No command" in get(job, "/audit?who=bob")[1]
+    _, one = get(job, "/audit?id=1")
+    assert "entry 1" in one and "not what we want" in one
+    assert get(job, "/audit?id=7")[0] == 404
+
+
+def test_the_audit_goes_back_page_by_page(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        for n in range(70):
+            frontier.snooze("snoozed.test", until=time.time() + 9000, reason=f"number {n}")
+    _, text = get(job, "/audit")
+    assert "number 69" in text and "number 20<" in text and "number 19<" not in text
+    following = text.partition('rel="next" href="')[2].partition('"')[0]
+    _, rest = get(job, following)
+    assert "number 19<" in rest and "number 20<" not in rest and "not what we want" in rest
+
+
+def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:
+    assert "has no logs" in get(job, "/logs")[1]
+    logs = job / "logs"
+    logs.mkdir()
+    (logs / "crawl.log").write_text("".join(f"line {n} <b>\n" for n in range(1000)))
+    (logs / "other.log").write_text("another\n")
+    _, text = get(job, "/logs")
+    assert "line 999 &lt;b&gt;" in text and "line 800 " in text and "line 799 " not in text
+    earlier = text.partition('rel="prev" href="')[2].partition('"')[0].replace("&amp;", "&")
+    _, older = get(job, earlier)
+    assert "line 799 " in older and "line 600 " in older and "line 599 " not in older and "line 800 " not in older
+    _, found = get(job, "/logs?q=line+7+")
+    assert "line 7 " in found and "line 8 " not in found
+    assert "another" in get(job, "/logs?file=other.log")[1]
+
+
+@pytest.mark.parametrize("name", ["../frontier/data.mdb", "/etc/passwd", "..", "link", "pipe", "folder", "x%00y"])
+def test_only_files_of_the_folder_are_shown(job: Path, name: str) -> None:
+    for folder in (job / "logs", job / "reports"):
+        folder.mkdir()
+        (folder / "plain.log").write_text("plain")
+        (folder / "link").symlink_to("/etc/passwd")
+        os.mkfifo(folder / "pipe")
+        (folder / "folder").mkdir()
+    assert [file.name for file in log_files(job / "logs")] == ["plain.log"]
+    for path in (f"/logs?file={name}", f"/reports/file?name={name}"):
+        status, text = get(job, path)
+        assert status == 404 and "root:" not in text
+
+
+def test_a_file_that_becomes_a_link_or_a_pipe_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(OSError):
+            before(tmp_path, name, None)
+
+
+def test_a_long_line_is_cut_and_the_reading_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x" * (2 * LARGEST) + b"\nlast\n")
+    piece = before(tmp_path, "log", None)
+    assert piece.lines == ["last"] and piece.start == 2 * LARGEST + 1
+    assert len(before(tmp_path, "log", 2 * LARGEST).lines[0]) <= LARGEST
+    assert before(tmp_path, "log", 0).lines == [""]
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"), [("txt", "Frontier report"), ("json", "{"), ("csv", "queue,"), ("html", "<!doctype html>")]
+)
+def test_the_report_can_be_downloaded(job: Path, ending: str, begins: str) -> None:
+    status, text = get(job, f"/reports/frontier.{ending}")
+    assert status == 200 and text.startswith(begins) and "snoozed.test" in text
+    assert get(job, "/reports/frontier.exe")[0] == 404
+
+
+def test_reports_of_the_crawl_can_be_downloaded(job: Path) -> None:
+    assert "None:" in get(job, "/reports")[1]
+    (job / "reports").mkdir()
+    (job / "reports" / "frontier.txt").write_text("as it was\n")
+    assert "frontier.txt" in get(job, "/reports")[1]
+    assert get(job, "/reports/file?name=frontier.txt") == (200, "as it was\n")

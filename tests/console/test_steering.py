@@ -1,0 +1,252 @@
+"""Steering: a dry run first, then the command, confirmed by its audit entry, for stopped and for running jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Reader
+from budgetfrontier.console.app import Console
+from tests.console.conftest import TOKEN, Client, visit
+from tests.support import PATIENCE
+
+WORKER = Path(__file__).parents[1] / "cli" / "worker.py"
+
+
+@pytest.fixture(params=["stopped", "running"])
+def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
+    """The job, once stopped and once with an engine running on it in another process."""
+    if request.param == "stopped":
+        yield job
+        return
+    command = [sys.executable, str(WORKER), str(job / "frontier")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        assert worker.stdout.readline() == b"running\n"
+        yield job
+        worker.stdin.close()
+        assert worker.wait(timeout=PATIENCE) == 0, "the engine did not survive the command"
+
+
+class Operator:
+    """Somebody who has signed in, and sends forms as a browser does."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._here = {"Origin": str(client.make_url("/"))[:-1]}
+
+    async def sign_in(self, who: str = "alice") -> None:
+        form = {"token": TOKEN, "who": who}
+        async with self._client.post("/-/sign-in", data=form, headers=self._here) as answer:
+            assert answer.status == 200
+
+    async def get(self, path: str) -> str:
+        async with self._client.get(path) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.text()
+
+    async def send(self, form: dict[str, Any], *, status: int = 200) -> str:
+        """Send a form, and wait until the page that follows it has its end."""
+        csrf = fields(await self.get("/steer"))["csrf"]
+        async with self._client.post("/steer", data=form | {"csrf": csrf}, headers=self._here) as answer:
+            text, where = await answer.text(), str(answer.url)
+            assert answer.status == status, text
+        while "is in progress" in text:
+            await asyncio.sleep(0.1)
+            text = await self.get(where)
+        return text
+
+    async def apply(self, shown: str) -> str:
+        """Press the button below a dry run."""
+        return await self.send(fields(shown))
+
+
+def fields(text: str) -> dict[str, str]:
+    """The hidden fields of a page."""
+    found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def entries(job: Path) -> list[Any]:
+    with Reader(job / "frontier") as reader:
+        return reader.audit()
+
+
+def test_a_command_is_tried_then_applied_and_confirmed_from_the_audit(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "retire", "queue": '"snoozed.test"', "reason": "a trap", "back": "/queue/snoozed.test"}
+        shown = await operator.send(form)
+        assert len(entries(steered)) == 1, "the dry run has changed nothing"
+        return shown, await operator.apply(shown)
+
+    shown, applied = visit(steered, act, token=TOKEN)
+    assert "nothing was changed" in shown and "SNOOZED" in shown and 'href="/queue/snoozed.test"' in shown
+    entry = entries(steered)[-1]
+    assert (entry.command, entry.who, entry.reason, entry.args["queue"]) == (
+        "retire",
+        "alice",
+        "a trap",
+        "snoozed.test",
+    )
+    assert "Applied." in applied and f'id={entry.id}"' in applied and "RETIRED" in applied
+
+
+def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        listed = await operator.get("/retired")
+        form = {"op": "adjust", "which": "ticked", "total": "5", "reason": "more of them", "back": "/retired"}
+        ticked = [("queues", '"capped.test"'), ("queues", '"named.test"')]
+        shown = await operator.send({**form, "queues": ticked[0][1]})
+        both = await operator.send(form | {"which": "match", "match": "queues:capped.test,named.test"})
+        return listed, shown, await operator.apply(both)
+
+    listed, shown, applied = visit(job, act, token=TOKEN)
+    assert 'name="queues" value="&#34;capped.test&#34;"' in listed
+    assert "capped.test" in shown and "revived_count" in shown
+    assert "Applied." in applied
+    (entry,) = entries(job)[1:]
+    assert entry.args["match"] == "queues:capped.test,named.test" and entry.args["set"] == {"queue_total_budget": 5}
+    with Reader(job / "frontier") as reader:
+        queue = reader.queue("capped.test")
+        assert queue is not None and queue.state == "INACTIVE"
+
+
+def test_dead_letters_are_replayed(job: Path) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        listed = await operator.get("/dead-letters")
+        number = listed.partition('name="id" value="')[2].partition('"')[0]
+        shown = await operator.send({"op": "replay", "which": "ticked", "id": number, "reason": "the host is back"})
+        assert "dead_letters" in shown
+        return await operator.apply(shown)
+
+    assert "Applied." in visit(job, act, token=TOKEN)
+    with Reader(job / "frontier") as reader:
+        assert reader.summary().dead == 0 and [item.uri.url for item in reader.pending("dead.test")] == [
+            "http://dead.test/"
+        ]
+
+
+def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> list[str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        states = []
+        for op in ("pause", "resume"):
+            await operator.apply(await operator.send({"op": op, "reason": "maintenance"}))
+            with Reader(steered / "frontier") as reader:
+                states.append(str(reader.summary().state))
+        return states
+
+    assert visit(steered, act, token=TOKEN) == ["PAUSED", "RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"op": "explode", "reason": "x"}, "not a command"),
+        ({"op": "pause"}, "Give a reason"),
+        ({"op": "pause", "reason": "x" * 1001}, "at most 1,000"),
+        ({"op": "retire", "reason": "x"}, "not one of the console"),
+        ({"op": "retire", "reason": "x", "queue": "[1]"}, "not one of the console"),
+        ({"op": "snooze", "reason": "x", "queue": '"a"', "for": "soon"}, "Snooze for how long"),
+        ({"op": "adjust", "reason": "x"}, "Change what"),
+        ({"op": "adjust", "reason": "x", "set": "nonsense"}, "NAME=VALUE"),
+        ({"op": "adjust", "reason": "x", "set": "queue_totl_budget=1"}, "queue_total_budget"),
+        ({"op": "adjust", "reason": "x", "total": "5", "match": "nowhere"}, "not a match"),
+        ({"op": "adjust", "reason": "x", "total": "5", "which": "ticked"}, "Tick the queues"),
+        ({"op": "replay", "reason": "x"}, "Tick the dead letters"),
+        ({"op": "replay", "reason": "x", "id": "-1"}, "Tick the dead letters"),
+        ({"op": "delete", "reason": "x"}, "Delete what"),
+        ({"op": "adjust", "step": "apply", "args": "[]"}, "not one of the console"),
+        ({"op": "adjust", "step": "apply", "args": "{"}, "not one of the console"),
+    ],
+)
+def test_a_form_that_cannot_be_meant_is_answered_with_what_is_wrong(job: Path, form: dict[str, str], said: str) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.send(form, status=400)
+
+    assert said in html.unescape(visit(job, act, token=TOKEN))
+    assert len(entries(job)) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"op": "retire", "queue": '"nowhere.test"', "reason": "x"}, "there is no queue"),
+        ({"op": "adjust", "step": "apply", "args": '{"match": "nowhere", "set": {}}', "reason": "x"}, "not a match"),
+        ({"op": "retire", "step": "apply", "args": "{}", "reason": "x"}, "queue"),
+        ({"op": "delete", "pattern": "(", "reason": "x"}, "regular expression"),
+    ],
+)
+def test_a_command_that_is_refused_says_why_and_changes_nothing(job: Path, form: dict[str, str], said: str) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        return await operator.send(form)
+
+    text = visit(job, act, token=TOKEN)
+    assert 'role="alert"' in text and said in html.unescape(text) and "Applied" not in text
+    assert [entry for entry in entries(job) if not entry.error] == entries(job)[:1]
+
+
+def test_steering_needs_the_session_its_forms_and_this_site(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        operator = Operator(client)
+        here = {"Origin": str(client.make_url("/"))[:-1]}
+        form = {"op": "terminate", "step": "apply", "args": "{}", "reason": "mischief"}
+        async with client.post("/steer", data=form, headers=here, allow_redirects=False) as answer:
+            assert answer.status == 303 and "sign-in" in answer.headers["Location"]
+        await operator.sign_in()
+        csrf = fields(await operator.get("/steer"))["csrf"]
+        for data, headers in (
+            (form, here),
+            (form | {"csrf": "guess"}, here),
+            (form | {"csrf": csrf}, {"Origin": "https://evil.test"}),
+            (form | {"csrf": csrf}, {"Origin": "null"}),
+            (form | {"csrf": csrf}, {}),
+        ):
+            async with client.post("/steer", data=data, headers=headers) as answer:
+                assert answer.status == 400, headers
+
+    visit(job, act, token=TOKEN)
+    assert len(entries(job)) == 1
+
+
+def test_a_script_steers_with_the_token(job: Path) -> None:
+    async def act(client: Client, console: Console) -> str:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        form = {"op": "pause", "step": "apply", "args": '{"reason": "night"}', "reason": "night"}
+        async with client.post("/steer", data=form, headers=headers) as answer:
+            return await answer.text()
+
+    assert "Applied." in visit(job, act, token=TOKEN)
+    assert entries(job)[-1].command == "pause"
+
+
+def test_nobody_sees_the_task_of_another(job: Path) -> None:
+    async def act(client: Client, console: Console) -> int:
+        operator = Operator(client)
+        await operator.sign_in("alice")
+        await operator.send({"op": "retire", "queue": '"snoozed.test"', "reason": "x"})
+        number = next(iter(console.tasks._tasks))
+        await operator.sign_in("bob")
+        async with client.get(f"/steer/{number}") as answer:
+            return answer.status
+
+    assert visit(job, act, token=TOKEN) == 404
