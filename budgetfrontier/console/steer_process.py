@@ -30,7 +30,7 @@ _COUNTED = 100_000  # dead letters
 
 
 class Order(msgspec.Struct):
-    """What to do: a dry run, or the command itself. `timeout` is how long a running engine may take to answer."""
+    """An order: a dry run, or the command itself. `timeout` is how long a running engine may take to answer."""
 
     op: str
     args: dict[str, Any]

@@ -57,7 +57,7 @@ class Operator:
         """Send a form, and wait until the page that follows it has its end."""
         csrf = fields(await self.get("/steer"))["csrf"]
         async with self._client.post("/steer", data=form | {"csrf": csrf}, headers=self._here) as answer:
-            text, where = await answer.text(), str(answer.url)
+            text, where = await answer.text(), answer.url.raw_path
             assert answer.status == status, text
         while "is in progress" in text:
             await asyncio.sleep(0.1)
