@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Lease, Outcome
+from budgetfrontier import Finish, Frontier, Lease, Outcome
 from budgetfrontier.errors import FrontierClosed
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
 
@@ -182,6 +182,9 @@ INTERRUPTED: dict[str, Callable[[Frontier, Lease], object]] = {
     "schedule_many": lambda f, lease: f.schedule_many(pages("YZ", 2)),
     "lease": lambda f, lease: f.lease(3),
     "finish": lambda f, lease: f.finish(lease, Outcome.RETRY, discovered=pages("Y", 2)),
+    "finish_many": lambda f, lease: f.finish_many([lease, Finish(lease), *f.lease(2, ttl=60.0)]),
+    "finish_many, each": lambda f, lease: f.finish_many([Finish(lease, Outcome.RETRY, discovered=pages("Y", 2))]),
+    "schedule_each": lambda f, lease: f.schedule_each(pages("YZ", 2)),
     "bury": lambda f, lease: f.finish(lease, Outcome.DEAD),
     "adjust": lambda f, lease: f.adjust(queue_total_budget=5),
     "retire": lambda f, lease: f.retire("a.test"),
