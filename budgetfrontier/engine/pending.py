@@ -217,12 +217,21 @@ class PendingTable:
             self._env.txn.put(key, value, db=self._table)
             self._env.wrote(len(value))
         run = self.runs.get(queue_id)
-        if run is None or key > self._read[queue_id][0]:
+        if run is None:
             return
-        if run and run[-1] <= key:  # behind one that is to go out before it
-            self.forget(queue_id)
-        else:
-            run += self.value(key) if value is None else value, key
+        last, count, size = self._read[queue_id]
+        if key > last:
+            return
+        if value is None:
+            value = self.value(key)
+        more = len(key) + len(value) + OVERHEAD
+        size += more  # as if it had been read for this run: it may be of one before
+        if (run and run[-1] <= key) or size > MOST_OF_RUN or self._size >= MOST_READ:
+            self.forget(queue_id)  # it is behind one that is to go out before it, or there is no room for it
+            return
+        run += value, key
+        self._read[queue_id] = last, count, size
+        self._size += more
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take a record that is out from its queue."""

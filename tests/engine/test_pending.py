@@ -191,6 +191,29 @@ def test_without_room_for_runs_uris_are_read_one_by_one(room: int, monkeypatch: 
     frontier.check()
 
 
+@pytest.mark.parametrize("per_queue", [1, 30])
+def test_what_comes_back_takes_no_more_room_than_runs_may_take(per_queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "MOST_READ", 50_000)
+    frontier = memory(hold_queues=False, concurrency=30)
+    hosts = 150 // per_queue
+    frontier.schedule_many(pages("Z", 60))
+    frontier.finish_many(frontier.lease(20))  # so that records seem to be small
+    frontier.commit()
+    frontier.schedule_many(
+        CrawlUri(f"https://{host}.test/{page}", payload=bytes(2000))
+        for page in range(per_queue)
+        for host in range(hosts)
+    )
+    leases = frontier.lease(180)
+    table = kernel(frontier).tables.pending
+    for lease in reversed(leases):
+        frontier.finish(lease, Outcome.DEFERRED)
+        assert sum(len(part) for run in table.runs.values() for part in run) < 60_000
+    frontier.lease(0)
+    assert sorted(lease.uri.url for lease in frontier.lease(180)) == sorted(lease.uri.url for lease in leases)
+    frontier.check()
+
+
 def test_a_uri_that_ended_stays_taken_only_until_its_record_is_deleted() -> None:
     frontier = memory(hold_queues=False, concurrency=4)
     frontier.schedule_many(pages("A", 6))
