@@ -83,8 +83,13 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     """The key of its pending record. This and `queue_id` are for the engine only."""
     landed: bool = False
     """Whether its download is over, so that it no longer counts towards `per_queue_concurrency`."""
+
+
+class StoredLease(Lease, gc=False, eq=False):
+    """A lease that was out at a commit. A field more in each Lease would cost every URI a hundred instructions."""
+
     began: float = 0.0
-    """When it was handed out, if a `Reader` has read it (epoch seconds); 0.0 in leases of the frontier itself."""
+    """When it was handed out (epoch seconds); 0.0 if an older version wrote it."""
 
 
 Number = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]

@@ -12,7 +12,7 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState
 
@@ -39,7 +39,17 @@ def register(commands: Commands) -> None:
     add_format(parser, "html")
     parser.add_argument(
         "--limit", type=common.count, default=None, metavar="N",
-        help="list at most N queues in each section of text (default: 20) or html (100); json and csv: N rows (all)",
+        help="list at most N queues in each section of text (default: 20) or html (100); json and csv: N rows (all); "
+        "other kinds: N rows (text: 20)",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="list all queues of each state, all rows")
+    parser.add_argument(
+        "--kind", type=report_kinds.kind, choices=report_kinds.KINDS, default="frontier", metavar="KIND",
+        help=f"one of Heritrix's other reports: {', '.join(report_kinds.KINDS[1:])} (default: frontier)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--since", type=common.duration, default=None, metavar="AGE",
+        help="with a KIND that reads the crawl's log: what was fetched within this time (1h, 2d)",
     )  # fmt: skip
 
     parser = add_command(commands, "queues", queues, "list the queues")
@@ -75,7 +85,9 @@ def register(commands: Commands) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    """Print the report of the frontier, as of its last commit."""
+    """Print the report of the frontier, as of its last commit, or another kind of report."""
+    if args.kind != "frontier" or args.since is not None:
+        return report_kinds.run(args)
     from budgetfrontier.reports import html, tables, text
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.overview import Overview
@@ -91,7 +103,7 @@ def report(args: argparse.Namespace) -> None:
                 tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
             else:
                 most = {"text": 20, "html": 100}[args.format] if args.limit is None else args.limit
-                overview = Overview(most).gather(rows)
+                overview = Overview(most, all_states=args.all).gather(rows)
         if args.format == "text":
             out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
         elif args.format == "html":

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
-from budgetfrontier.model import Lease
+from budgetfrontier.model import Lease, StoredLease
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, LeaseRow, decode_lease, encode
@@ -59,7 +59,7 @@ class Leases:
         place = bisect_right(self._calls, (lease_id, NEVER))
         return self._calls[place - 1][1] if place else 0.0
 
-    def keep(self, lease: Lease) -> None:
+    def keep(self, lease: StoredLease) -> None:
         """Register a lease of an earlier run."""
         self.out[lease.id] = lease
         self._written[lease.id] = lease.began

@@ -6,7 +6,7 @@ URI that was delivered too often goes to the dead letters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
@@ -39,14 +39,14 @@ class UnfinishedLeases:
             self._tables.pending.put_back(lease.queue_id, lease.key)
             self._release(lease, now, front=True)
 
-    def drop(self, leases: list[Lease], now: float) -> None:
+    def drop(self, leases: Sequence[Lease], now: float) -> None:
         """End the leases of a process that died: as `give_back` does, but each delivery is counted."""
         for lease in self._each(leases):
             self._count_delivery(lease, now)
         for lease in self._each(leases[::-1]):
             self._release(lease, now, front=True)
 
-    def _each(self, leases: list[Lease]) -> Iterator[Lease]:
+    def _each(self, leases: Sequence[Lease]) -> Iterator[Lease]:
         """Yield leases; keep the records of their queues in memory bounded meanwhile."""
         queues = self._tables.queues.each(lease.queue_id for lease in leases)
         for lease, _ in zip(leases, queues, strict=True):

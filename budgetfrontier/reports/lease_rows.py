@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from budgetfrontier.model import Lease
+from budgetfrontier.model import StoredLease
 from budgetfrontier.units import format_duration
 
 COLUMNS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
@@ -13,7 +13,7 @@ DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
 """The columns that a terminal without room leaves out, in this order."""
 
 
-def lease_rows(leases: Iterable[Lease], now: float) -> Iterator[dict[str, Any]]:
+def lease_rows(leases: Iterable[StoredLease], now: float) -> Iterator[dict[str, Any]]:
     """Yield a row for each lease. `age` is in seconds, None if an older version wrote the lease; times are absolute."""
     for lease in leases:
         yield {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -95,12 +96,13 @@ class Overview:
     Memory does not depend on the number of queues, except for one counter per distinct amount of expenditure.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, all_states: bool = False) -> None:
+        """Prepare for gathering; `all_states`: keep all queues of each state, which takes about 600 bytes for each."""
         self.limit = limit
         self._longest = TopN(max(limit, 10), _queued, largest=True)
         self._top = TopN(max(limit, 10), _expenditure, largest=True)
         self._stranding = TopN(limit, _queued, largest=True)
-        self._states = {state: TopN(limit, key) for state, key in ORDER.items()}
+        self._states = {state: TopN(sys.maxsize if all_states else limit, key) for state, key in ORDER.items()}
         self._precedences: Counter[int] = Counter()
         self._amounts: Counter[int] = Counter()
         self._penalties = self._stranded = self._stranding_count = 0

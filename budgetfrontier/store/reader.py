@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
-from budgetfrontier.model import CrawlUri, DeadLetter, Lease, Process, QueueRecord, Run, Summary
+from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, Run, StoredLease, Summary
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, pending_pages
@@ -201,7 +201,7 @@ class Reader:
         with self.view() as view:
             return list(islice(view.future(), limit))
 
-    def leases(self) -> list[Lease]:
+    def leases(self) -> list[StoredLease]:
         """Return the leases that were out at the last commit."""
         with self.view() as view:
             return list(view.leases())

@@ -15,12 +15,12 @@ from budgetfrontier.model import (
     DeadLetter,
     Directive,
     KeyPosition,
-    Lease,
     Number,
     QueueId,
     QueueRecord,
     RingPosition,
     RunRow,
+    StoredLease,
 )
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO, priority_of
 from budgetfrontier.store import keys
@@ -369,12 +369,12 @@ def expanded(queue: QueueRecord) -> QueueRecord:
     return queue
 
 
-def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> Lease:
+def restore_lease(lease_id: int, row: LeaseRow, queue: str, value: bytes) -> StoredLease:
     """Return a lease of an earlier run, from its row, the key of its queue and the value of its URI."""
     attempts, deliveries = tries(value)
     uri = restore_uri(row.key[4:], value, queue)
     cost = uri.cost or 0
-    return Lease(
+    return StoredLease(
         lease_id, queue, uri, cost, row.expires, deliveries + 1, attempts + 1, row.queue, row.key, row.landed, row.began
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import lmdb
 import msgspec
 
-from budgetfrontier.model import CrawlUri, DeadLetter, Lease, QueueRecord, QueueState, Summary
+from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
@@ -268,7 +268,7 @@ class View:
         """Yield the keys of the pending URIs that are leased."""
         return (decode_lease(value).key for _, value in self.items(keys.LEASES))
 
-    def leases(self) -> Iterator[Lease]:
+    def leases(self) -> Iterator[StoredLease]:
         """Yield the leases that are not finished."""
         for key, value in self.items(keys.LEASES):
             row = decode_lease(value)

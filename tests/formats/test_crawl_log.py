@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from budgetfrontier import CrawlUri, Directive, Lease
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.outputs.logs import crawl_line
-from budgetfrontier.formats.crawl_log import refused
+from budgetfrontier.formats.crawl_log import entries, refused
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -59,3 +61,26 @@ def test_what_the_frontier_needs_is_read_back(tmp_path: Path) -> None:
         "",
         Directive.MEDIUM,
     )
+
+
+def a_line(second: int, url: str = "https://a.test/", status: int = 200) -> str:
+    return f"2026-11-20T22:{second // 60:02d}:{second % 60:02d}.000Z {status:5d} 12 {url} - - text/html #001 - - - -\n"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
+def test_entries_from_a_time_on_are_found_by_bisection(tmp_path: Path, count: int) -> None:
+    log = tmp_path / "crawl.log"
+    log.write_text("".join(a_line(2 * n, f"https://a.test/{'x' * (n % 7)}{n}") for n in range(count)))
+    first = datetime(2026, 11, 20, 22, tzinfo=UTC).timestamp()
+    for since in range(-1, 2 * count + 2):
+        found = [entry.url for entry in entries(log, since=first + since)]
+        assert len(found) == len([n for n in range(count) if 2 * n >= since]), since
+    assert len(list(entries(log))) == count
+
+
+def test_entries_leave_out_what_is_no_line(tmp_path: Path) -> None:
+    log = tmp_path / "crawl.log"
+    log.write_text("what\n" + a_line(1) + a_line(2).replace("200", "two") + a_line(3, status=-2) + a_line(4)[:-1])
+    assert [(entry.status, entry.size, entry.mime) for entry in entries(log)] == [
+        (200, 12, b"text/html"), (-2, 12, b"text/html"),
+    ]  # fmt: skip

@@ -1,0 +1,238 @@
+"""The reports of Heritrix besides that of the frontier: `report JOB --kind`, as text, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.cli import common
+from budgetfrontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from budgetfrontier.formats.crawl_log import Entry
+    from budgetfrontier.store.reader import Reader
+
+KINDS = ("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads")
+_HERITRIX = {
+    "frontier-summary": "frontier", "crawl": "crawl-summary", "mimetype": "mimetypes", "responsecode": "responsecodes",
+    "source": "sourcetags",
+}  # fmt: skip
+_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags")
+
+UNKNOWN = "unknown: this frontier was not filled by `budgetfrontier crawl`, and there is no {log}"
+_TEXT_ROWS = 20
+
+
+class Rows:
+    """A report: its columns, its rows, which of the columns a terminal may leave out, and what is unknown."""
+
+    def __init__(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, drop: Sequence[str] = (), unknown: str = ""
+    ) -> None:
+        self.columns, self.drop, self.unknown = columns, drop, unknown
+        self.rows = rows
+
+
+def kind(text: str) -> str:
+    """Parse the name of a kind, or of Heritrix's file (`hosts-report.txt`)."""
+    name = text.lower().removesuffix(".txt").removesuffix("-report")
+    return _HERITRIX.get(name, name)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the report of `args.kind`, which is not that of the frontier."""
+    from budgetfrontier.store.reader import Reader
+
+    if args.format == "html":
+        raise FrontierError(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
+    if args.since is not None and args.kind not in _SINCE:
+        raise FrontierError(f"--since is for --kind {', '.join(_SINCE)}; this report is as of now")
+    with Reader(common.frontier_path(args.job)) as reader:
+        made = _MAKERS[args.kind](args, reader)
+        if args.format == "json":
+            _write_json(args, reader, made)
+        else:
+            _write_rows(args, made)
+    if made.unknown:
+        sys.stdout.flush()
+        common.note(made.unknown)
+
+
+def limit(args: argparse.Namespace) -> int | None:
+    """Return the most rows to print: --limit, or 20 in text, unless --all."""
+    if args.all:
+        return None
+    if args.limit is not None:
+        return int(args.limit)
+    return _TEXT_ROWS if args.format == "text" else None
+
+
+def _write_json(args: argparse.Namespace, reader: Reader, made: Rows) -> None:
+    from budgetfrontier.reports import tables
+
+    head = {
+        "format": 1,
+        "kind": args.kind,
+        "crawl": reader.settings.crawl,
+        "generated": time.time(),
+        "since": args.since,
+        "unknown": made.unknown or None,
+        "rows": [],
+    }
+    with tables.spooled(sys.stdout) as out:
+        out.write(json.dumps(head, indent=1).removesuffix("[]\n}"))
+        for part in tables.json_array(islice(made.rows, limit(args)), made.columns):
+            out.write(part)
+        out.write("\n}\n")
+
+
+def _write_rows(args: argparse.Namespace, made: Rows) -> None:
+    if args.format == "text" and args.kind == "crawl-summary":
+        from budgetfrontier.reports.format import clean
+
+        for name, value in zip(made.columns, next(iter(made.rows)), strict=True):
+            print(f"{name + ':':21}{clean(_shown(name, value))}")
+        return
+    most, left = limit(args), 0
+
+    def first() -> Iterator[Sequence[Any]]:
+        nonlocal left
+        for number, row in enumerate(made.rows):
+            if most is None or number < most:
+                yield row
+            else:
+                left += 1
+
+    common.write_rows(args, first(), made.columns, drop=made.drop)
+    if left and args.format == "text":
+        print(f"...and {left:,} more; --all prints them")
+
+
+def _shown(name: str, value: Any) -> str:
+    from budgetfrontier.units import format_duration
+
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name in ("began", "ended"):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value))
+    return format_duration(value) if name == "duration" else str(value)
+
+
+# -- the kinds
+
+
+def _log(args: argparse.Namespace) -> Iterator[Entry] | None:
+    """Return the lines of the crawl's log that count, None if there is no log."""
+    from budgetfrontier.formats import crawl_log
+
+    path = log_path(args)
+    if not path.is_file():
+        return None
+    return crawl_log.entries(path, since=0.0 if args.since is None else time.time() - args.since)
+
+
+def log_path(args: argparse.Namespace) -> Path:
+    """Return the path of the crawl's log."""
+    job: Path = args.job
+    return job / "logs" / "crawl.log"
+
+
+def _unknown(args: argparse.Namespace, log: object) -> str:
+    return "" if log is not None else UNKNOWN.format(log=log_path(args))
+
+
+def _of_log(name: str) -> Callable[[argparse.Namespace, Reader], Rows]:
+    def make(args: argparse.Namespace, reader: Reader) -> Rows:
+        from budgetfrontier.reports import log_tables
+
+        log = _log(args)
+        rows = getattr(log_tables, name)(log or (), limit=None)
+        return Rows(getattr(log_tables, name.upper()), rows, unknown=_unknown(args, log))
+
+    return make
+
+
+def _hosts(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import log_tables
+
+    log = _log(args)
+    rows = log_tables.hosts(log, reader.queues(), limit=None)
+    drop = ("not_modified", "failures", "errors", "state", "expenditure")
+    return Rows(log_tables.HOSTS, rows, drop=drop, unknown=_unknown(args, log))
+
+
+def _crawl_summary(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports.crawl_summary import crawl_summary
+
+    now, log = time.time(), _log(args)
+    since = None if args.since is None else now - args.since
+    alive = reader.lock_pid() is not None
+    figures = crawl_summary(
+        reader.settings.crawl, reader.summary(), reader.runs(), log, alive=alive, now=now, since=since
+    )
+    return Rows(tuple(figures), [tuple(figures.values())], unknown=_unknown(args, log))
+
+
+def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier import uris
+    from budgetfrontier.crawl.seeds import seed_urls
+    from budgetfrontier.errors import InvalidUrl
+    from budgetfrontier.reports import seed_fates
+    from budgetfrontier.store.seed_places import seed_places
+
+    seeds: dict[str, str] = {}  # with the queues forced on some
+    invalid, unreadable = {}, []
+    for seed in reader.settings.seeds:
+        try:
+            for url in seed_urls(seed):
+                try:
+                    seeds[uris.parse(url)] = seed.queue or ""
+                except InvalidUrl as e:
+                    invalid[url] = str(e)
+        except OSError as e:
+            unreadable.append(f"{seed.file}: {e.strerror}")
+    entries = _log(args)
+    log = seed_fates.SeedLog(seeds)
+    log.read(entries or ())
+    with reader.view() as view:
+        places = seed_places(view, log.codes, queues={url: queue for url, queue in seeds.items() if queue})
+    rows = seed_fates.seed_rows(log, places, invalid, logged=entries is not None)
+    unknown = [] if log.codes or invalid or entries is not None else [_unknown(args, None)]
+    unknown += [f"seeds of a file that cannot be read are not listed: {name}" for name in unreadable]
+    if log.left_out:
+        unknown.append(f"attempts at imported seeds beyond the first {seed_fates.MOST_IMPORTED:,}: {log.left_out:,}")
+    columns = seed_fates.COLUMNS
+    return Rows(columns, map(itemgetter(*columns), rows), drop=seed_fates.DROP, unknown="; ".join(unknown))
+
+
+def _threads(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import lease_rows
+
+    now = time.time()
+    rows: Iterable[dict[str, Any]] = sorted(
+        lease_rows.lease_rows(reader.leases(), now), key=lambda row: row["age"] or 0.0, reverse=True
+    )
+    if args.format == "text":
+        rows = (lease_rows.for_people(row, now, _shown("began", row["began"])) for row in rows)
+    columns = lease_rows.COLUMNS
+    return Rows(columns, map(itemgetter(*columns), rows), drop=lease_rows.DROP)
+
+
+_MAKERS: dict[str, Callable[[argparse.Namespace, Reader], Rows]] = {
+    "crawl-summary": _crawl_summary,
+    "seeds": _seeds,
+    "hosts": _hosts,
+    "mimetypes": _of_log("mimetypes"),
+    "responsecodes": _of_log("responsecodes"),
+    "sourcetags": _of_log("sourcetags"),
+    "threads": _threads,
+}

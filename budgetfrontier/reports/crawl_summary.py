@@ -1,0 +1,104 @@
+"""Heritrix's crawl report: how a crawl stands or ended, how long it ran, and what it fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.model import Run, Summary
+from budgetfrontier.reports.log_tables import FORBIDDEN
+from budgetfrontier.reports.spill import Sorter
+
+if TYPE_CHECKING:
+    from budgetfrontier.formats.crawl_log import Entry
+
+_NOT_MODIFIED = 304
+_DIGEST = slice(5, 21)  # 80 bits of "sha1:..."
+
+
+def crawl_summary(
+    crawl: str,
+    totals: Summary,
+    runs: list[Run],
+    entries: Iterable[Entry] | None,
+    *,
+    alive: bool,
+    now: float,
+    since: float | None = None,
+) -> dict[str, Any]:
+    """Return the figures by name; `alive`: a process has the frontier open.
+
+    Those of the log are None without one; with `since` (epoch seconds), they count from then on.
+
+    A body counts as novel when its digest appears for the first time, otherwise as a duplicate. One pass over the log,
+    in bounded memory.
+    """
+    last = runs[-1] if runs else None
+    seconds = sum((run.ended or (now if run.end is None else run.began)) - run.began for run in runs)
+    status = str(totals.state) if totals.pause_reason is None else f"{totals.state} ({totals.pause_reason})"
+    figures: dict[str, Any] = {
+        "crawl": crawl,
+        "status": status,
+        "alive": alive,
+        "last_stop": str(last.end) if last and last.end else None,
+        "last_stop_reason": last.reason if last and last.end else None,
+        "runs": len(runs),
+        "began": runs[0].began if runs else None,
+        "ended": last.ended if last else None,
+        "duration": seconds,
+        "discovered": totals.seen,
+        "queued": totals.queued,
+        "future": totals.future,
+        "succeeded": totals.succeeded,
+        "failed": totals.failed,
+        "disregarded": totals.disregarded,
+        "dead": totals.dead,
+        "queues": sum(totals.queues.values()),
+        "expenditure": totals.expenditure,
+    }
+    fetched = dict.fromkeys(FETCHED) if entries is None else _fetched(entries)
+    elapsed = seconds if since is None else min(seconds, now - since)
+    for name, amount in (("fetches_per_second", fetched["fetches"]), ("bytes_per_second", fetched["bytes"])):
+        fetched[name] = round(amount / elapsed, 3) if amount is not None and elapsed > 0 else None
+    return figures | fetched
+
+
+FETCHED = (
+    "fetches", "failed_attempts", "robots_denials", "bytes", "novel_urls", "novel_bytes", "duplicate_urls",
+    "duplicate_bytes", "not_modified", "fetches_per_second", "bytes_per_second",
+)  # fmt: skip
+"""The figures that come from the log."""
+
+
+def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:
+    fetches = failures = denials = size = not_modified = 0
+    digests = Sorter()
+    for place, entry in enumerate(entries):
+        if entry.status <= 0:
+            denials += entry.status == FORBIDDEN
+            failures += entry.status != FORBIDDEN
+            continue
+        fetches += 1
+        size += entry.size
+        not_modified += entry.status == _NOT_MODIFIED
+        if entry.digest != b"-":
+            digests.add((entry.digest[_DIGEST], place, entry.size))
+    novel = [0, 0]
+    duplicate = [0, 0]
+    before = b""
+    for digest, _, length in digests:
+        into = duplicate if digest == before else novel
+        into[0] += 1
+        into[1] += length
+        before = digest
+    return dict.fromkeys(FETCHED) | {
+        "fetches": fetches,
+        "failed_attempts": failures,
+        "robots_denials": denials,
+        "bytes": size,
+        "novel_urls": novel[0],
+        "novel_bytes": novel[1],
+        "duplicate_urls": duplicate[0],
+        "duplicate_bytes": duplicate[1],
+        "not_modified": not_modified,
+    }

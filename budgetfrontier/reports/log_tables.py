@@ -1,0 +1,132 @@
+"""Heritrix's reports of what was fetched: hosts, media types, response codes, source tags.
+
+The rows come from one pass over the crawl's log, and for hosts from the queues of the frontier, too. Memory is bounded
+however many hosts and media types there are. Each attempt counts, as it has a line in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.reports.spill import Item, Sums, largest_first
+
+if TYPE_CHECKING:
+    from budgetfrontier.formats.crawl_log import Entry
+    from budgetfrontier.model import QueueRecord
+
+Rows = Iterator[tuple[Any, ...]]
+
+FORBIDDEN = -9998
+_NOT_MODIFIED = 304
+
+MIMETYPES = ("fetches", "bytes", "mimetype")
+RESPONSECODES = ("fetches", "code", "meaning")
+SOURCETAGS = ("source", "host", "fetches", "bytes")
+HOSTS = (
+    "fetches", "bytes", "host", "robots_denials", "failures", "not_modified", "remaining", "expenditure", "errors",
+    "state",
+)  # fmt: skip
+
+_MEANINGS = {
+    -1: "host name not found",
+    -2: "no connection",
+    -3: "connection lost",
+    -4: "timed out",
+    -5: "no valid response",
+    -61: "no robots.txt",
+    -5000: "out of scope",
+    -5001: "private address or blocked port",
+    FORBIDDEN: "forbidden by robots.txt",
+}
+
+
+def meaning(code: int) -> str:
+    """Return what a status of crawl.log means, "" if there is no name for it."""
+    if code < 0:
+        return _MEANINGS.get(code, "")
+    from http import HTTPStatus
+
+    try:
+        return HTTPStatus(code).phrase
+    except ValueError:
+        return ""
+
+
+def host_of(url: bytes) -> bytes:
+    """Return the host and port of a URL, as the key of its queue names them."""
+    return url.split(b"/", 3)[2].rpartition(b"@")[2] if url.count(b"/") > 1 else url
+
+
+def mimetypes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+    """Yield fetches and bytes by media type, the most frequent first."""
+    sums = Sums(2)
+    for entry in entries:
+        if entry.status > 0:
+            amounts = sums.of(entry.mime)
+            amounts[0] += 1
+            amounts[1] += entry.size
+    for mime, count, size in largest_first(sums, 1, limit):
+        yield count, size, _text(mime)
+
+
+def responsecodes(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+    """Yield fetches by status, the most frequent first."""
+    sums = Sums(1)
+    for entry in entries:
+        sums.of(b"%d" % entry.status)[0] += 1
+    for code, count in largest_first(sums, 1, limit):
+        yield count, int(code), meaning(int(code))
+
+
+def sourcetags(entries: Iterable[Entry], *, limit: int | None) -> Rows:
+    """Yield fetches and bytes by source tag and host, the most frequent first."""
+    sums = Sums(2)
+    for entry in entries:
+        if entry.source != b"-":
+            amounts = sums.of(entry.source + b" " + host_of(entry.url))  # no field contains a space
+            amounts[0] += 1
+            amounts[1] += entry.size
+    for key, count, size in largest_first(sums, 1, limit):
+        source, _, host = key.partition(b" ")
+        yield _text(source), _text(host), count, size
+
+
+_STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUSTED")
+
+
+def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
+    """Yield what is known of each host: from the log what was fetched (None: no log), from its queue what is left.
+
+    A queue whose key is no host has a row of its own.
+    """
+    sums = Sums(9)
+    for entry in entries or ():
+        amounts = sums.of(host_of(entry.url))
+        if entry.status > 0:
+            amounts[0] += 1
+            amounts[1] += entry.size
+            amounts[4] += entry.status == _NOT_MODIFIED
+        elif entry.status == FORBIDDEN:
+            amounts[2] += 1
+        else:
+            amounts[3] += 1
+    for queue in queues:
+        amounts = sums.of(queue.queue.encode("utf-8", "surrogateescape"))
+        amounts[5] += queue.queued + queue.future
+        amounts[6] += queue.expenditure
+        amounts[7] += queue.errors
+        amounts[8] = _STATES.index(queue.state)
+    for row in largest_first(sums, 1 if entries is not None else 7, limit):
+        yield _host_row(row, known=entries is not None)
+
+
+def _host_row(row: Item, *, known: bool) -> tuple[Any, ...]:
+    host, fetches, size, denied, failures, not_modified, remaining, spent, errors, state = row
+    logged = (denied, failures, not_modified) if known else (None, None, None)
+    queued = (remaining, spent, errors, _STATES[state]) if state else (None, None, None, "")
+    return fetches if known else None, size if known else None, _text(host), *logged, *queued
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")

@@ -1,0 +1,98 @@
+"""`report --kind` of frontiers without a log, seeds of a log that is planted, and states without a limit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.model import QueueState
+from tests.cli.conftest import Cli
+
+
+def rows_of(cli: Cli, job: Path, kind: str, *options: str) -> tuple[list[dict[str, Any]], str]:
+    answer = cli("report", job, "--kind", kind, "--format", "json", *options)
+    assert answer.code == 0
+    told = json.loads(answer.out)
+    return told["rows"], told["unknown"] or ""
+
+
+def test_what_only_a_crawl_knows_is_said_to_be_unknown(stopped: Path, cli: Cli) -> None:
+    for kind in ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags", "seeds"):
+        _, unknown = rows_of(cli, stopped, kind)
+        assert "not filled by `budgetfrontier crawl`" in unknown, kind
+        text = cli("report", stopped, "--kind", kind)
+        assert "unknown: this frontier was not filled" in text.err
+    hosts = {row["host"]: row for row in rows_of(cli, stopped, "hosts")[0]}
+    assert (hosts["capped.test"]["remaining"], hosts["capped.test"]["state"]) == (3, "RETIRED")
+    assert hosts["dead.test"]["errors"] == 1 and hosts["dead.test"]["fetches"] is None
+    (summary,) = rows_of(cli, stopped, "crawl-summary")[0]
+    assert (summary["dead"], summary["fetches"], summary["novel_bytes"]) == (1, None, None)
+    assert summary["runs"] == 1 and summary["last_stop"] == "EXIT"
+
+
+def test_threads_are_the_leases(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier", Settings(), keep_leases=True) as frontier:
+        frontier.schedule_many(["https://a.test/", "https://b.test/"])
+        frontier.lease(2)
+    rows, unknown = rows_of(cli, tmp_path / "job", "threads")
+    assert (sorted(row["queue"] for row in rows), unknown) == (["a.test", "b.test"], "")
+    assert "a.test" in cli("report", tmp_path / "job", "--kind", "threads-report.txt").out
+
+
+LINE = "2026-11-20T22:00:0{n}.000Z {status:5d}        100 {url} {hops} {via} text/html #001 - - - -\n"
+
+
+def test_seeds_that_were_imported_and_redirects_of_several_steps(tmp_path: Path, cli: Cli) -> None:
+    seeds = ["http://a.test/", "http://later.test/", "http://seen.test/", "not a url"]
+    settings = Settings.from_dict({"crawl": "seeds", "seeds": [seeds[0], seeds[1], seeds[2]]})
+    with Frontier.open(tmp_path / "frontier", settings) as frontier:
+        frontier.mark_seen([seeds[2]])
+    log = [
+        ("http://a.test/", "-", "-", 302),
+        ("http://imported.test/", "-", "-", 200),
+        ("http://a.test/robots.txt", "P", "http://a.test/", 200),
+        ("http://b.test/", "R", "http://a.test/", 301),
+        ("http://c.test/", "RR", "http://b.test/", 200),
+        ("http://d.test/", "LR", "http://c.test/", 200),
+        ("http://later.test/", "-", "-", 503),
+    ]
+    (tmp_path / "logs").mkdir()
+    lines = (LINE.format(n=n, url=u, hops=h, via=v, status=s) for n, (u, h, v, s) in enumerate(log))
+    (tmp_path / "logs" / "crawl.log").write_text("".join(lines))
+    rows = {row["seed"]: row for row in rows_of(cli, tmp_path, "seeds")[0]}
+    assert {seed: row["status"] for seed, row in rows.items()} == {
+        "http://a.test/": "REDIRECTED",
+        "http://later.test/": "CRAWLED",
+        "http://seen.test/": "UNKNOWN",
+        "http://imported.test/": "CRAWLED",
+    }
+    assert (rows["http://a.test/"]["redirect"], rows["http://a.test/"]["detail"]) == ("http://c.test/", "200 OK")
+
+
+def test_a_seed_file_that_is_gone_is_told(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "seeds.txt").write_text("http://a.test/\nnot a url\n")
+    settings = Settings.from_dict({"crawl": "seeds", "seeds": [{"file": str(tmp_path / "seeds.txt")}]})
+    Frontier.open(tmp_path / "frontier", settings).close()
+    rows, _ = rows_of(cli, tmp_path, "seeds")
+    assert [(row["seed"], row["status"]) for row in rows] == [
+        ("http://a.test/", "NOT_REACHED"), ("not a url", "INVALID"),
+    ]  # fmt: skip
+    (tmp_path / "seeds.txt").unlink()
+    assert "seeds.txt: No such file" in rows_of(cli, tmp_path, "seeds")[1]
+
+
+@pytest.mark.parametrize("count", [30])
+def test_every_state_is_uncapped_on_request(tmp_path: Path, cli: Cli, count: int) -> None:
+    with Frontier.open(tmp_path / "job" / "frontier", Settings()) as frontier:
+        frontier.schedule_many(f"https://site{n}.test/" for n in range(count))
+    section = f" -----===== {QueueState.INACTIVE} QUEUES =====-----\n"
+    capped = cli("report", tmp_path / "job").out.partition(section)[2].partition("\n\n")[0]
+    assert capped.count(".test") < 3 * count and "...and 10 more" in capped
+    whole = cli("report", tmp_path / "job", "--all").out.partition(section)[2].partition("\n\n")[0]
+    assert len(whole.splitlines()) == count + 1 and "more" not in whole
+    html = cli("report", tmp_path / "job", "--all", "--format", "html").out
+    assert all(f"site{n}.test" in html for n in range(count))
