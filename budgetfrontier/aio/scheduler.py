@@ -38,6 +38,7 @@ log = logging.getLogger("budgetfrontier.aio")
 
 _T = TypeVar("_T")
 _SUCCESS = Outcome.SUCCESS
+_NO_URIS: tuple[CrawlUri, ...] = ()
 
 
 class Scheduler:
@@ -189,7 +190,7 @@ class Scheduler:
         *,
         fetch_seconds: float | None = None,
         crawl_delay: float | None = None,
-        discovered: Iterable[str | CrawlUri] = (),
+        discovered: Iterable[str | CrawlUri] = _NO_URIS,
         reason: str = "",
         delay: float | None = None,
         retire_queue: bool = False,
@@ -206,16 +207,16 @@ class Scheduler:
         if request is None:
             task = asyncio.current_task()
             request = next((lease for lease, holder in self._handed_out.values() if holder is task), None)
-        entry = request and self._handed_out.get(request.key)
-        if not request or not entry:
+        entry = None if request is None else self._handed_out.get(request.key)
+        if request is None or entry is None:
             raise ValueError("task_done() called too many times: no such request is out")
-        if isinstance(discovered, str | bytes):  # its characters would be taken for URLs
+        if discovered is not _NO_URIS and isinstance(discovered, str | bytes):  # its characters would be taken for URLs
             raise TypeError("discovered is an iterable of URIs; one alone goes into a list")
-        found: list[str | CrawlUri] = list(discovered) if discovered else []
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
-        if outcome is _SUCCESS and not (waits or found or reason or retire_queue):
+        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue):
             self._outbox.end(request)
         else:
+            found: list[str | CrawlUri] = list(discovered) if discovered else []
             finish = Finish(
                 request,
                 Outcome(outcome),
@@ -228,7 +229,9 @@ class Scheduler:
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again
-            self._done(request)
+            del self._handed_out[request.key]
+            if self._closing:
+                self._note_drained()
 
     def __aiter__(self) -> Self:
         """Iterate over requests until the scheduler is closing: `async for request in scheduler`."""
@@ -364,6 +367,7 @@ class Scheduler:
         A reply for all of these calls is for those that are left. In the loop's thread.
         """
         failure: Failure | None = None
+        waiters, handed_out = self._waiters, self._handed_out
         for future, reply in replies:
             if future is None:
                 failure = reply
@@ -377,10 +381,10 @@ class Scheduler:
                 else:
                     future.set_result(reply)
         for lease in leases:
-            while self._waiters:
-                waiter, task = self._waiters.popitem(last=False)
+            while waiters:
+                waiter, task = waiters.popitem(last=False)
                 if not waiter.done():
-                    self._handed_out[lease.key] = lease, task
+                    handed_out[lease.key] = lease, task
                     waiter.set_result(lease)
                     break
             else:
@@ -395,10 +399,10 @@ class Scheduler:
         cancellation crossed the lease; 0 for one that was cancelled after it was served.
         """
         self._outbox.call(self._worker.give_back, (lease, wanted))
-        self._done(lease)
-
-    def _done(self, lease: Lease) -> None:
         self._handed_out.pop(lease.key, None)
+        self._note_drained()
+
+    def _note_drained(self) -> None:
         if self._closing and not self._handed_out:
             self._drained.set()
 

@@ -149,7 +149,8 @@ class Frontier:
         guard, kernel = self._guard, self._kernel
         if get_ident() != guard.owner:
             guard.refuse()
-        ttl, count = self._tables.in_force.lease_ttl(ttl), int(count)
+        in_force, count = self._tables.in_force, int(count)
+        ttl = in_force.frontier.lease_ttl if ttl is None else in_force.lease_ttl(ttl)
         try:
             now = guard.now()
             kernel.catch_up(now)

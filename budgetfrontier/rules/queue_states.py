@@ -41,7 +41,10 @@ def may_lease(queue: QueueRecord, concurrency: int, reached: bool) -> bool:
         out - queue.landed < concurrency
         and queue.queued > out
         and queue.balance > queue.reserved
-        and not is_over_total(queue.expenditure + queue.reserved, queue.total_budget, reached)
+        and (
+            queue.total_budget < 0  # `is_over_total` would say so, after a call for each URI
+            or not is_over_total(queue.expenditure + queue.reserved, queue.total_budget, reached)
+        )
     )
 
 
