@@ -146,7 +146,8 @@ def test_an_adjustment_reads_all_overrides_once(monkeypatch: pytest.MonkeyPatch)
         frontier.adjust(match="host:b.test", queue_total_budget=5)
         monkeypatch.setattr(Effective, "__init__", counting)
         told = frontier.adjust(match="host:a.test", queue_total_budget=7)
-        assert (read, told.before, told.after) == ([2], {"queue_total_budget": -1}, {"queue_total_budget": 7})
+        assert (told.before, told.after) == ({"queue_total_budget": -1}, {"queue_total_budget": 7})
+        assert read == [1, 2]  # the new one alone, for the values after it, and all of them once
 
 
 def test_check_finds_whole_what_a_hook_changes_meanwhile() -> None:
