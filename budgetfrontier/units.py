@@ -44,6 +44,15 @@ def _parse(text: str, units: dict[str, float], bare: str) -> float:
     return total
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Format a number with its noun, in the plural unless it is 1.
+
+    >>> counted(1, "queue"), counted(1200, "queue")
+    ('1 queue', '1,200 queues')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration in its two largest units, as Heritrix writes it; what follows a unit of zero is left out.
 

@@ -27,6 +27,7 @@ GROUPS = {
     "crawl": ("crawl", "demo"),
     "show": ("report", "queues", "queue", "explain", "audit"),
     "leases": ("leases",),
+    "runs": ("runs",),
     "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "pause", "resume", "terminate"),
     "revive": ("revive",),
     "transfer": ("import", "export", "dead-letters"),

@@ -245,8 +245,8 @@ def is_descending(args: argparse.Namespace) -> bool:
 
 def note_if_stopped(args: argparse.Namespace) -> None:
     """Print, if no process runs the job, that it is stopped, and the command that continues it."""
-    from budgetfrontier.reports.commands import start_command
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.start_command import start_command
 
     with Reader(frontier_path(args.job)) as reader:
         if reader.lock_pid() is None:

@@ -21,6 +21,9 @@ from budgetfrontier.units import format_size
 LISTED = 10
 """The most retired queues that are listed with the command that revives them."""
 
+MISSED = ("dead_letters", "disregarded")
+"""The verdicts on a crawl that has nothing left to do, but has not crawled most of what it found."""
+
 OUTPUTS = ("warcs", "logs", "reports")
 
 
@@ -90,14 +93,15 @@ def closing_summary(
 def _final_state(report: Report, spend: Spend) -> str:
     """Return the line on the final state of a crawl that has nothing left to do."""
     retired = spend.stranding_count
+    missed = report.verdict.text.partition(": ")[2].removesuffix(".") if report.verdict.slug in MISSED else ""
     if report.state is CrawlState.PAUSED:
         how = "paused at finish"
         if not retired:
-            return f"{how}: everything is crawled"
+            return f"{how}: {missed or 'everything is crawled'}"
     else:
         how = f"crawl {report.state.lower()}"
         if not retired:
-            return how
+            return f"{how}: {missed}" if missed else how
     verb = "is" if retired == 1 else "are"
     return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
 

@@ -31,6 +31,7 @@ from budgetfrontier.reports import files
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.run_history import CRAWL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.advice import advice
 from budgetfrontier.store.backup import CACHE
@@ -124,9 +125,7 @@ class Job:
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
         frontier = self._folder / "frontier"
-        self._frontier = opened.enter_context(
-            Frontier.open(frontier, self._settings, hooks=[self], program="budgetfrontier crawl")
-        )
+        self._frontier = opened.enter_context(Frontier.open(frontier, self._settings, hooks=[self], program=CRAWL))
         self._cache = written.enter_context(contextlib.closing(CrawlCache(frontier / CACHE)))
         self._outputs = written.enter_context(Outputs(self._folder, self._settings, cache=self._cache))
         written.callback(self._sync_outputs_only)

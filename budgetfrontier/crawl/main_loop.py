@@ -224,7 +224,8 @@ class MainLoop:
         if limits.reached and self.stop is Stop.NONE:
             self.stop = Stop.LIMIT
         if progress.due:
-            progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows)
+            found = self._frontier.verdict(rate=progress.rate)
+            progress.show(self._frontier.summary(), in_flight=len(self._visits), limits=limits.rows, verdict=found)
         if 0 < self._settings.output.statistics <= now - self._last_statistics:
             self._last_statistics = now
             self._write_statistics()

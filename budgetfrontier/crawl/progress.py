@@ -18,6 +18,7 @@ from rich.text import Text
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.model import QueueState, Summary
 from budgetfrontier.reports.format import clean, percent
+from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.units import format_clock, format_size
 
 LIVE_EVERY = 0.5
@@ -112,8 +113,10 @@ class ProgressDisplay:
         if not self._handler and log.hasHandlers():  # otherwise it would be printed twice
             log.warning("%s", message)
 
-    def show(self, summary: Summary, *, in_flight: int, limits: Sequence[Limit] = ()) -> None:
-        """Show the state of the crawl: rates, queues by state, spend, and the use of limits. O(1)."""
+    def show(
+        self, summary: Summary, *, in_flight: int, limits: Sequence[Limit] = (), verdict: Verdict | None = None
+    ) -> None:
+        """Show the state of the crawl: the verdict, rates, queues by state, spend, and the use of limits. O(1)."""
         self._last = self._now()
         sample = _Sample(self._last, self.fetched, self.bytes, {limit.name: limit.used for limit in limits})
         samples = self._samples
@@ -122,9 +125,9 @@ class ProgressDisplay:
             samples.popleft()
         if self._live:
             with self._silenced_on_error():
-                self._live.update(self._table(summary, in_flight, limits), refresh=True)
+                self._live.update(self._table(summary, in_flight, limits, verdict), refresh=True)
         else:
-            pairs = self._pairs(summary, in_flight, limits)
+            pairs = self._pairs(summary, in_flight, limits, verdict)
             self.say("progress " + " ".join(f"{key} {value}" for key, value in pairs))
 
     @contextmanager
@@ -141,7 +144,8 @@ class ProgressDisplay:
     # Figures
 
     @property
-    def _rate(self) -> float:
+    def rate(self) -> float:
+        """The fetches a second of late."""
         first, last = self._samples[0], self._samples[-1]
         return (last.fetched - first.fetched) / max(last.time - first.time, 1e-9)
 
@@ -160,12 +164,14 @@ class ProgressDisplay:
 
     # Formats
 
-    def _pairs(self, summary: Summary, in_flight: int, limits: Sequence[Limit]) -> Iterator[tuple[str, object]]:
+    def _pairs(
+        self, summary: Summary, in_flight: int, limits: Sequence[Limit], verdict: Verdict | None
+    ) -> Iterator[tuple[str, object]]:
         """Yield the plain format: keys and values without spaces; times in seconds, sizes in bytes."""
         yield "state", summary.state.value
         yield "elapsed", f"{self.elapsed:.0f}"
         yield "fetched", self.fetched
-        yield "rate", f"{self._rate:.1f}"
+        yield "rate", f"{self.rate:.1f}"
         yield "average", f"{self._average:.1f}"
         yield "bytes", self.bytes
         yield "in_flight", in_flight
@@ -179,8 +185,10 @@ class ProgressDisplay:
             yield limit.name, f"{limit.most:.0f}"
             if (left := self._left(limit)) is not None:
                 yield f"{limit.name}_left", f"{left:.0f}"
+        if verdict:
+            yield "verdict", verdict.slug
 
-    def _table(self, summary: Summary, in_flight: int, limits: Sequence[Limit]) -> Table:
+    def _table(self, summary: Summary, in_flight: int, limits: Sequence[Limit], verdict: Verdict | None) -> Table:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
@@ -188,13 +196,14 @@ class ProgressDisplay:
             ("crawl", f"{state_text(summary)} for {format_clock(self.elapsed)}, {in_flight:,} in flight"),
             (
                 "fetched",
-                f"{self.fetched:,} ({self._rate:.1f}/s now, {self._average:.1f}/s on average), "
+                f"{self.fetched:,} ({self.rate:.1f}/s now, {self._average:.1f}/s on average), "
                 f"{format_size(self.bytes)}",
             ),
             ("URIs", f"{backlog(summary)}, {summary.seen:,} seen"),
             ("spend", f"{summary.expenditure:,}: {ends(summary)}"),
             ("queues", queues(summary)),
             *((limit.name, self._limit(limit)) for limit in limits),
+            *([("now", clean(verdict.text))] if verdict else []),
         ):
             table.add_row(name, Text(words))  # Text, so that markup is not interpreted
         return table

@@ -62,6 +62,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         paused = kernel.settle()
         kernel.tables.flush()
         env.commit()
+        kernel.tables.runs.begun()
     except BaseException as e:
         env.close()
         if is_damage(e):

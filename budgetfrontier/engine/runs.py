@@ -12,7 +12,7 @@ from budgetfrontier.model import CrawlState, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.last_note import decode_note, encode_note
+from budgetfrontier.store.last_note import decode_note, encode_note, is_copy
 from budgetfrontier.store.records import decode_run, encode
 
 TOUCH_EVERY = 10.0
@@ -45,11 +45,17 @@ class Runs:
         if latest is not None:
             self._number, row = keys.u32.unpack(latest[0])[0], decode_run(latest[1])
             if row.end is None:
-                self._put(run_history.taken_over(row, decode_note(self._env.note), last_commit=last_commit))
+                line = self._env.note
+                self._put(run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=is_copy(line)))
         self._number += 1
         self._row = RunRow(now, os.getpid(), socket.gethostname(), program)
         self._put(self._row)
         self._remove_outdated()
+
+    def begun(self) -> None:
+        """Remove the note of an earlier run from the lock file, after the commit that has stored its end."""
+        with suppress(OSError):
+            self._env.leave_note(b"")
 
     def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, crawl: CrawlState) -> None:
         """End the row of this run, or remove it if it is not worth keeping."""

@@ -15,11 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.reports.commands import replenish_amount, start_command
+from budgetfrontier.reports.commands import replenish_amount
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
+from budgetfrontier.store.start_command import start_command
 from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
@@ -384,18 +386,17 @@ class _Explainer:
     # -- the crawl
 
     def _explain_crawl(self, explanation: Explanation) -> None:
-        summary = self._reader.summary()
+        standing = self._reader.standing()
+        summary = standing.totals
         if summary.state is CrawlState.TERMINATED:
-            explanation.add(
-                "terminated", "The crawl was TERMINATED: it hands out nothing ever again.", verdict=Outlook.NEVER
-            )
+            explanation.add("terminated", verdict(standing).text, verdict=Outlook.NEVER)
             return
         if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING):
             # Starting a crawl that paused when it was finished also resumes it.
-            starts = summary.pause_reason == FINISH and self._reader.lock_pid() is None
+            starts = summary.pause_reason == FINISH and not standing.process.alive
             explanation.add(
                 "paused",
-                f"The crawl is {summary.state} ({summary.pause_reason or 'no reason given'}): nothing is handed out.",
+                f"{pause_sentence(standing)} Nothing is handed out.",
                 verdict=Outlook.BLOCKED,
                 command=None if starts else self._command("resume"),
             )
@@ -403,12 +404,15 @@ class _Explainer:
             explanation.add(
                 "finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives."
             )
-        if self._reader.lock_pid() is None:
+        if not standing.process.alive:
             start = start_command(self._job)
             what = "the crawl again with its configuration" if start else "the program that opened it"
             explanation.add(
                 "not-running",
-                f"Nothing runs this frontier at the moment: start {what}.",
+                f"Nothing runs this frontier at the moment ({process_line(standing)}): start {what}.",
                 verdict=Outlook.BLOCKED,
                 command=start,
             )
+        elif is_hung(standing):
+            found = verdict(standing)
+            explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)

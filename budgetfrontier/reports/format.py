@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from budgetfrontier.units import counted
+
+__all__ = ("clean", "counted", "percent")
+
 
 def clean(text: str) -> str:
     """Return `text` with control and other unprintable characters escaped: safe for a terminal, and one line."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Format a number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "queue"), counted(1200, "queue")
-    ('1 queue', '1,200 queues')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def percent(share: float, digits: int = 0) -> str:

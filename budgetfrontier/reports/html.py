@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.format import clean, counted, percent
-from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.overview import ORDER, Overview
-from budgetfrontier.reports.text import summary_line
+from budgetfrontier.reports.text import state_line, summary_line
+from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
@@ -58,15 +58,16 @@ def render(report: Report, *, limit: int = 100, now: float | None = None, overvi
 
 def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.generated))
-    state = f"{report.state}" + (f" ({_text(report.pause_reason)})" if report.pause_reason else "")
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
     yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>Frontier report: {_text(report.crawl)}</title>\n<style>{_STYLE}</style></head><body>\n"
-    yield f"<h1>Frontier report: {_text(report.crawl)}</h1>\n<p>{stamp}, {state}</p>\n"
+    yield f"<h1>Frontier report: {_text(report.crawl)}</h1>\n<p>{stamp}, {_text(state_line(report))}</p>\n"
     yield f'<p class="summary">{_text(summary_line(report))}</p>\n'
-    if reason := idle_reason(report, overview, now=now):
-        yield f"<p>Idle, because {_text(reason)}.</p>\n"
+    yield f"<p>Process: {_text(process_line(report.standing))}</p>\n"
+    found = report.verdict
+    remedy = f" <code>{_text(found.remedy)}</code>" if found.remedy else ""
+    yield f"<p><strong>{_text(found.text)}</strong>{remedy}</p>\n"
     yield from _totals(report)
     yield "<h2>Queues by state</h2>\n" + _states_bar(report.totals.queues)
     yield from _spend(overview)

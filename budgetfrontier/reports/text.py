@@ -8,15 +8,16 @@ FINISH, as in Heritrix, and in full under "Crawl state", and there is no MANAGER
 from __future__ import annotations
 
 import io
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import queue_rows, tables
 from budgetfrontier.reports.format import clean, counted, percent
-from budgetfrontier.reports.idle_reason import idle_reason
 from budgetfrontier.reports.layout import EXACT, Layout
 from budgetfrontier.reports.overview import ORDER, Overview
+from budgetfrontier.rules.verdict import is_hung, process_line
 from budgetfrontier.store.report import Report, status_line
 from budgetfrontier.units import format_duration
 
@@ -42,6 +43,16 @@ def summary_line(source: Report | Summary) -> str:
     totals = source if isinstance(source, Summary) else source.totals
     _, _, queues = status_line(totals).partition(" - ")
     return f"{_HERITRIX_STATE[totals.state]} - {queues}"
+
+
+def state_line(report: Report) -> str:
+    """Return the state of the crawl, the reason of a pause, and what the state is worth without a process."""
+    text = f"{report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
+    if report.state not in (CrawlState.RUNNING, CrawlState.PAUSING):
+        return text
+    if not report.standing.process.alive:
+        return f"{text}, but no process runs it"
+    return f"{text}, but its process hangs" if is_hung(report.standing) else text
 
 
 def queue_line(queue: QueueRecord, *, now: float) -> str:
@@ -79,22 +90,31 @@ def render(
     """
     now = time.time() if now is None else now
     overview = overview or Overview(limit).gather(report.queues)
-    lines = [*_head(report, overview, now), *_stats(report), *_queues(report, overview)]
+    lines = [*_head(report, layout), *_stats(report), *_queues(report, overview)]
     lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now, layout)
     for state in ORDER:
         shown = overview.listed(state)
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
     lines += _spend(overview)
-    return "\n".join((*lines, "", summary_line(report), ""))
+    lines += ["", *_wrapped(f"process: {clean(process_line(report.standing))}", layout)]
+    return "\n".join((*lines, summary_line(report), ""))
 
 
-def _head(report: Report, overview: Overview, now: float) -> Iterator[str]:
+def _head(report: Report, layout: Layout) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
-    yield f" Crawl state: {report.state}" + (f" ({clean(report.pause_reason)})" if report.pause_reason else "")
-    if reason := idle_reason(report, overview, now=now):
-        yield f" Idle, because {reason}."
+    yield f" Crawl state: {state_line(report)}"
+    yield from _wrapped(f" Process: {clean(process_line(report.standing))}", layout)
+    found = report.verdict
+    yield from _wrapped(f" Verdict: {clean(found.text)}", layout)
+    if found.remedy:
+        yield f"   $ {clean(found.remedy)}"
+
+
+def _wrapped(line: str, layout: Layout) -> list[str]:
+    """Return a line in as many as the width of a terminal takes."""
+    return [line] if layout.width is None else textwrap.wrap(line, layout.width, subsequent_indent="   ")
 
 
 def _stats(report: Report) -> Iterator[str]:

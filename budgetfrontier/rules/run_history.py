@@ -17,7 +17,18 @@ LONGEST_REASON = 500  # characters
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+CRAWL = "budgetfrontier crawl"
+"""The program of a crawl; other programs of this name with a space are commands, which hand nothing out."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
+
+
+def may_crawl(program: str) -> bool:
+    """Tell whether a program hands out URIs, as far as its name tells: commands do not, nor does one without a name.
+
+    >>> may_crawl("budgetfrontier crawl"), may_crawl("spider.py"), may_crawl("budgetfrontier import")
+    (True, True, False)
+    """
+    return bool(program) and (program == CRAWL or not program.startswith(f"{CRAWL.split(maxsplit=1)[0]} "))
 
 
 def end_of_spider(reason: str) -> RunEnd:
@@ -75,16 +86,18 @@ def ended(
     return replace(row, ended=now, end=end or RunEnd.EXIT, reason=shortened(reason), leased=leased)
 
 
-def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float) -> RunRow:
+def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: bool = False) -> RunRow:
     """Return the row of a run whose process is gone, with its end if `row` has none.
 
-    `note` is what it could write when it could not commit. Without one it was killed, after its last commit.
+    `note` is what it could write when it could not commit. Without one it was killed, after its last commit; or the
+    frontier was `copied` while it was open, as a backup does.
     """
     if row.end is not None:
         return row
     if note is not None and (note.began, note.pid) == (row.began, row.pid):
         return note
-    return replace(row, ended=max(row.began, last_commit), end=RunEnd.KILLED)
+    end, reason = (RunEnd.EXIT, "copied while it ran") if copied else (RunEnd.KILLED, "")
+    return replace(row, ended=max(row.began, last_commit), end=end, reason=reason)
 
 
 def is_outdated(number: int, *, latest: int) -> bool:

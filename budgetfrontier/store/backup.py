@@ -21,6 +21,7 @@ import lmdb
 from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier, StorageFull
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.last_note import COPIED
 from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, open_lmdb, sync_folder, translate_error
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
@@ -141,6 +142,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     lock = _lock_partial(partial)
     try:
         _empty(partial)  # left by a process that was killed
+        lock.write_note(COPIED)
         yield partial
         sync_folder(partial)
         try:

@@ -172,8 +172,8 @@ class Environment:
                     self._lock.release()
 
     @property
-    def note(self) -> bytes:
-        """The note that an earlier writer has left in the lock file."""
+    def note(self) -> bytes | None:
+        """The note that an earlier writer has left in the lock file; None if there was none, as in a copy."""
         return b"" if self._lock is None else self._lock.note
 
     def leave_note(self, note: bytes) -> None:

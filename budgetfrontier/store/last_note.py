@@ -1,4 +1,4 @@
-"""The last note of a run that could not commit its end: a line in the lock file, below the pid.
+"""The last note of a run that could not commit its end: a line in the lock file, below the pid. A copy has one, too.
 
 The file has its block on the disk already, so that the line can be written when the disk is full.
 """
@@ -13,14 +13,23 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(RunRow).decode
 
 
+COPIED = b"a copy\n"
+"""The line of a copy, whose run goes on elsewhere."""
+
+
+def is_copy(line: bytes | None) -> bool:
+    """Tell whether a lock file is that of a copy; None is the line of one that does not exist, or is empty."""
+    return line is None or line == COPIED
+
+
 def encode_note(row: RunRow) -> bytes:
     """Return the line for a run with its end."""
     return _encode(row) + b"\n"
 
 
-def decode_note(line: bytes) -> RunRow | None:
+def decode_note(line: bytes | None) -> RunRow | None:
     """Return the run of a line; None if there is none, or it was not written whole."""
-    if not line.endswith(b"\n"):
+    if line is None or not line.endswith(b"\n"):
         return None
     try:
         row = _decode(line)

@@ -45,8 +45,8 @@ class WriterLock:
                 _held[self._key] = self
             self._pid_line = f"{os.getpid()}\n".encode()
             self.note = _read_note(self._fd)
-            """The note of an earlier holder, which is below its pid."""
-            self.write_note(self.note)
+            """The note of an earlier holder, which is below its pid; None if nobody has held the lock."""
+            self.write_note(self.note or b"")
         except BaseException:  # a full disk, or Ctrl-C
             self.release()
             raise
@@ -105,13 +105,18 @@ def lock_holder(path: Path) -> int | None:
             os.close(fd)
 
 
-def read_note(path: Path) -> bytes:
-    """Return what the last holder of the lock has written below its pid; nothing if this process holds it."""
+def read_note(path: Path) -> bytes | None:
+    """Return what the last holder of the lock has written below its pid; nothing if this process holds it.
+
+    None if nobody has ever held it: the frontier at `path` is a copy that no writer has opened.
+    """
     with _mutex:
         if os.path.realpath(path / LOCK) in _held:
             return b""
         try:
             fd = os.open(path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
         except OSError:
             return b""
         try:
@@ -161,8 +166,9 @@ def _holder(fd: int) -> int | None:
     return pid if pid > 0 else _read_pid(fd)
 
 
-def _read_note(fd: int) -> bytes:
-    return os.pread(fd, _LONGEST_NOTE, 0).partition(b"\n")[2]
+def _read_note(fd: int) -> bytes | None:
+    content = os.pread(fd, _LONGEST_NOTE, 0)
+    return content.partition(b"\n")[2] if content else None
 
 
 def _read_pid(fd: int) -> int:

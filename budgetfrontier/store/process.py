@@ -10,7 +10,7 @@ from pathlib import Path
 from budgetfrontier.model import Process, Run, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
-from budgetfrontier.store.last_note import decode_note
+from budgetfrontier.store.last_note import decode_note, is_copy
 from budgetfrontier.store.lock import LOCK, lock_holder, read_note
 from budgetfrontier.store.records import decode_run
 from budgetfrontier.store.view import View
@@ -40,7 +40,8 @@ def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
     for key, value in view.newest_items(keys.RUNS):
         row = decode_run(value)
         if row.end is None and (holder is None or holder not in (0, row.pid)):
-            row = run_history.taken_over(row, decode_note(read_note(path)), last_commit=view.counters().time)
+            line, last_commit = read_note(path), view.counters().time
+            row = run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=is_copy(line))
         yield _public(keys.u32.unpack(key)[0], row)
 
 

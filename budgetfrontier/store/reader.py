@@ -16,6 +16,7 @@ from typing import Any, Self
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, Run, StoredLease, Summary
+from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys, meta, pending_pages
@@ -26,6 +27,7 @@ from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.process import process, runs
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.store.report import Report, report, report_head
+from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
@@ -84,6 +86,15 @@ class Reader:
         with self.view() as view:
             return process(view, self.path)
 
+    def standing(self) -> Standing:
+        """Return what tells whether the crawl goes on: `Reader.verdict` in parts. O(1)."""
+        with self.view() as view:
+            return standing(view, self.path, now=time.time())
+
+    def verdict(self) -> Verdict:
+        """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1)."""
+        return verdict(self.standing())
+
     def runs(self, limit: int | None = None) -> list[Run]:
         """Return the last `limit` runs, newest last; a run that goes on has no end. O(result)."""
         with self.view() as view:
@@ -98,7 +109,7 @@ class Reader:
     def report(self) -> Report:
         """Return the report of the whole frontier. O(queues); memory: about 600 bytes per queue."""
         with self.view() as view:
-            return report(view, generated=time.time())
+            return report(view, self.path, generated=time.time())
 
     @contextmanager
     def scan(self) -> Iterator[tuple[Report, Iterator[QueueRecord]]]:
@@ -111,7 +122,7 @@ class Reader:
         with ExitStack() as stack:  # errors in the caller's block are not translated
             with self._last_commit.translated():
                 view = stack.enter_context(self._last_commit.begin())
-                head = report_head(view, generated=time.time())
+                head = report_head(view, self.path, generated=time.time())
             yield head, rows()
 
     def queues(self) -> Iterator[QueueRecord]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, Summary
+from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, Summary
+from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.last_commit import LastCommit
+from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import View
 
 
@@ -25,12 +28,19 @@ class Report(msgspec.Struct, kw_only=True):
     pause_reason: str | None
     totals: Summary
     queues: list[QueueRecord]
+    standing: Standing
+    """The process that runs it, and what tells why nothing is crawled."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the crawl goes on, or why not, in one sentence."""
+        return verdict(self.standing)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Report:
         """Return the report of the frontier at `path` as of its last commit, running or not."""
         with closing(LastCommit(path)) as source, source.view() as view:
-            return report(view, generated=time.time())
+            return report(view, source.path, generated=time.time())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as `report --format json` prints it."""
@@ -40,9 +50,20 @@ class Report(msgspec.Struct, kw_only=True):
             "generated": self.generated,
             "state": self.state.value,
             "pause_reason": self.pause_reason,
+            "process": process_fields(self.standing),
+            "verdict": self.verdict.to_dict(),
             "totals": msgspec.to_builtins(self.totals),
             "queues": [row(queue) for queue in self.queues],
         }
+
+
+def process_fields(standing: Standing) -> dict[str, Any]:
+    """Return the process of a crawl as plain data."""
+    process, stop = standing.process, standing.process.last_stop
+    fields = {name: getattr(process, name) for name in process.__struct_fields__}
+    fields["hung"] = process.alive and is_hung(standing)
+    fields["last_stop"] = None if stop is None else {"time": stop.ended, **msgspec.to_builtins(stop)}
+    return fields
 
 
 def row(queue: QueueRecord) -> dict[str, Any]:
@@ -63,14 +84,14 @@ def status_line(totals: Summary) -> str:
     )
 
 
-def report(view: View, *, generated: float) -> Report:
-    """Return the report on the whole frontier. O(queues)."""
-    whole = report_head(view, generated=generated)
+def report(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
+    """Return the report on the whole frontier at `path`. O(queues). An engine names itself as `running`."""
+    whole = report_head(view, path, generated=generated, running=running)
     whole.queues.extend(view.queues())
     return whole
 
 
-def report_head(view: View, *, generated: float) -> Report:
+def report_head(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
     """Return the report without rows. O(1)."""
     settings, _ = meta.read_settings(view.txn, view.db[keys.META])
     totals = view.summary()
@@ -81,4 +102,5 @@ def report_head(view: View, *, generated: float) -> Report:
         pause_reason=totals.pause_reason,
         totals=totals,
         queues=[],
+        standing=standing(view, path, now=generated, totals=totals, running=running),
     )

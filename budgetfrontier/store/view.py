@@ -73,7 +73,7 @@ class View:
 
     def __repr__(self) -> str:
         try:
-            pending, queues = self._count(keys.PENDING), self._count(keys.QUEUES)
+            pending, queues = self.size(keys.PENDING), self.size(keys.QUEUES)
             return f"<View of transaction {self.txn.id()}: {pending:,} URIs pending, {queues:,} queues>"
         except lmdb.Error:
             return "<View of a transaction that has ended>"
@@ -97,8 +97,8 @@ class View:
             queued=c.queued,
             in_process=c.leases,
             future=c.future,
-            dead=self._count(keys.DEAD),
-            seen=self._count(keys.SEEN),
+            dead=self.size(keys.DEAD),
+            seen=self.size(keys.SEEN),
             scheduled=c.scheduled,
             succeeded=c.succeeded,
             failed=c.failed,
@@ -142,7 +142,8 @@ class View:
                 if item[0] != keys.SENTINEL:
                     yield item
 
-    def _count(self, table: str) -> int:
+    def size(self, table: str) -> int:
+        """Return the number of records of a table. O(1)."""
         return int(self.txn.stat(self.db[table])["entries"]) - 1  # the sentinel
 
     # -- queues

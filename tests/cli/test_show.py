@@ -69,7 +69,10 @@ def test_report_tells_that_nobody_runs_the_crawl(stopped: Path, request: pytest.
 
 def test_report_as_json_has_the_fixed_fields(job: Path, cli: Cli) -> None:
     report = json.loads(cli("report", job, "--format", "json").out)
-    assert list(report) == ["format", "crawl", "generated", "state", "pause_reason", "totals", "queues"]
+    assert list(report) == [
+        *("format", "crawl", "generated", "state", "pause_reason"),
+        *("process", "verdict", "totals", "queues"),
+    ]
     assert (report["format"], report["crawl"], report["state"]) == (1, "resting", "RUNNING")
     assert tuple(report["totals"]) == Summary.__struct_fields__
     assert report["totals"]["queued"] == 2 and report["totals"]["dead"] == 1 and report["totals"]["future"] == 1
@@ -233,7 +236,8 @@ def test_explain_tells_a_running_job_from_a_stopped_one(
 def test_explain_of_a_paused_and_of_a_terminated_crawl(job: Path, cli: Cli) -> None:
     cli("pause", job, "--reason", "night")
     answer = cli("explain", job, "snoozed.test").out
-    assert "The crawl is PAUSED (night)" in answer and f"$ budgetfrontier resume {job}" in answer
+    assert "The crawl is paused by " in answer and "(night). Nothing is handed out." in answer
+    assert f"$ budgetfrontier resume {job}" in answer
     cli("terminate", job)
     assert codes(job, cli, "snoozed.test") == ("never", ["snoozed", "terminated"])
 
@@ -245,7 +249,7 @@ def test_explain_sends_nobody_to_resume_what_the_same_crawl_command_resumes(tmp_
         frontier.schedule("http://a.test/")
         assert not frontier.lease(1)
     out = cli("explain", job, "http://a.test/").out
-    assert "PAUSED (finish)" in out and "resume" not in out
+    assert "The crawl is paused at its finish." in out and "resume" not in out
     commands = [line.split()[2] for line in out.splitlines() if line.startswith("     $ ")]
     assert commands == ["adjust", "crawl"]
 

@@ -18,6 +18,7 @@ from budgetfrontier.model import Run, RunEnd
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
 from budgetfrontier.testing import crash
+from tests.crash.processes import in_child
 from tests.support import START, kernel, on_disk, pages
 
 
@@ -113,6 +114,7 @@ def test_an_end_that_cannot_be_committed_is_noted_in_the_lock_file_and_stored_by
     assert history(tmp_path)[0].ended == START + 30
     with on_disk(tmp_path, clock) as g:
         g.check()
+        assert in_child((tmp_path / "frontier" / "lock").read_text).answer == f"{os.getpid()}\n"
         assert ends(tmp_path) == [(1, RunEnd.DISK_FULL, "the disk is full"), (2, None, "")]
         crash(g)
     assert ends(tmp_path)[1] == (2, RunEnd.KILLED, ""), "the note is that of another run"

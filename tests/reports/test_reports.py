@@ -15,14 +15,32 @@ from typing import Any
 import pytest
 
 from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.model import ROW_FIELDS, CrawlState, QueueRecord, QueueState, Summary
+from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports import html, tables, text
 from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.overview import ORDER, Overview, gini
+from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store.report import Report, row
 from budgetfrontier.units import format_duration
 
 NOW = 1_700_000_000.0
+RUNNING = Process(alive=True, pid=7, program="crawler", last_call=NOW - 1, last_commit=NOW - 2)
+KILLED = Process(
+    alive=False,
+    pid=None,
+    last_commit=NOW - 3600,
+    last_stop=Run(
+        number=3,
+        program="crawler",
+        pid=6,
+        host="a.test",
+        began=NOW - 7200,
+        ended=NOW - 3600,
+        end=RunEnd.KILLED,
+        reason="",
+        leased=None,
+    ),
+)
 
 
 def queue(name: str, state: QueueState = QueueState.READY, **fields: Any) -> QueueRecord:
@@ -30,7 +48,11 @@ def queue(name: str, state: QueueState = QueueState.READY, **fields: Any) -> Que
 
 
 def make_report(
-    *queues: QueueRecord, state: CrawlState = CrawlState.RUNNING, pause_reason: str | None = None, future: int = 0
+    *queues: QueueRecord,
+    state: CrawlState = CrawlState.RUNNING,
+    pause_reason: str | None = None,
+    future: int = 0,
+    process: Process | None = None,
 ) -> Report:
     counts = {str(s): sum(q.state is s for q in queues) for s in QueueState}
     totals = Summary(
@@ -52,7 +74,13 @@ def make_report(
         queues=counts,
     )
     return Report(
-        crawl="news", generated=NOW, state=state, pause_reason=pause_reason, totals=totals, queues=list(queues)
+        crawl="news",
+        generated=NOW,
+        state=state,
+        pause_reason=pause_reason,
+        totals=totals,
+        queues=list(queues),
+        standing=Standing(now=NOW, totals=totals, process=process or RUNNING, job="job", start="crawl it"),
     )
 
 
@@ -189,29 +217,72 @@ def test_hostile_values_cannot_write_to_the_terminal_or_shift_columns() -> None:
     assert line.endswith(r" http://a/\u202egnp.exe")
 
 
-@pytest.mark.parametrize(
-    ("report", "reason"),
-    [
-        (make_report(queue("a.test", QueueState.READY)), None),
-        (make_report(queue("a.test", QueueState.SNOOZED, wake_time=NOW + 90)), "the next one wakes in 1m30s"),
-        (make_report(queue("a.test", QueueState.INACTIVE)), "none is asking"),
-        (make_report(queue("a.test", QueueState.RETIRED), state=CrawlState.FINISHED), "only retired queues are left"),
-        (make_report(queue("a.test", QueueState.EXHAUSTED), state=CrawlState.FINISHED), "nothing is queued"),
-        (make_report(queue("a.test", QueueState.EXHAUSTED), future=3), "scheduled for later (3 URIs)"),
-        (make_report(state=CrawlState.PAUSED, pause_reason="finish"), "raise a budget with `adjust`"),
-        (make_report(state=CrawlState.PAUSED, pause_reason="finish"), "run the same `crawl` command"),
-        (make_report(state=CrawlState.PAUSED, pause_reason="night shift"), "paused (night shift)"),
-        (make_report(state=CrawlState.TERMINATED), "terminated"),
-        (make_report(state=CrawlState.NEW), "nothing was ever scheduled"),
-    ],
-)
-def test_the_report_explains_idleness(report: Report, reason: str | None) -> None:
-    rendered = text.render(report, now=NOW)
-    idle = re.search(r"^ Idle, because (.+)\.$", rendered, re.MULTILINE)
-    if reason is None:
-        assert idle is None
-    else:
-        assert idle is not None and reason in idle[1]
+def head(report: Report) -> list[str]:
+    """The lines of the text report above its sections."""
+    return text.render(report, now=NOW).partition("\n -----")[0].splitlines()
+
+
+def test_the_report_says_which_process_runs_the_crawl_and_what_the_verdict_is() -> None:
+    report = make_report(queue("a.test", QueueState.READY))
+    assert head(report)[2:] == [
+        " Crawl state: RUNNING",
+        " Process: crawler (process 7), last commit 2s ago",
+        " Verdict: The crawl is running.",
+    ]
+    page = html.render(report, now=NOW)
+    assert "Process: crawler (process 7), last commit 2s ago" in page and "The crawl is running." in page
+    data = report.to_dict()
+    assert data["process"] == {
+        "alive": True,
+        "pid": 7,
+        "host": "",
+        "program": "crawler",
+        "began": None,
+        "last_call": NOW - 1,
+        "last_commit": NOW - 2,
+        "last_stop": None,
+        "hung": False,
+    }
+    assert data["verdict"] == {
+        "slug": "running",
+        "level": "good",
+        "sentence": "The crawl is running.",
+        "remedy": None,
+    }
+
+
+def test_a_killed_crawl_never_says_running_without_that() -> None:
+    report = make_report(queue("a.test", QueueState.READY, last_leased="https://a.test/\x1b[31m"), process=KILLED)
+    told = "crawler (process 6) was killed, or crashed"
+    assert head(report)[2:] == [
+        " Crawl state: RUNNING, but no process runs it",
+        f" Process: none; {told}; last commit 1h ago",
+        f" Verdict: No process runs this crawl: {told}; the last commit was 1h ago.",
+        "   $ crawl it",
+    ]
+    last = text.render(report, now=NOW).splitlines()[-2:]
+    assert last[0] == f"process: none; {told}; last commit 1h ago" and last[1].startswith("RUN - 1 URI queues")
+    page = html.render(report, now=NOW)
+    assert "RUNNING, but no process runs it" in page and told in page and "<code>crawl it</code>" in page
+    data = json.loads("".join(tables.json_report(report, report.queues)))
+    assert (data["state"], data["process"]["alive"], data["verdict"]["slug"]) == ("RUNNING", False, "killed")
+    assert data["process"]["last_stop"]["time"] == NOW - 3600 and data["process"]["last_stop"]["end"] == "KILLED"
+
+
+def test_a_hung_crawl_never_says_running_without_that() -> None:
+    hung = Process(alive=True, pid=7, program="crawler", last_call=NOW - 1000, last_commit=NOW - 2000)
+    lines = head(make_report(queue("a.test", QueueState.READY), process=hung))
+    assert lines[2:4] == [
+        " Crawl state: RUNNING, but its process hangs",
+        " Process: crawler (process 7), not used by it for 16m40s, last commit 33m20s ago",
+    ]
+
+
+def test_what_the_web_wrote_is_escaped_in_the_verdict() -> None:
+    report = make_report(state=CrawlState.PAUSED, pause_reason="<b>\x1b[31m")
+    assert "\x1b" not in "".join(head(report)) and r"\x1b" in "".join(head(report))
+    page = html.render(report, now=NOW)
+    assert "<b>" not in page and "&lt;b&gt;" in page
 
 
 # -- figures

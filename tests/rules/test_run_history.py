@@ -71,6 +71,11 @@ def test_a_run_without_an_end_was_killed_after_its_last_commit() -> None:
     assert run_history.taken_over(row, None, last_commit=200.0) == row
 
 
+def test_a_copy_that_was_made_while_a_run_went_on_was_not_killed() -> None:
+    row = run_history.taken_over(ROW, None, last_commit=150.0, copied=True)
+    assert (row.ended, row.end, row.reason) == (150.0, RunEnd.EXIT, "copied while it ran")
+
+
 def test_a_note_of_the_same_run_is_its_end_and_one_of_another_is_not() -> None:
     note = RunRow(100.0, 7, "a.test", "crawl", 130.0, RunEnd.DISK_FULL, "full")
     assert run_history.taken_over(ROW, note, last_commit=150.0) == note

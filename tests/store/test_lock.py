@@ -186,7 +186,7 @@ def test_a_release_that_is_interrupted_anywhere_locks_out_no_thread_of_this_proc
 
 def test_a_note_stays_below_the_pid_until_it_is_replaced(tmp_path: Path) -> None:
     first = WriterLock(tmp_path / LOCK)
-    assert first.note == b""
+    assert first.note is None and read_note(tmp_path / "elsewhere") is None
     first.write_note(b"a long note\n")
     first.write_note(b"note\n")
     first.release()

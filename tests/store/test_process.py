@@ -73,6 +73,20 @@ def test_a_process_that_was_killed_is_told(tmp_path: Path) -> None:
     assert found.last_stop and (found.last_stop.end, found.last_stop.ended) == (RunEnd.KILLED, START)
 
 
+def test_a_copy_of_a_frontier_that_is_open_does_not_say_that_it_was_killed(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START)), Reader(tmp_path / "frontier") as reader:
+        reader.backup(tmp_path / "copy" / "frontier")
+    found = process(tmp_path / "copy")
+    assert not found.alive and found.last_stop
+    assert (found.last_stop.end, found.last_stop.reason) == (RunEnd.EXIT, "copied while it ran")
+    on_disk(tmp_path / "copy").close(end=RunEnd.LIMIT)
+    with Reader(tmp_path / "copy" / "frontier") as reader:
+        assert [run.end for run in reader.runs()] == [RunEnd.EXIT, RunEnd.LIMIT]
+    crash(on_disk(tmp_path / "copy"))
+    found = process(tmp_path / "copy")
+    assert found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
 def test_a_process_that_only_holds_the_lock_is_not_taken_for_a_run(tmp_path: Path) -> None:
     in_child(lambda: crash(on_disk(tmp_path)))
     with locked(tmp_path / "frontier"):

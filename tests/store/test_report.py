@@ -14,7 +14,17 @@ from budgetfrontier.store.report import report, report_head, status_line
 
 def test_it_is_json_with_a_row_for_each_queue(path: Path) -> None:
     data = json.loads(json.dumps(Report.read(path).to_dict()))
-    assert list(data) == ["format", "crawl", "generated", "state", "pause_reason", "totals", "queues"]
+    assert list(data) == [
+        "format",
+        "crawl",
+        "generated",
+        "state",
+        "pause_reason",
+        "process",
+        "verdict",
+        "totals",
+        "queues",
+    ]
     assert all(list(row) == list(ROW_FIELDS) for row in data["queues"])
     assert {row["state"] for row in data["queues"]} == {
         name for name, count in data["totals"]["queues"].items() if count
@@ -23,7 +33,7 @@ def test_it_is_json_with_a_row_for_each_queue(path: Path) -> None:
 
 def test_its_head_is_the_report_without_rows(path: Path) -> None:
     with closing(LastCommit(path)) as last, last.view() as view:
-        whole, head = report(view, generated=5.0), report_head(view, generated=5.0)
+        whole, head = report(view, path, generated=5.0), report_head(view, path, generated=5.0)
     assert whole.queues and not head.queues
     whole.queues.clear()
     assert head == whole

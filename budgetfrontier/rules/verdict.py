@@ -1,0 +1,282 @@
+"""The verdict on a crawl: whether it goes on, or why nothing is being crawled, in one sentence.
+
+The causes are tried in the order in which an operator would have to remove them: what is over for good, what no process
+runs, what hangs, what is paused, and then what the queues wait for.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+import msgspec
+
+from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.rules.crawl_states import FINISH
+from budgetfrontier.rules.run_history import may_crawl, steered_by
+from budgetfrontier.units import counted, format_duration
+
+SILENT = 60.0
+"""Seconds without a call after which a process hangs, unless commits are rarer."""
+LONG_OUT = 120.0
+"""Seconds after which a lease is worth a word, if nothing else may go out."""
+
+
+class Verdict(NamedTuple):
+    """The verdict in one sentence, `text`, with a stable `slug` for programs, and the command that would help.
+
+    `level` is "good" (it goes on, or is over), "warn" (it waits) or "bad" (it stopped, or hangs).
+    """
+
+    slug: str
+    level: str
+    text: str
+    remedy: str | None = None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return plain data, as reports have it in JSON."""
+        return {"slug": self.slug, "level": self.level, "sentence": self.text, "remedy": self.remedy}
+
+
+class Standing(msgspec.Struct, kw_only=True):
+    """The standing of a crawl at one point in time, `now`: all that a verdict is made of. Times are epoch seconds."""
+
+    now: float
+    totals: Summary
+    process: Process
+    job: str = ""
+    """The folder for the commands that are suggested; "" if there is none."""
+    start: str | None = None
+    """The command that starts a crawl which no process runs, if it is known."""
+    commit_interval: float = 0.5
+    max_queued: int = 0
+    steered_by: str = ""
+    """Who gave the last `pause` or `terminate`; "" if nobody did."""
+    steered_at: float | None = None
+    first_lease: float | None = None
+    """When the oldest lease was handed out; None if none is out, or it is not known."""
+    first_url: str = ""
+    """The URL of the oldest lease."""
+    next_wake: float | None = None
+    """The earliest wake time of a SNOOZED queue."""
+    for_robots: int = 0
+    """The part of the first SNOOZED queues that wait for their robots.txt."""
+    next_due: float | None = None
+    """The time of the first URI that is scheduled for later."""
+    over_budget: bool = False
+    """Whether all INACTIVE queues looked at are over budget: they will retire on their turn."""
+    held: int = 0
+    """URIs in RETIRED queues."""
+    rate: float | None = None
+    """URIs finished a second, if it is known."""
+
+
+def verdict(standing: Standing) -> Verdict:
+    """Return the verdict on a crawl."""
+    s = standing
+    state = s.totals.state
+    if state is CrawlState.TERMINATED:
+        return Verdict("terminated", "warn", f"The crawl was {_steered(s, 'terminated')}: it hands out nothing again.")
+    if state is CrawlState.NEW:
+        text = "Nothing was ever scheduled."
+        return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
+    if state is CrawlState.FINISHED or (state is CrawlState.PAUSED and s.totals.pause_reason == FINISH):
+        return _over(s)
+    if not s.process.alive:
+        return _stopped(s)
+    if is_hung(s):
+        return _hung(s)
+    if not may_crawl(s.process.program):
+        stop = f"; {_stop(s, s.process.last_stop)}" if s.process.last_stop else ""
+        return Verdict("command", "warn", f"No process crawls: {who(s.process)} has the frontier open{stop}.", s.start)
+    if state in (CrawlState.PAUSED, CrawlState.PAUSING):
+        return Verdict(
+            "paused" if state is CrawlState.PAUSED else "pausing", "warn", pause_sentence(s), _command(s, "resume")
+        )
+    found = _at_work(s)
+    if 0 < s.max_queued <= s.totals.queued:
+        full = f"The frontier is full ({s.totals.queued:,} of max_queued {s.max_queued:,}): new URIs are refused."
+        return Verdict("full", "warn", f"{full} {found.text}", found.remedy)
+    return found
+
+
+def is_hung(standing: Standing) -> bool:
+    """Tell whether a process has the frontier open, but has not used it for long."""
+    s = standing
+    if s.process.last_call is None:
+        return False
+    return s.now - s.process.last_call > max(SILENT, 3 * s.commit_interval)
+
+
+def process_line(standing: Standing) -> str:
+    """Return a line on the process that runs the crawl: which one, or how the last one stopped; and the last commit."""
+    s = standing
+    commit = "nothing committed" if s.process.last_commit is None else f"last commit {_ago(s, s.process.last_commit)}"
+    if s.process.alive:
+        hangs = ""
+        if is_hung(s) and s.process.last_call is not None:
+            hangs = f"not used by it for {_age(s, s.process.last_call)}, "
+        return f"{who(s.process)}, {hangs}{commit}"
+    stop = s.process.last_stop
+    return f"none; {commit}" if stop is None else f"none; {_stop(s, stop)}; {commit}"
+
+
+def who(process: Process | Run) -> str:
+    """Return the name of a process for a sentence: its program and its pid."""
+    number = f"process {process.pid}" if process.pid else "a process elsewhere"
+    return f"{process.program} ({number})" if process.program else number
+
+
+# -- over
+
+
+def _over(s: Standing) -> Verdict:
+    """Return the verdict on a crawl that has nothing left to do."""
+    totals, counts = s.totals, s.totals.queues
+    how = "paused at its finish" if totals.state is CrawlState.PAUSED else "finished"
+    asked = totals.succeeded + totals.failed + totals.disregarded + totals.dead
+    if retired := counts.get(QueueState.RETIRED, 0):
+        text = f"The crawl is {how}: only retired queues are left ({retired:,}, with {counted(s.held, 'URI')})."
+        return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
+    if 2 * totals.dead > asked:
+        text = f"The crawl is {how}: {totals.dead:,} of {counted(asked, 'URI')} became dead letters."
+        return Verdict("dead_letters", "bad", text, _command(s, "dead-letters"))
+    if 2 * totals.disregarded > asked:
+        refused = f"{totals.disregarded:,} of {counted(asked, 'URI')} were disregarded"
+        return Verdict("disregarded", "warn", f"The crawl is {how}: {refused}, because of robots.txt or the scope.")
+    ends = f"{totals.succeeded:,} succeeded, {totals.failed:,} failed, {totals.disregarded:,} disregarded"
+    return Verdict("finished", "good", f"The crawl is {how}: everything is crawled ({ends}).")
+
+
+# -- no process, or one that does not work
+
+
+def _stopped(s: Standing) -> Verdict:
+    """Return the verdict on a crawl that has work left, and no process."""
+    stop = s.process.last_stop
+    slug = "stopped" if stop is None or stop.end in (None, RunEnd.EXIT) else stop.end.lower()
+    told = _stop(s, stop) if stop else "how the last one stopped is not known"
+    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    paused = f" {pause_sentence(s)}" if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING) else ""
+    orderly = stop is not None and stop.end in (RunEnd.EXIT, RunEnd.LIMIT, RunEnd.SIGNAL, RunEnd.OPERATOR)
+    text = f"No process runs this crawl: {told}{commit}.{paused}"
+    return Verdict(slug, "warn" if orderly else "bad", text, s.start)
+
+
+def _stop(s: Standing, stop: Run) -> str:
+    """Return how a run ended, and when."""
+    when = "" if stop.ended is None else f" {_ago(s, stop.ended)}"
+    why = f" ({stop.reason})" if stop.reason else ""
+    how = {
+        RunEnd.EXIT: f"ended{when}{why}",
+        RunEnd.LIMIT: f"stopped at a limit{when}{why}",
+        RunEnd.SIGNAL: f"was stopped by a signal{when}{why}",
+        RunEnd.OPERATOR: f"ended{when}, because the crawl was {stop.reason or 'terminated'}",
+        RunEnd.DISK_FULL: f"stopped{when}, because the disk was full{why}",
+        RunEnd.ERROR: f"stopped{when} because of an error{why}",
+        RunEnd.KILLED: "was killed, or crashed",
+    }[stop.end or RunEnd.KILLED]
+    return f"{who(stop)} {how}"
+
+
+def _hung(s: Standing) -> Verdict:
+    silent = "" if s.process.last_call is None else f"for {_age(s, s.process.last_call)}"
+    commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
+    text = f"{_upper(who(s.process))} has the frontier open, but has not used it {silent}{commit}."
+    return Verdict("hung", "bad", text, f"kill {s.process.pid}" if s.process.pid else None)
+
+
+def pause_sentence(s: Standing) -> str:
+    """Return the sentence on a pause: by whom, since when, why, and what is still out."""
+    if s.totals.pause_reason == FINISH:
+        return "The crawl is paused at its finish."
+    out = s.totals.in_process
+    leases = f"; {counted(out, 'lease is', 'leases are')} still out" if s.totals.state is CrawlState.PAUSING else ""
+    return f"The crawl is {_steered(s, 'paused', s.totals.pause_reason or '')}{leases}."
+
+
+# -- at work
+
+
+def _at_work(s: Standing) -> Verdict:
+    """Return the verdict on a crawl that a process runs: what its queues wait for."""
+    counts, out = s.totals.queues, s.totals.in_process
+    ready, inactive = counts.get(QueueState.READY, 0), counts.get(QueueState.INACTIVE, 0)
+    snoozed = counts.get(QueueState.SNOOZED, 0)
+    stuck = out > 0 and s.first_lease is not None and s.now - s.first_lease > LONG_OUT
+    if ready or (inactive and not s.over_budget):
+        return _asked(s, ready or inactive, "ready" if ready else "inactive")
+    if out and not stuck:
+        return _running(s)
+    if snoozed:
+        robots = f"; {s.for_robots:,} of them wait for their robots.txt" if s.for_robots else ""
+        wakes = f"the next one wakes {_in(s, s.next_wake)}"
+        more = f"; {counted(out, 'URI is', 'URIs are')} leased" if out else ""
+        soon = s.next_wake is not None and s.next_wake - s.now <= SILENT
+        text = f"All active queues are snoozed ({snoozed:,}): {wakes}{robots}{more}."
+        return Verdict("snoozed", "good" if soon else "warn", text)
+    if out:
+        oldest = f", the oldest for {_age(s, s.first_lease)}: {s.first_url}" if s.first_lease else ""
+        text = f"All that may be handed out is leased: {counted(out, 'URI')}{oldest}."
+        return Verdict("leased", "warn", text, _command(s, "leases"))
+    if inactive:
+        text = f"All queues left are over their budget, and retire on their turn: {counted(inactive, 'queue')}."
+        return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
+    if s.totals.future:
+        first = "" if s.next_due is None else f", the first {_in(s, s.next_due)}"
+        text = f"All that is left is scheduled for later: {counted(s.totals.future, 'URI')}{first}."
+        return Verdict("later", "warn", text)
+    return Verdict("settling", "good", "Nothing is queued; a command or a change of settings is still being applied.")
+
+
+def _asked(s: Standing, count: int, state: str) -> Verdict:
+    """Return the verdict on a crawl that hands out URIs if it is asked; each answer would have been committed."""
+    commit = s.process.last_commit
+    idle = None if commit is None else s.now - commit
+    if s.totals.in_process or idle is None or idle <= max(SILENT, 3 * s.commit_interval):
+        return _running(s)
+    queues = f"{counted(count, 'queue is', 'queues are')} {state}"
+    text = f"{queues}, but {who(s.process)} has asked for no URI for {format_duration(round(idle))}."
+    return Verdict("not_asked", "warn", text)
+
+
+def _running(s: Standing) -> Verdict:
+    rate = "" if s.rate is None else f", {s.rate:,.1f} URIs/s"
+    out = f", {counted(s.totals.in_process, 'URI')} leased" if s.totals.in_process else ""
+    return Verdict("running", "good", f"The crawl is running{rate}{out}.")
+
+
+# -- words
+
+
+def _steered(s: Standing, what: str, reason: str = "") -> str:
+    """Return what was done to the crawl, by whom, when and why."""
+    when = "" if s.steered_at is None else f" {_ago(s, s.steered_at)}"
+    return (
+        steered_by(what, s.steered_by, "") + when + (f" ({reason})" if reason else "")
+        if s.steered_by
+        else (f"{what} ({reason or 'no reason given'})")
+    )
+
+
+def _age(s: Standing, since: float) -> str:
+    return format_duration(round(max(s.now - since, 0.0)))
+
+
+def _ago(s: Standing, when: float) -> str:
+    age = s.now - when
+    return "just now" if age < 1.0 else f"{_age(s, when)} ago"
+
+
+def _in(s: Standing, when: float | None) -> str:
+    left = 0.0 if when is None else when - s.now
+    return "now" if left <= 0 else f"in {format_duration(left if left < 10 else round(left))}"
+
+
+def _upper(text: str) -> str:
+    """Return a text with its first letter in upper case, unless it is the name of a program."""
+    return text[:1].upper() + text[1:] if text.startswith(("process ", "a process")) else text
+
+
+def _command(s: Standing, name: str, *options: str) -> str | None:
+    return shlex.join(("budgetfrontier", name, s.job, *options)) if s.job else None

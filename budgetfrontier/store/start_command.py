@@ -1,0 +1,35 @@
+"""The command that starts a crawl which no process runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+from budgetfrontier.store.backup import CACHE
+
+
+def start_command(job: str) -> str | None:
+    """Return the command that continues a crawl; None if only the program that created the frontier can.
+
+    That is the case if `job` is itself a frontier and not that of a crawl, such as the folder of a LeaseQueue. The
+    command has a placeholder for the configuration, whose path is not stored.
+    """
+    folder = Path(job)
+    if spider := _spider(folder):
+        return shlex.join(("scrapy", "crawl", spider, "-s", f"JOBDIR={job}"))
+    if (folder / "frontier" / "data.mdb").exists() or not (folder / "data.mdb").exists():
+        return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", job))
+    if (folder / CACHE).is_dir():
+        return shlex.join(("budgetfrontier", "crawl", "CONFIG", "--job", str(folder.parent)))
+    return None
+
+
+def _spider(folder: Path) -> str | None:
+    """Return the name of the spider whose JOBDIR a folder is, or contains it as a frontier; None if there is none."""
+    for jobdir in (folder, folder.parent) if folder.name == "frontier" else (folder,):
+        try:
+            return str(json.loads((jobdir / "budgetfrontier.json").read_bytes())["spider"])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return None

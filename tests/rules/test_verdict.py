@@ -1,0 +1,291 @@
+"""The verdict on a crawl: for each state that it may be in, one sentence, and the command that helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
+from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, process_line, verdict
+
+NOW = 1_000_000.0
+HOUR = 3600.0
+RUNNING = Process(alive=True, pid=7, program="spider", last_call=NOW - 1, last_commit=NOW - 2)
+
+
+def totals(state: CrawlState = CrawlState.RUNNING, queues: dict[str, int] | None = None, **counts: Any) -> Summary:
+    zeros = dict.fromkeys(Summary.__struct_fields__, 0) | {"pause_reason": None, "queues": queues or {}, "state": state}
+    return Summary(**(zeros | counts))
+
+
+def standing(
+    state: CrawlState = CrawlState.RUNNING,
+    queues: dict[str, int] | None = None,
+    *,
+    process: Process = RUNNING,
+    more: dict[str, Any] | None = None,
+    **counts: Any,
+) -> Standing:
+    usual: dict[str, Any] = {"job": "jobs/news", "start": "budgetfrontier crawl CONFIG --job jobs/news"}
+    return Standing(now=NOW, totals=totals(state, queues, **counts), process=process, **(usual | (more or {})))
+
+
+def stopped(end: RunEnd | None, reason: str = "") -> Process:
+    """No process, and how the last one stopped an hour ago."""
+    if end is None:
+        return Process(alive=False, pid=None, last_commit=NOW - HOUR)
+    leased = None if end is RunEnd.KILLED else 5
+    stop = Run(
+        number=3, program="spider", pid=6, host="a", began=NOW - 9 * HOUR, ended=NOW - HOUR, end=end, reason=reason,
+        leased=leased,
+    )  # fmt: skip
+    return Process(alive=False, pid=None, last_commit=NOW - HOUR, last_stop=stop)
+
+
+def queues(**counts: int) -> dict[str, int]:
+    return {QueueState[name.upper()].value: count for name, count in counts.items()}
+
+
+BY_ALICE = {"steered_by": "alice", "steered_at": NOW - 2 * HOUR}
+COMMIT = "; the last commit was 1h ago."
+
+STATES: dict[str, tuple[Standing, str, str, str | None]] = {
+    "new": (
+        standing(CrawlState.NEW),
+        "warn",
+        "Nothing was ever scheduled.",
+        "budgetfrontier import jobs/news --seeds FILE",
+    ),
+    "terminated": (
+        standing(CrawlState.TERMINATED, more=BY_ALICE, process=stopped(None)),
+        "warn",
+        "The crawl was terminated by alice 2h ago: it hands out nothing again.",
+        None,
+    ),
+    "stopped": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.EXIT)),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago{COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "killed": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.KILLED)),
+        "bad",
+        f"No process runs this crawl: spider (process 6) was killed, or crashed{COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "signal": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.SIGNAL, "SIGTERM")),
+        "warn",
+        f"No process runs this crawl: spider (process 6) was stopped by a signal 1h ago (SIGTERM){COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "limit": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.LIMIT, "limits.max_uris")),
+        "warn",
+        f"No process runs this crawl: spider (process 6) stopped at a limit 1h ago (limits.max_uris){COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "operator": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.OPERATOR, "terminated by bob")),
+        "warn",
+        f"No process runs this crawl: spider (process 6) ended 1h ago, because the crawl was terminated by bob{COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "disk_full": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.DISK_FULL, "the disk of /x is full")),
+        "bad",
+        "No process runs this crawl: spider (process 6) stopped 1h ago, because the disk was full "
+        f"(the disk of /x is full){COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "error": (
+        standing(queues=queues(ready=1), process=stopped(RunEnd.ERROR, "ValueError: x")),
+        "bad",
+        f"No process runs this crawl: spider (process 6) stopped 1h ago because of an error (ValueError: x){COMMIT}",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "hung": (
+        standing(
+            queues=queues(ready=1),
+            process=Process(alive=True, pid=7, program="", last_call=NOW - HOUR, last_commit=NOW - 2 * HOUR),
+        ),
+        "bad",
+        "Process 7 has the frontier open, but has not used it for 1h; the last commit was 2h ago.",
+        "kill 7",
+    ),
+    "command": (
+        standing(
+            queues=queues(ready=1),
+            process=Process(
+                alive=True,
+                pid=7,
+                program="budgetfrontier import",
+                last_call=NOW,
+                last_stop=stopped(RunEnd.EXIT).last_stop,
+            ),
+        ),
+        "warn",
+        "No process crawls: budgetfrontier import (process 7) has the frontier open; spider (process 6) ended 1h ago.",
+        "budgetfrontier crawl CONFIG --job jobs/news",
+    ),
+    "paused": (
+        standing(CrawlState.PAUSED, queues(ready=1), pause_reason="night", more=BY_ALICE),
+        "warn",
+        "The crawl is paused by alice 2h ago (night).",
+        "budgetfrontier resume jobs/news",
+    ),
+    "pausing": (
+        standing(CrawlState.PAUSING, queues(ready=1), pause_reason="night", in_process=2, more=BY_ALICE),
+        "warn",
+        "The crawl is paused by alice 2h ago (night); 2 leases are still out.",
+        "budgetfrontier resume jobs/news",
+    ),
+    "running": (
+        standing(queues=queues(ready=1), in_process=4, more={"rate": 12.34}),
+        "good",
+        "The crawl is running, 12.3 URIs/s, 4 URIs leased.",
+        None,
+    ),
+    "not_asked": (
+        standing(
+            queues=queues(ready=3),
+            process=Process(alive=True, pid=7, program="spider", last_call=NOW, last_commit=NOW - HOUR),
+        ),
+        "warn",
+        "3 queues are ready, but spider (process 7) has asked for no URI for 1h.",
+        None,
+    ),
+    "leased": (
+        standing(
+            queues=queues(in_process=2),
+            in_process=2,
+            more={"first_lease": NOW - HOUR, "first_url": "https://a.test/slow"},
+        ),
+        "warn",
+        "All that may be handed out is leased: 2 URIs, the oldest for 1h: https://a.test/slow.",
+        "budgetfrontier leases jobs/news",
+    ),
+    "snoozed": (
+        standing(queues=queues(snoozed=3), more={"next_wake": NOW + HOUR, "for_robots": 2}),
+        "warn",
+        "All active queues are snoozed (3): the next one wakes in 1h; 2 of them wait for their robots.txt.",
+        None,
+    ),
+    "over_budget": (
+        standing(queues=queues(inactive=12, retired=5), more={"over_budget": True}),
+        "warn",
+        "All queues left are over their budget, and retire on their turn: 12 queues.",
+        "budgetfrontier queues jobs/news --state INACTIVE",
+    ),
+    "later": (
+        standing(queues=queues(exhausted=3), future=5, more={"next_due": NOW + 2 * HOUR}),
+        "warn",
+        "All that is left is scheduled for later: 5 URIs, the first in 2h.",
+        None,
+    ),
+    "full": (
+        standing(queues=queues(ready=1), queued=1000, in_process=1, more={"max_queued": 1000}),
+        "warn",
+        "The frontier is full (1,000 of max_queued 1,000): new URIs are refused. The crawl is running, 1 URI leased.",
+        None,
+    ),
+    "retired": (
+        standing(CrawlState.FINISHED, queues(retired=8), succeeded=20, more={"held": 15}, process=stopped(None)),
+        "warn",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs).",
+        "budgetfrontier queues jobs/news --state RETIRED",
+    ),
+    "dead_letters": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, dead=150),
+        "bad",
+        "The crawl is finished: 150 of 151 URIs became dead letters.",
+        "budgetfrontier dead-letters jobs/news",
+    ),
+    "disregarded": (
+        standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=1, disregarded=150),
+        "warn",
+        "The crawl is paused at its finish: 150 of 151 URIs were disregarded, because of robots.txt or the scope.",
+        None,
+    ),
+    "finished": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1500, failed=3, disregarded=20),
+        "good",
+        "The crawl is finished: everything is crawled (1,500 succeeded, 3 failed, 20 disregarded).",
+        None,
+    ),
+    "settling": (
+        standing(queues=queues(exhausted=1)),
+        "good",
+        "Nothing is queued; a command or a change of settings is still being applied.",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("slug", STATES)
+def test_each_state_has_its_sentence(slug: str) -> None:
+    given, level, text, remedy = STATES[slug]
+    assert verdict(given) == Verdict(slug, level, text, remedy)
+    assert verdict(given).to_dict() == {"slug": slug, "level": level, "sentence": text, "remedy": remedy}
+
+
+def test_a_frontier_without_a_folder_has_no_command_for_it() -> None:
+    given = standing(CrawlState.PAUSED, queues(ready=1), pause_reason="night", more={"job": "", "start": None})
+    assert verdict(given) == Verdict("paused", "warn", "The crawl is paused (night).", None)
+
+
+def test_a_paused_crawl_without_a_process_says_both() -> None:
+    found = verdict(standing(CrawlState.PAUSED, pause_reason="night", more=BY_ALICE, process=stopped(RunEnd.KILLED)))
+    assert found.slug == "killed" and found.text.endswith("1h ago. The crawl is paused by alice 2h ago (night).")
+
+
+def test_a_stop_that_is_not_known_is_not_invented() -> None:
+    found = verdict(standing(queues=queues(ready=1), process=stopped(None)))
+    assert found.slug == "stopped" and found.level == "bad"
+    assert found.text == f"No process runs this crawl: how the last one stopped is not known{COMMIT}"
+
+
+@pytest.mark.parametrize(("interval", "silence", "hangs"), [(0.5, 59, False), (0.5, 61, True), (100, 299, False)])
+def test_a_process_hangs_that_is_silent_for_a_minute_or_three_commit_intervals(
+    interval: float, silence: float, hangs: bool
+) -> None:
+    process = Process(alive=True, pid=7, program="x", last_call=NOW - silence, last_commit=NOW)
+    assert is_hung(standing(process=process, more={"commit_interval": interval})) is hangs
+
+
+def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
+    young = standing(queues=queues(in_process=1), in_process=1, more={"first_lease": NOW - 5})
+    assert verdict(young).slug == "running"
+    resting = standing(queues=queues(snoozed=1), more={"next_wake": NOW + 2.5})
+    assert verdict(resting) == (
+        "snoozed",
+        "good",
+        "All active queues are snoozed (1): the next one wakes in 2s500ms.",
+        None,
+    )
+
+
+def test_inactive_queues_within_their_budget_are_handed_out_on_request() -> None:
+    given = standing(queues=queues(inactive=3, snoozed=1), more={"next_wake": NOW + HOUR})
+    assert verdict(given).slug == "running"
+    given.process = Process(alive=True, pid=7, program="x", last_call=NOW, last_commit=NOW - HOUR)
+    assert verdict(given).text == "3 queues are inactive, but x (process 7) has asked for no URI for 1h."
+
+
+@pytest.mark.parametrize(
+    ("process", "line"),
+    [
+        (RUNNING, "spider (process 7), last commit 2s ago"),
+        (
+            Process(alive=True, pid=0, last_call=NOW - HOUR, last_commit=NOW),
+            "a process elsewhere, not used by it for 1h, last commit just now",
+        ),
+        (Process(alive=False, pid=None), "none; nothing committed"),
+        (stopped(None), "none; last commit 1h ago"),
+        (stopped(RunEnd.EXIT, "finished"), "none; spider (process 6) ended 1h ago (finished); last commit 1h ago"),
+    ],
+)
+def test_the_line_on_the_process(process: Process, line: str) -> None:
+    assert process_line(standing(process=process)) == line
