@@ -10,6 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine import queue_cache
+from budgetfrontier.store import keys
 from budgetfrontier.testing import crash
 from tests.support import START, kernel, memory, on_disk
 
@@ -157,3 +158,16 @@ def test_that_a_block_was_ended_is_kept(tmp_path: Path) -> None:
     with on_disk(tmp_path, clock) as frontier:
         queue = frontier.queue(NAMES[0])
         assert queue is not None and queue.block == 0.0
+
+
+def test_a_record_that_was_read_is_stored_in_no_more_bytes_than_a_new_one(tmp_path: Path) -> None:
+    def stored(frontier: Frontier) -> list[int]:
+        frontier.commit()
+        return [len(value) for _, value in kernel(frontier).tables.env.view().items(keys.QUEUES)]
+
+    with on_disk(tmp_path, hold_queues=True) as frontier:
+        frontier.schedule_many(URLS)
+        before = stored(frontier)
+    with on_disk(tmp_path) as frontier:
+        frontier.schedule_many(f"{url}x" for url in URLS)
+        assert stored(frontier) == [size + (size > 0) for size in before]
