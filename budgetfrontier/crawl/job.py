@@ -260,7 +260,7 @@ class Job:
 
     def _print_summary(self, report: Report, overview: Overview) -> None:
         """Print the final progress and the closing summary."""
-        self._progress.show(report.totals, in_flight=0, limits=self._limits.rows)
+        self._progress.show(report.totals, in_flight=0, limits=self._limits.rows, verdict=report.verdict)
         for line in closing_summary(
             report,
             overview,

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, Settings, StorageFull
+from budgetfrontier import Admission, Frontier, FrontierClosed, FrontierLocked, Reader, Settings, StorageFull
 from budgetfrontier.aio import Scheduler
+from budgetfrontier.model import RunEnd
 from budgetfrontier.testing import fail_commit
 from tests.aio.loops import drain, in_loop, page, waiting
 from tests.support import PATIENCE
@@ -372,3 +373,33 @@ def test_killed_in_mid_crawl_everything_is_fetched_and_nothing_committed_twice(t
             assert len(set(fetched) | set(rest)) == 3000 and len(rest) == len(set(rest))
 
     again()
+
+
+def ends(path: Path) -> list[tuple[RunEnd | None, str]]:
+    with Reader(path) as reader:
+        return [(run.end, run.reason) for run in reader.runs()]
+
+
+@in_loop
+async def test_the_history_of_runs_has_each_end(tmp_path: Path) -> None:
+    async with Scheduler(tmp_path / "frontier"):
+        pass
+    with pytest.raises(ValueError, match="nonsense"):
+        async with Scheduler(tmp_path / "frontier"):
+            raise ValueError("nonsense")
+    with pytest.raises(asyncio.CancelledError):
+        async with Scheduler(tmp_path / "frontier"):
+            raise asyncio.CancelledError
+    scheduler = await Scheduler(tmp_path / "frontier").open()
+    await scheduler.add(page(1))
+    await scheduler.call(fail_commit)
+    with pytest.raises(StorageFull):
+        await scheduler.close()
+    assert await asyncio.to_thread(ends, tmp_path / "frontier") == [
+        (RunEnd.EXIT, ""),
+        (RunEnd.ERROR, "ValueError: nonsense"),
+        (RunEnd.EXIT, "cancelled"),
+        (RunEnd.DISK_FULL, str(StorageFull())),
+    ]
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.runs()[0].program.endswith(" (asyncio)")

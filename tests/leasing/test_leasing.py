@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Settings, SettingsError
+from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.leasing import LeaseQueue, Reason
+from budgetfrontier.model import RunEnd
 from budgetfrontier.testing import crash
 from tests.support import START, make_settings
 
@@ -520,3 +521,19 @@ def test_politeness_by_domain(clock: ManualClock) -> None:
         assert {lease.queue for lease in queue.frontier.lease(100)} == {"quick.test"}
         clock.advance(10.0)
         assert Counter(lease.queue for lease in queue.frontier.lease(100)) == {"www.slow.test": 2}
+
+
+def test_the_history_of_runs_has_each_end(tmp_path: Path) -> None:
+    LeaseQueue.open(tmp_path / "queue").close(end=RunEnd.SIGNAL, reason="SIGTERM")
+    with LeaseQueue.open(tmp_path / "queue"):
+        pass
+    with pytest.raises(ValueError, match="nonsense"), LeaseQueue.open(tmp_path / "queue"):
+        raise ValueError("nonsense")
+    with Reader(tmp_path / "queue") as reader:
+        runs = reader.runs()
+    assert [(run.end, run.reason) for run in runs] == [
+        (RunEnd.SIGNAL, "SIGTERM"),
+        (RunEnd.EXIT, ""),
+        (RunEnd.ERROR, "ValueError: nonsense"),
+    ]
+    assert runs[0].program.endswith(" (LeaseQueue)")

@@ -19,7 +19,8 @@ from scrapy import Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from twisted.internet.defer import Deferred
 
-from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, SettingsError
+from budgetfrontier import CrawlState, CrawlUri, Frontier, FrontierError, FrontierLocked, Reader, SettingsError
+from budgetfrontier.model import RunEnd
 from budgetfrontier.scrapy import Scheduler, serialization
 from budgetfrontier.testing import crash, fail_commit
 from tests.scrapy.conftest import Timer
@@ -432,3 +433,29 @@ def test_it_is_made_by_from_crawler() -> None:
     assert isinstance(make(), Scheduler)
     assert not make().has_pending_requests() and not make().enqueue_request(Request("https://example.org/"))
     assert Pages.name == "pages"
+
+
+def test_the_history_of_runs_has_scrapys_reasons(tmp_path: Path) -> None:
+    for reason in ("finished", "shutdown", "closespider_timeout"):
+        made = make(tmp_path)
+        made.open(made.crawler.spider)
+        made.close(reason)
+    with Reader(tmp_path / "frontier") as reader:
+        runs = reader.runs()
+    assert {run.program for run in runs} == {"scrapy spider pages"}
+    assert [(run.end, run.reason) for run in runs] == [
+        (RunEnd.EXIT, "finished"),
+        (RunEnd.SIGNAL, "shutdown"),
+        (RunEnd.LIMIT, "closespider_timeout"),
+    ]
+
+
+def test_a_spider_on_a_full_disk_says_so_in_the_history(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    made.open(made.crawler.spider)
+    made.enqueue_request(page("a"))
+    fail_commit(made.frontier)
+    with pytest.raises(FrontierError):
+        made.frontier.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert [run.end for run in reader.runs()] == [RunEnd.DISK_FULL]
