@@ -137,7 +137,7 @@ class Visitor:
 
     def _children(self, uri: CrawlUri, found: Iterable[tuple[str, str]]) -> list[CrawlUri]:
         """Return the links in scope as URIs."""
-        verdict, plain = self._scope.verdict, uri.meta is None
+        plain = uri.meta is None
         via, hops, source = uri.url, uri.hops + "L", uri.source
         children = []
         for href, hop in found:
@@ -145,9 +145,8 @@ class Visitor:
                 child = CrawlUri(href, via=via, hops=hops, source=source)
             else:
                 child = self._child(uri, href, hop)
-            if verdict(child).accepted:
-                children.append(child)
-        return children
+            children.append(child)
+        return self._scope.accepted(children)
 
     def _child(self, uri: CrawlUri, href: str, hop: str) -> CrawlUri:
         seed = uri.meta.get("seed") if isinstance(uri.meta, dict) else None

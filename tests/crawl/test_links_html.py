@@ -222,6 +222,41 @@ def test_short_cuts_resolve_as_the_parser_does(reference: str, url: str) -> None
     assert list(unique(base, [(reference, "L")])) == ([(expected, "L")] if expected else [])
 
 
+_URL_PIECES = r"""http:// https:// h.test www.h-h.test xn--e1afmkfd.test h--h.test -h.test H.test 1.2 1.2.3.4 0x1.test
+h.0x1 h.t1 h localhost h.test. .. . / // /a a b/ %41 ?x=/y&z=%20 ? # : :80 :443 :8080 :08080 :60999 :65536 :99999 @ u@
+\ é ~ a.html ./ /./ a..b ;p +"""
+
+
+@given(
+    st.lists(st.sampled_from(["", " ", "\t", *_URL_PIECES.split()]), max_size=6).map("".join),
+    st.sampled_from([PAGE, "http://h/", "https://h/a/?x=/y/z"]),
+)
+def test_short_cuts_for_absolute_urls_resolve_as_the_parser_does(reference: str, url: str) -> None:
+    base = can_ada.parse(url)
+    expected = resolve(base, reference.partition("#")[0])
+    assert list(unique(base, [(reference, "L")])) == ([(expected, "L")] if expected else [])
+
+
+@pytest.mark.parametrize("port", [1, 80, 443, 1000, 8080, 59999, 60000, 65535, 65536, 99999])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_absolute_urls_with_ports(scheme: str, port: int) -> None:
+    reference = f"{scheme}://www.example-site.test:{port}/a/b.html?c=d"
+    expected = resolve(can_ada.parse(PAGE), reference)
+    assert list(unique(can_ada.parse(PAGE), [(reference, "L")])) == ([(expected, "L")] if expected else [])
+
+
+def test_all_of_a_long_page_is_read_with_its_last_base() -> None:
+    html = '<meta name="a" content="b">' * 900 + '<a href="x"></a>' * 3000 + '<a href="y"></a><base href="/other/">'
+    page = read(html, PAGE)
+    assert len(page.metas) == 900
+    assert list(unique(page.base, page.references)) == [(f"https://example.org/other/{name}", "L") for name in "xy"]
+
+
+def test_a_long_page_within_an_element_of_unknown_content() -> None:
+    html = "<frameset><title>" + "".join(f"<a href={number}>" for number in range(3000)) + "</title><a href=last>"
+    assert [link for link, _ in read(html, PAGE).references] == [*map(str, range(3000)), "last"]
+
+
 def test_a_long_base_makes_no_url_too_long() -> None:
     base = can_ada.parse("http://h/" + "a" * 8000 + "/")
     assert list(unique(base, [("b" * 500, "L")])) == []

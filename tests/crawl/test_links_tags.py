@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from budgetfrontier.crawl.links.html import read
-from budgetfrontier.crawl.links.tags import tags
+from budgetfrontier.crawl.links.patterns import tag_pattern
+from budgetfrontier.crawl.links.tags import _PATTERNS, _PLAIN, tags
 
 _ATTRIBUTES = {"a": "href", "area": "href", "link": "href", "base": "href"} | dict.fromkeys(
     ("img", "input", "script", "iframe", "frame", "embed"), "src"
@@ -168,6 +169,23 @@ _PIECES = st.one_of(
     st.builds("<{}{}>".format, st.sampled_from(_NAMES.split()), st.sampled_from(_TAILS)),
     st.builds("</{}>".format, st.sampled_from(_NAMES.split())),
 )
+
+
+_SKIPPED = "p li h1 h6 div table td title P abbr article i iframe b base body br button tr track"
+_SKIPPED_TAILS = ("", "", " ", ' class="x"', ' id="a>b" class="x"', ' title="<a href=no>"', " x=y", " hidden", "\n")
+_SKIPS = st.builds(
+    "<{}{}{}>".format,
+    st.sampled_from(_SKIPPED.split()),
+    st.sampled_from(_SKIPPED_TAILS),
+    st.sampled_from(("", "", "/", " /", ' x="')),
+)
+
+
+@given(st.lists(st.one_of(_PIECES, _SKIPS), max_size=16).map("".join))
+def test_what_is_skipped_would_match_nothing(html: str) -> None:
+    plain = tag_pattern(_PLAIN)
+    expected = [(match.span(), match.groups()) for match in plain.finditer(html)]
+    assert [(match.span(), match.groups()) for match in _PATTERNS[0].finditer(html)] == expected
 
 
 @given(st.lists(_PIECES, max_size=16))

@@ -339,6 +339,8 @@ def test_the_last_rule_that_fits_decides(
     for uri, header in asked * 2:  # the second time from what is remembered of the host
         verdict = rules.verdict(uri, header)
         assert verdict.accepted is naive(given, uri, header, seeds), (uri, header, verdict)
+    every = [uri for uri, _ in asked]
+    assert rules.accepted(every) == [uri for uri in every if naive(given, uri, None, seeds)]
 
 
 @given(st.sampled_from([rule for rule in RULES if not rule.startswith("seed")]), links)

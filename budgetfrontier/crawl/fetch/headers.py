@@ -23,8 +23,11 @@ Field = tuple[bytes, bytes]
 def end(head: bytes | bytearray, start: int = 0) -> int:
     """Return the offset after the blank line that ends a header, searching from `start`; 0 if there is none yet."""
     start = max(start - 3, 0)
-    ends = [position + len(blank) for blank in (b"\n\r\n", b"\n\n") if (position := head.find(blank, start)) >= 0]
-    return min(ends, default=0)
+    found = head.find(b"\n\r\n", start)
+    earlier = head.find(b"\n\n", start, found if found >= 0 else len(head))  # not in the body that follows
+    if earlier >= 0:
+        return earlier + 2
+    return found + 3 if found >= 0 else 0
 
 
 def fields(head: bytes) -> list[Field] | None:

@@ -23,6 +23,7 @@ that browsers block."""
 _RETRIED = frozenset({DNS_FAILED, CONNECT_FAILED, CONNECTION_LOST, TIMED_OUT, 429, 503})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_WAIT = 86400
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"']+)", re.IGNORECASE)
 
 
 class Response(msgspec.Struct, kw_only=True):
@@ -75,7 +76,7 @@ class Response(msgspec.Struct, kw_only=True):
     @property
     def charset(self) -> str | None:
         """The charset of the Content-Type header; None if it has none."""
-        match = re.search(r"charset\s*=\s*[\"']?([^\s;\"']+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
+        match = _CHARSET.search(self.headers.get("Content-Type", ""))
         return match[1] if match else None
 
     @property

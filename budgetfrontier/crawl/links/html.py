@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import can_ada
 
 from budgetfrontier.crawl.links import css
-from budgetfrontier.crawl.links.tags import tags, unescaped
+from budgetfrontier.crawl.links.tags import Tag, batches, tags, unescaped
 from budgetfrontier.crawl.links.urls import resolve
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
@@ -35,7 +35,6 @@ _REFRESH = re.compile(
 )
 _BASE = re.compile(r"<[bB][aA][sS][eE][ \t\n\f\r/]")
 _HEAD = frozenset({"base", "link", "meta", "script", "style", "title", "object"})
-_LONGEST_HEAD = 1000
 
 
 class Html(NamedTuple):
@@ -57,14 +56,12 @@ def read(text: str, url: str, *, nofollow: bool = True, xhtml: bool = False) -> 
 
     Raises nothing. About 2 us per link.
     """
-    found = tags(text, xhtml=xhtml)
-    head: list[tuple[str, dict[str, str]]] = []
-    for tag in found:
-        head.append(tag)
-        if tag[0] not in _HEAD or len(head) >= _LONGEST_HEAD:
-            break
-    based = _base(head)
-    if based is None and _BASE.search(text):
+    found = batches(text, xhtml=xhtml)
+    first = next(found, [])
+    more = next(found, [])  # most pages have none: nothing of them is left to be searched for a base then
+    head = first[: next((index for index, tag in enumerate(first) if tag[0] not in _HEAD), len(first))]
+    based = _base(first)
+    if based is None and more and _BASE.search(text):
         based = _base(tags(text, xhtml=xhtml))
     own = can_ada.parse(url)
     absolute = resolve(own, based)
@@ -73,16 +70,16 @@ def read(text: str, url: str, *, nofollow: bool = True, xhtml: bool = False) -> 
         for name, tag in head
         if name == "meta" and "name" in tag and "content" in tag
     ]
-    references = _references(itertools.chain(head, found), nofollow=nofollow)
+    references = _references(chain(first, more, chain.from_iterable(found)), nofollow=nofollow)
     return Html(can_ada.parse(absolute) if absolute else own, metas, references)
 
 
-def _base(found: Iterable[tuple[str, dict[str, str]]]) -> str | None:
+def _base(found: Iterable[Tag]) -> str | None:
     """Return the href of the first base element that has one; None if there is none."""
     return next((unescaped(tag["href"]) for name, tag in found if name == "base" and "href" in tag), None)
 
 
-def _references(found: Iterable[tuple[str, dict[str, str]]], *, nofollow: bool) -> Iterator[tuple[str, str]]:
+def _references(found: Iterable[Tag], *, nofollow: bool) -> Iterator[tuple[str, str]]:
     for name, tag in found:
         if name == "a" or name == "area":
             if "href" in tag and (nofollow or "rel" not in tag or NOFOLLOW.isdisjoint(tag["rel"].lower().split())):

@@ -12,10 +12,13 @@ from budgetfrontier import uris
 _MOST_SEEN = 16 * 1024 * 1024
 _OVERHEAD = 100  # bytes that a short string and its entry in a set take in Python, about
 _LONGEST_SIMPLE = 1000
-# Short references that can be appended to the base: no scheme, host, dot segment, or character that is encoded.
+# References that are a href already, or become one when they are appended to the origin or the folder of the base: they
+# have no dot segments, and no characters that are encoded or mean something else.
+_PATH = r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+)*+/?+"
+_HOST = r"(?:[a-z0-9]++(?:-[a-z0-9]++)*+\.){1,20}+[a-z]{2,20}+"  # no IP address, no Punycode
+_PORT = r":(?:[1-9][0-9]{3}|[1-5][0-9]{4})"  # no default port
 _SIMPLE = re.compile(
-    rf"(?=.{{,{_LONGEST_SIMPLE}}}\Z)(/?+)[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*+)*+/?+"
-    r"(?:\?[A-Za-z0-9_.~=&%+:/;-]*+)?+"
+    rf"(?:(https?://{_HOST}(?:{_PORT})?+/)(?:{_PATH})?+|/(?:{_PATH})?+|{_PATH})(?:\?[A-Za-z0-9_.~=&%+:/;-]*+)?+"
 ).fullmatch
 
 
@@ -40,28 +43,33 @@ def unique(base: can_ada.URL, references: Iterable[tuple[str, str]]) -> Iterator
 
     The URLs seen are dropped when they take 16 MiB, which is about 65,000 of them: after that, some may be repeated.
     """
-    seen: set[str] = set()
+    seen = {""}
     size = 0
     base_href = base.href
     origin, folder = (
         base_href[: base_href.index("/", 8)],
         base_href[: base_href.rindex("/", 0, f"{base_href}?".index("?")) + 1],
     )
-    short = len(folder) + _LONGEST_SIMPLE <= uris.MAX_LENGTH
+    longest = _LONGEST_SIMPLE if len(folder) + _LONGEST_SIMPLE <= uris.MAX_LENGTH else 0
     for reference, hop in references:
         if "#" in reference:
             reference = reference[: reference.index("#")]
-        if not reference or reference in seen:
+        if reference in seen:
             continue
         if size > _MOST_SEEN:
-            seen.clear()
+            seen = {""}
             size = 0
         seen.add(reference)
-        simple = _SIMPLE(reference) if short else None
-        href = resolve(base, reference) if simple is None else (origin if simple[1] else folder) + reference
+        length = len(reference)
+        if length <= longest and (simple := _SIMPLE(reference)):
+            href = reference if simple.lastindex else (origin if reference[0] == "/" else folder) + reference
+        elif (resolved := resolve(base, reference)) is not None:
+            href = resolved
+        else:
+            size += length + _OVERHEAD
+            continue
         # A href resolves to itself, so that one set is enough for references and hrefs.
-        size += len(reference) + 2 * _OVERHEAD
-        if href is not None and (href == reference or href not in seen):
+        size += length + len(href) + 2 * _OVERHEAD
+        if href == reference or href not in seen:
             seen.add(href)
-            size += len(href)
             yield href, hop

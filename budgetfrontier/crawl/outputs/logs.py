@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,12 @@ def stamp(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds")[:-6] + "Z"  # a third of the time of strftime
 
 
+@lru_cache(64)
+def _second(seconds: int) -> str:
+    """Return epoch seconds in the format of the start of a fetch: "20261120220001"."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().translate(_NO_MARKS)[: len("YYYYMMDDhhmmss")]
+
+
 def _page(lease: Lease, response: Response, outcome: Outcome, time: str, digest: str) -> dict[str, Any]:
     uri = lease.uri
     return {
@@ -125,11 +132,16 @@ def _escape_surrogates(value: str | None) -> str | None:
 
 
 def _field(value: str | None) -> str:
-    return _NOT_IN_FIELD.sub("_", value) if value else "-"
+    if not value:
+        return "-"
+    if value.isprintable() and " " not in value:
+        return value
+    return _NOT_IN_FIELD.sub("_", value)
 
 
 def _duration(response: Response) -> str:
     if response.seconds is None:
         return "-"
-    start = datetime.fromtimestamp(response.started, UTC).isoformat(timespec="milliseconds")[:-6]
-    return f"{start.translate(_NO_MARKS)}+{int(response.seconds * 1000)}"
+    whole, fraction = divmod(response.started, 1.0)
+    carry, micros = divmod(round(fraction * 1e6), 1_000_000)  # as datetime rounds, and so the dates of WARC records
+    return f"{_second(int(whole) + carry)}{micros // 1000:03d}+{int(response.seconds * 1000)}"
