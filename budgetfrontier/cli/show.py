@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from operator import attrgetter, itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common, report_kinds
@@ -23,6 +24,9 @@ PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "delive
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error")
 AUDIT_DROP = ("effect", "error")
+
+
+_LARGE_LOG = 256 << 20  # bytes
 
 
 def register(commands: Commands) -> None:
@@ -74,6 +78,10 @@ def register(commands: Commands) -> None:
     )
     add_job(parser)
     parser.add_argument("target", metavar="URL_OR_KEY", help="a URL, or the key of a queue")
+    parser.add_argument(
+        "--log", metavar="FILE", type=Path, default=None,
+        help="search this log for a URL that is not pending, such as one that was moved (default: JOB/logs/crawl.log)",
+    )  # fmt: skip
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 
     parser = add_command(
@@ -180,16 +188,32 @@ def queue(args: argparse.Namespace) -> None:
 def explain(args: argparse.Namespace) -> None:
     """Print why a URL or a queue is not being crawled."""
     from budgetfrontier.crawl.scope_check import scope_verdict
+    from budgetfrontier.formats.log_search import past_of
     from budgetfrontier.reports.explain import explain as explained
     from budgetfrontier.store.reader import Reader
 
+    log = args.log or report_kinds.log_path(args)
     with Reader(common.frontier_path(args.job)) as reader:
-        answer = explained(reader, args.target, job=str(args.job), scope=partial(scope_verdict, reader.settings))
+        answer = explained(
+            reader,
+            args.target,
+            job=str(args.job),
+            scope=partial(scope_verdict, reader.settings),
+            past=partial(past_of, log=log, progress=_indexing),
+        )
     if args.format == "json":
         json.dump(answer.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         sys.stdout.write(answer.text())
+
+
+def _indexing(size: int) -> None:
+    """Say that the first search of a large log takes a while."""
+    from budgetfrontier.units import format_size
+
+    if size > _LARGE_LOG:
+        common.note(f"indexing {format_size(size)} of log, once; the next search reads what is new only")
 
 
 def audit(args: argparse.Namespace) -> None:

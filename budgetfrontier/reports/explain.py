@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
@@ -68,7 +69,8 @@ ScopeOf = Callable[[str, "CrawlUri | None"], ScopeVerdict | None]
 class Explanation:
     """The result of `explain`. `when` is the earliest time (epoch seconds), if it is known.
 
-    `scope` has the keys `accepted` (None: unknown) and `rule`, for a URL of a crawl that has a scope.
+    `scope` has the keys `accepted` (None: unknown) and `rule`, for a URL of a crawl that has a scope; `past` the
+    `attempts` in the log, for one that is seen and not pending.
     """
 
     target: str
@@ -77,6 +79,7 @@ class Explanation:
     verdict: Outlook = Outlook.NOW
     when: float | None = None
     scope: dict[str, Any] | None = None
+    past: dict[str, Any] | None = None
     reasons: list[ReasonStep] = field(default_factory=list)
 
     def add(
@@ -118,14 +121,21 @@ class Explanation:
 
 
 def explain(
-    reader: Reader, target: str, *, job: str, now: float | None = None, scope: ScopeOf | None = None
+    reader: Reader,
+    target: str,
+    *,
+    job: str,
+    now: float | None = None,
+    scope: ScopeOf | None = None,
+    past: PastOf | None = None,
 ) -> Explanation:
     """Explain why `target`, a queue key or else a URL, is not being crawled.
 
-    `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope. Cost: a pass over
-    the queues whose turn comes first, and for a URL the cost of `Reader.find`.
+    `job` is the folder for the suggested commands; `scope` returns the decision of the crawl's scope, `past` what its
+    logs have on a URL that is not pending. Cost: a pass over the queues whose turn comes first, and for a URL the cost
+    of `Reader.find`.
     """
-    return _Explainer(reader, job, time.time() if now is None else now, scope).explain(target)
+    return _Explainer(reader, job, time.time() if now is None else now, scope, past).explain(target)
 
 
 def nearest(reader: Reader, key: str) -> str | None:
@@ -141,11 +151,12 @@ def nearest(reader: Reader, key: str) -> str | None:
 
 
 class _Explainer:
-    def __init__(self, reader: Reader, job: str, now: float, scope: ScopeOf | None) -> None:
+    def __init__(self, reader: Reader, job: str, now: float, scope: ScopeOf | None, past: PastOf | None) -> None:
         self._reader = reader
         self._job = job
         self._now = now
         self._scope = scope
+        self._past = past
 
     def explain(self, target: str) -> Explanation:
         queue = self._reader.queue(target)
@@ -239,10 +250,12 @@ class _Explainer:
             )
             return
         if found["seen"]:
+            past = self._past(url) if self._past else None
+            explanation.past = past.to_dict() if past else None
+            told = tell(past)
             explanation.add(
-                "done",
-                "It is seen and not pending: it succeeded, failed, was disregarded (robots.txt, scope) or deleted, as "
-                "the crawl log knows, was imported as seen, or waits under a queue key that was forced on it.",
+                told.code,
+                told.text,
                 verdict=Outlook.NEVER,
                 command=self._command("import", "--force", url),
             )

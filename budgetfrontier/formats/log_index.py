@@ -1,0 +1,191 @@
+"""An index of a log by URL, in a folder beside it: built on demand, and continued by what was logged since.
+
+It consists of sorted segments, each of at most a million lines: 64-bit numbers of 24 bits of the URL's hash and 40 bits
+of the line's offset, little-endian. A search reads a few pages of each segment, and then the lines that it names, since
+only these tell URLs of equal hashes apart. Memory: one segment, some 60 MB while it is built. Disk: 8 bytes a line.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import mmap
+import os
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import xxhash
+
+from budgetfrontier.store.modes import make_folder, opener
+from budgetfrontier.store.whole_files import atomic_file
+
+VERSION = 1
+SEGMENT = 1 << 20
+"""Lines of a segment."""
+_OFFSET_BITS = 40
+_MOST_BYTES = 1 << _OFFSET_BITS
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+_CHECKED = 4096
+"""Bytes at the start and before the end of what is indexed, by which a log that was replaced is noticed."""
+
+KeyOf = Callable[[bytes], bytes]
+"""A function that returns the URL of a line as the log has it, b"" if the line has none."""
+Progress = Callable[[int], None]
+"""It is told how many bytes will be indexed, before that begins."""
+
+
+class LogIndex:
+    """The index of one log. If it cannot be written (no permission, disk full), each search reads the whole log."""
+
+    def __init__(self, log: Path, key_of: KeyOf) -> None:
+        self._log, self._key_of = log, key_of
+        self.folder = log.with_name(f"{log.name}.index")
+        self.rebuilt = False
+        """Whether the last search found that the log had been truncated or replaced, and indexed it anew."""
+
+    def find(self, key: bytes, progress: Progress | None = None) -> Iterator[bytes]:
+        """Yield the lines of a URL, in the order of the log, after indexing what is new in it. Raises OSError."""
+        with self._log.open("rb") as file:
+            try:
+                with self._locked():
+                    manifest = self._updated(file, progress)
+                    offsets = sorted(self._offsets(manifest, key))
+            except OSError as e:
+                if e.errno not in _NOT_WRITABLE:
+                    raise
+                file.seek(0)
+                yield from (line for line in file if line.endswith(b"\n") and self._key_of(line) == key)
+                return
+            for offset in offsets:
+                file.seek(offset)
+                line = file.readline()
+                if self._key_of(line) == key:
+                    yield line
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from changing the index meanwhile."""
+        make_folder(self.folder, like=self._log.parent)
+        with open(self.folder / "lock", "ab", opener=opener) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    # -- building
+
+    def _updated(self, file: BinaryIO, progress: Progress | None) -> dict[str, Any]:
+        """Index the whole lines that are not indexed yet; return the manifest."""
+        manifest = self._manifest()
+        size = os.fstat(file.fileno()).st_size
+        self.rebuilt = bool(manifest) and not self._is_of(manifest, file, size)
+        if not manifest or self.rebuilt:
+            manifest = {"version": VERSION, "upto": 0, "segments": []}
+        if progress and size > manifest["upto"]:
+            progress(size - manifest["upto"])
+        numbers, replaced = array("Q"), ""
+        if manifest["segments"] and manifest["segments"][-1][1] < SEGMENT:
+            replaced = manifest["segments"].pop()[0]
+            numbers = self._read(replaced)
+        file.seek(manifest["upto"])
+        before = manifest["upto"]
+        while self._take(file, numbers, manifest):
+            self._write(file, numbers, manifest, replaced)
+            numbers, replaced = array("Q"), ""
+        if manifest["upto"] > before or self.rebuilt:
+            self._write(file, numbers, manifest, replaced)
+        elif replaced:
+            manifest["segments"].append([replaced, len(numbers)])
+        return manifest
+
+    def _take(self, file: BinaryIO, numbers: array[int], manifest: dict[str, Any]) -> bool:
+        """Add the numbers of the next lines; return whether the segment is full, so that more may follow."""
+        offset, key_of, hashed, add = manifest["upto"], self._key_of, xxhash.xxh3_64_intdigest, numbers.append
+        room = SEGMENT - len(numbers)
+        for line in islice(file, room):
+            if offset + len(line) > _MOST_BYTES or line[-1:] != b"\n":
+                break
+            room -= 1
+            key = key_of(line)
+            if key:
+                add((hashed(key) >> _OFFSET_BITS << _OFFSET_BITS) | offset)
+            offset += len(line)
+        manifest["upto"] = offset
+        return not room
+
+    def _write(self, file: BinaryIO, numbers: array[int], manifest: dict[str, Any], replaced: str) -> None:
+        """Write a segment, then the manifest that names it; remove what neither needs."""
+        place = file.tell()
+        ordered = array("Q", sorted(numbers))
+        if sys.byteorder == "big":
+            ordered.byteswap()
+        upto = manifest["upto"]
+        if numbers:
+            name = f"{upto:016x}.segment"
+            with atomic_file(self.folder / name, opener=opener) as out:
+                ordered.tofile(out)
+            manifest["segments"].append([name, len(numbers)])
+        manifest["start"] = _digest(file, 0, min(upto, _CHECKED))
+        manifest["end"] = _digest(file, max(upto - _CHECKED, 0), upto)
+        with atomic_file(self.folder / "manifest.json", opener=opener) as out:
+            out.write(json.dumps(manifest).encode())
+        known = {name for name, _ in manifest["segments"]}
+        for path in self.folder.glob("*.segment"):
+            if path.name not in known:
+                with suppress(FileNotFoundError):
+                    path.unlink()
+        file.seek(place)
+
+    def _manifest(self) -> dict[str, Any]:
+        """Return the stored manifest, {} if there is none that can be used."""
+        try:
+            manifest = json.loads((self.folder / "manifest.json").read_bytes())
+            usable = manifest["version"] == VERSION and all(
+                (self.folder / name).stat().st_size == 8 * count for name, count in manifest["segments"]
+            )
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return {}
+        return manifest if usable else {}
+
+    def _is_of(self, manifest: dict[str, Any], file: BinaryIO, size: int) -> bool:
+        """Tell whether the manifest is about the log as it is: not truncated, nor replaced by another."""
+        upto = manifest["upto"]
+        if upto > size:
+            return False
+        edges = _digest(file, 0, min(upto, _CHECKED)), _digest(file, max(upto - _CHECKED, 0), upto)
+        return edges == (manifest["start"], manifest["end"])
+
+    # -- searching
+
+    def _read(self, name: str) -> array[int]:
+        numbers = array("Q", (self.folder / name).read_bytes())
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers
+
+    def _offsets(self, manifest: dict[str, Any], key: bytes) -> Iterator[int]:
+        """Yield the offsets of the lines that may be about a URL."""
+        first = xxhash.xxh3_64_intdigest(key) >> _OFFSET_BITS << _OFFSET_BITS
+        for name, count in manifest["segments"]:
+            with (
+                (self.folder / name).open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+            ):
+                at = bisect_left(range(count), first, key=lambda i, data=data: _number(data, i))  # type: ignore[misc]
+                while at < count and (number := _number(data, at)) < first + _MOST_BYTES:
+                    yield number & (_MOST_BYTES - 1)
+                    at += 1
+
+
+def _number(data: mmap.mmap, place: int) -> int:
+    return int.from_bytes(data[8 * place : 8 * place + 8], "little")
+
+
+def _digest(file: BinaryIO, start: int, end: int) -> str:
+    file.seek(start)
+    return xxhash.xxh3_128_hexdigest(file.read(end - start))

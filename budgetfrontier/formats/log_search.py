@@ -1,0 +1,61 @@
+"""The past of a URL, from the logs of a crawl: its attempts in crawl.log, and its last page in pages.jsonl."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from budgetfrontier.formats.crawl_log import Entry, entry
+from budgetfrontier.formats.log_index import LogIndex, Progress
+from budgetfrontier.reports.past import MOST_ATTEMPTS, Attempt, Past
+
+_URL = b'"url":"'
+_encode = msgspec.json.encode
+
+
+def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | None:
+    """Return what a crawl's log, and the pages.jsonl beside it, have on a URL; None if there is no such log.
+
+    The first search reads the log, about a second for a million lines, the others only what was logged since.
+    """
+    if not log.is_file():
+        return None
+    index = LogIndex(log, _url_of_line)
+    lines, total = deque[bytes](maxlen=MOST_ATTEMPTS), 0
+    for line in index.find(url.encode(), progress):
+        lines.append(line)
+        total += 1
+    attempts = [_attempt(found) for line in lines if (found := entry(line))]
+    page = None
+    pages = log.with_name("pages.jsonl")
+    if any(attempt.status > 0 for attempt in attempts) and pages.is_file():
+        found_pages = LogIndex(pages, _url_of_page).find(_encode(url)[1:-1], progress)
+        newest = deque(found_pages, maxlen=1)
+        page = msgspec.json.decode(newest[0]) if newest else None
+    begins = "" if attempts else _first_time(log)
+    return Past(attempts, total, page if isinstance(page, dict) else None, str(log), begins, index.rebuilt)
+
+
+def _url_of_line(line: bytes) -> bytes:
+    fields = line.split(None, 4)
+    return fields[3] if len(fields) == 5 else b""
+
+
+def _url_of_page(line: bytes) -> bytes:
+    """Return the URL as it is in the JSON, escapes included."""
+    start = line.find(_URL) + len(_URL)
+    return line[start : line.find(b'"', start)] if start >= len(_URL) else b""
+
+
+def _attempt(found: Entry) -> Attempt:
+    words = [field.decode("utf-8", "replace") for field in (found.time, found.mime, found.via, found.notes)]
+    return Attempt(words[0], found.status, found.size, *("" if word == "-" else word for word in words[1:]))
+
+
+def _first_time(log: Path) -> str:
+    """Return the time of the first line of a log, "" if it has none."""
+    with log.open("rb") as file:
+        found = entry(file.readline())
+    return found.time.decode("ascii", "replace") if found else ""

@@ -1,0 +1,103 @@
+"""The past of a URL that is seen and not pending, in words: fetched, failed, forbidden, or what would tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.log_tables import FORBIDDEN, meaning
+
+MOST_ATTEMPTS = 100
+_OUT_OF_SCOPE, _PRIVATE = -5000, -5001
+_RETRIED = (-1, -2, -3, -4, -61, 429, 503)
+
+
+class Attempt(NamedTuple):
+    """A line of crawl.log; "" for what has no value."""
+
+    time: str
+    status: int
+    size: int
+    mime: str
+    via: str
+    notes: str
+
+
+class Past(NamedTuple):
+    """The lines on a URL in the logs of a crawl: its last attempts, how many there were, and its last line of pages."""
+
+    attempts: list[Attempt]
+    total: int
+    page: Mapping[str, Any] | None
+    log: str
+    begins: str = ""
+    """The time of the first line of the log, if it does not name the URL."""
+    rebuilt: bool = False
+    """Whether the log was found to be truncated or replaced since the last search."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        attempts = [attempt._asdict() for attempt in self.attempts]
+        return {"attempts": attempts, "total": self.total, "page": self.page, "log": self.log}
+
+
+PastOf = Callable[[str], Past | None]
+"""A function that returns the past of a URL; None if there is no log."""
+
+
+class Told(NamedTuple):
+    """The past of a URL for people: a stable code, and a sentence."""
+
+    code: str
+    text: str
+
+
+_ELSEWHERE = (
+    "it was deleted by an operator or its dead letter was dropped (`audit` lists both), it was imported as seen, "
+    "another URL of the same canonical form was crawled instead, or it waits under a queue key that was forced on it"
+)
+
+
+def tell(past: Past | None) -> Told:
+    """Return what became of a URL that is seen and not pending; `past` is None if there is no log."""
+    if past is None:
+        return Told(
+            "done",
+            "It is seen and not pending: it succeeded, failed or was disregarded (unknown: this frontier was not "
+            "filled by `budgetfrontier crawl`; the log of the program that filled it would tell), or "
+            f"{_ELSEWHERE}.",
+        )
+    if not past.attempts:
+        since = f", which begins at {past.begins}," if past.begins else ""
+        moved = "it was crawled before that, and a log that was moved tells (--log FILE), or " if past.begins else ""
+        return Told("done", f"It is seen and not pending, and {past.log}{since} does not name it: {moved}{_ELSEWHERE}.")
+    last = past.attempts[-1]
+    told = _told_of(last, past)
+    tries = f" Attempts in the log: {past.total:,}." if past.total > 1 else ""
+    via = f" Found on {last.via}." if last.via else ""
+    return Told(told.code, told.text + tries + via)
+
+
+def _told_of(last: Attempt, past: Past) -> Told:
+    what = meaning(last.status)
+    status = f"{last.status} {what}".strip() if last.status > 0 else f"{what or 'failed'} ({last.status})"
+    notes = f"; {last.notes}" if last.notes else ""
+    if last.status == FORBIDDEN:
+        return Told("robots", f"It was disregarded at {last.time}: robots.txt forbids it ({last.status}).")
+    if last.status == _OUT_OF_SCOPE:
+        return Told("was-out-of-scope", f"It was disregarded at {last.time}: it was out of scope ({last.status}).")
+    if last.status in _RETRIED:
+        return Told(
+            "gave-up",
+            f"Its last attempt was at {last.time}: {status}{notes}. It is not pending any more, nor a dead letter: "
+            "it was given up, or deleted, or its dead letter was dropped (`audit` lists both).",
+        )
+    if last.status < 0:
+        return Told("failed", f"It failed at {last.time}: {status}{notes}.")
+    size = counted(last.size, "byte")
+    to = (past.page or {}).get("location")
+    redirected = f" to {to}" if to else ""
+    return Told(
+        "fetched", f"It was fetched at {last.time}: {status}{redirected}, {last.mime or 'no media type'}, {size}."
+    )

@@ -1,0 +1,77 @@
+"""What `explain` tells of a URL that is not pending any more: from crawl.log and pages.jsonl, by their index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.cli import main
+from tests.crawl.site import Page, Site, linking, redirect, run, text
+
+SEEDS = ("http://a.test/", "http://moved.test/", "http://secret.test/private", "http://dead.invalid/")
+
+
+@pytest.fixture
+def crawled(tmp_path: Path) -> Path:
+    """A crawl that has ended."""
+    pages: dict[str, Page] = {
+        "a.test/": linking("/1", "http://other.test/"),
+        "a.test/1": text("plain"),
+        "moved.test/": redirect('/new?say="yes\\no"'),
+        "secret.test/robots.txt": text("User-agent: *\nDisallow: /private\n"),
+    }
+    with Site(pages) as site:
+        assert run(site.settings(*SEEDS), tmp_path / "job")[0] == 0
+    return tmp_path / "job"
+
+
+def explained(capsys: pytest.CaptureFixture[str], job: Path, url: str, *options: str) -> tuple[str, str, Any]:
+    """The code and the text of the last reason, and the past."""
+    capsys.readouterr()
+    assert main(["explain", str(job), url, "--format", "json", *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    return answer["reasons"][-1]["code"], answer["reasons"][-1]["text"], answer["past"]
+
+
+def test_what_became_of_a_url(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, past = explained(capsys, crawled, "http://a.test/1")
+    assert (code, past["total"], past["page"]["outcome"]) == ("fetched", 1, "SUCCESS")
+    assert "200 OK, text/plain, 5 bytes. Found on http://a.test/." in told
+    code, told, past = explained(capsys, crawled, "http://moved.test/")
+    assert code == "fetched" and "301 Moved Permanently to /new?say=" in told
+    (target,) = (line for line in (crawled / "logs/crawl.log").read_text().split() if "/new?" in line)
+    code, told, _ = explained(capsys, crawled, target)
+    assert code == "fetched" and "404 Not Found" in told
+    code, told, _ = explained(capsys, crawled, "http://secret.test/private")
+    assert code == "robots" and "robots.txt forbids it" in told
+    code, _, past = explained(capsys, crawled, "http://dead.invalid/")
+    assert (code, past) == ("dead-letter", None)
+
+
+def test_what_the_log_does_not_have(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Frontier.open(crawled / "frontier") as frontier:
+        frontier.mark_seen(["http://imported.test/"])
+        frontier.drop_dead_letters()
+    code, told, past = explained(capsys, crawled, "http://imported.test/")
+    assert (code, past["attempts"]) == ("done", []) and "does not name it" in told and "which begins at 20" in told
+    code, told, past = explained(capsys, crawled, "http://dead.invalid/")
+    assert code == "gave-up" and "`audit` lists both" in told and past["attempts"][-1]["status"] == -61
+    log = crawled / "logs" / "crawl.log"
+    log.rename(crawled / "moved.log")
+    code, told, past = explained(capsys, crawled, "http://a.test/1")
+    assert (code, past) == ("done", None) and "unknown: this frontier was not filled by" in told
+    assert explained(capsys, crawled, "http://a.test/1", "--log", str(crawled / "moved.log"))[0] == "fetched"
+
+
+def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = crawled / "logs" / "crawl.log"
+    (line,) = (line for line in log.read_text().splitlines() if " http://a.test/1 " in line)
+    assert explained(capsys, crawled, "http://a.test/1")[2]["total"] == 1
+    with log.open("a") as file:
+        file.write(line.replace(" 200 ", "  -5 ") + "\n")
+    code, told, past = explained(capsys, crawled, "http://a.test/1")
+    assert (code, past["total"]) == ("failed", 2) and "Attempts in the log: 2." in told
