@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from budgetfrontier.model import Finish as Finish
     from budgetfrontier.model import Lease as Lease
     from budgetfrontier.model import Outcome as Outcome
+    from budgetfrontier.model import Process as Process
     from budgetfrontier.model import QueueRecord as QueueRecord
     from budgetfrontier.model import QueueState as QueueState
+    from budgetfrontier.model import Run as Run
+    from budgetfrontier.model import RunEnd as RunEnd
     from budgetfrontier.model import Summary as Summary
     from budgetfrontier.model import Tally as Tally
+    from budgetfrontier.rules.verdict import Verdict as Verdict
     from budgetfrontier.settings import Settings as Settings
     from budgetfrontier.store.reader import Reader as Reader
     from budgetfrontier.store.report import Report as Report
@@ -64,11 +68,15 @@ _HOMES = {
         "Finish",
         "Lease",
         "Outcome",
+        "Process",
         "QueueRecord",
         "QueueState",
+        "Run",
+        "RunEnd",
         "Summary",
         "Tally",
     ),
+    "rules.verdict": ("Verdict",),
     "settings": ("Settings",),
     "store.reader": ("Reader",),
     "store.report": ("Report",),

@@ -115,9 +115,10 @@ class Job:
                 if begun:
                     asyncio.run(self._loop.run())
                     self._sync_all()  # stores the time used, too, if nothing was committed at the end
-            if begun:
+            if begun or self._policy_failures.failure:
                 end, reason = self._run_end()
                 self._frontier.close(end=end, reason=reason)
+            if begun:
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()
         return 0 if begun and self._loop.stop is not Stop.FORCED else 1
@@ -238,14 +239,14 @@ class Job:
 
     def _run_end(self) -> tuple[RunEnd, str]:
         """Return how this run ends, and why, for the history of runs."""
+        if self._policy_failures.failure:
+            return RunEnd.ERROR, str(self._policy_failures.failure)
         match self._loop.stop:
             case Stop.LIMIT:
                 reached = self._limits.reached
                 return RunEnd.LIMIT, f"limits.{reached.name}" if reached else ""
             case Stop.INTERRUPTED | Stop.FORCED:
                 return RunEnd.SIGNAL, self._interrupts.name
-            case Stop.POLICY:
-                return RunEnd.ERROR, str(self._policy_failures.failure)
         return RunEnd.EXIT, "finished" if self._frontier.state is CrawlState.FINISHED else "paused at its finish"
 
     def _summarize(self, frontier: Path, reports: Path) -> None:

@@ -77,7 +77,7 @@ def verdict(standing: Standing) -> Verdict:
     state = s.totals.state
     if state is CrawlState.TERMINATED:
         return Verdict("terminated", "warn", f"The crawl was {_steered(s, 'terminated')}: it hands out nothing again.")
-    if state is CrawlState.NEW:
+    if state is CrawlState.NEW and not (_stopped_badly(s) and not s.process.alive):
         text = "Nothing was ever scheduled."
         return Verdict("new", "warn", text, _command(s, "import", "--seeds", "FILE"))
     if state is CrawlState.FINISHED or (state is CrawlState.PAUSED and s.totals.pause_reason == FINISH):
@@ -158,9 +158,13 @@ def _stopped(s: Standing) -> Verdict:
     told = _stop(s, stop) if stop else "how the last one stopped is not known"
     commit = "" if s.process.last_commit is None else f"; the last commit was {_ago(s, s.process.last_commit)}"
     paused = f" {pause_sentence(s)}" if s.totals.state in (CrawlState.PAUSED, CrawlState.PAUSING) else ""
-    orderly = stop is not None and stop.end in (RunEnd.EXIT, RunEnd.LIMIT, RunEnd.SIGNAL, RunEnd.OPERATOR)
     text = f"No process runs this crawl: {told}{commit}.{paused}"
-    return Verdict(slug, "warn" if orderly else "bad", text, s.start)
+    return Verdict(slug, "bad" if stop is None or _stopped_badly(s) else "warn", text, s.start)
+
+
+def _stopped_badly(s: Standing) -> bool:
+    stop = s.process.last_stop
+    return stop is not None and stop.end in (RunEnd.KILLED, RunEnd.DISK_FULL, RunEnd.ERROR)
 
 
 def _stop(s: Standing, stop: Run) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlState
+from budgetfrontier import CrawlState, Reader, RunEnd
 from budgetfrontier.cli import main
 from tests.crawl.site import Site, linking, reopened
 from tests.crawl.test_operating import HOME, configure
@@ -63,6 +63,9 @@ def test_it_pauses_and_goes_on_with_the_mended_policy(
         assert named in said
         assert ("http://a.test/" if broken == "rest" else "http://a.test/bad") in said
         assert "run the same command" in said
+        with Reader(tmp_path / "job" / "frontier") as reader:
+            assert reader.runs()[-1].end is RunEnd.ERROR and named in reader.runs()[-1].reason
+            assert reader.verdict().slug == "error" and "The crawl is paused by crawl" in reader.verdict().text
         with reopened(tmp_path / "job") as frontier:
             assert frontier.state is CrawlState.PAUSED
             pause = [entry for entry in frontier.audit() if entry.command == "pause"]
@@ -86,6 +89,8 @@ def test_seeds_that_a_policy_fails_on_wait_for_the_mended_one(
         command = ["crawl", str(config), "--job", str(tmp_path / "job")]
         assert main(command) == 4
         said = " ".join(capsys.readouterr().err.split())
+        with Reader(tmp_path / "job" / "frontier") as reader:
+            assert reader.runs()[-1].end is RunEnd.ERROR and "mended_policies:cost" in reader.runs()[-1].reason
         assert "mended_policies:cost raised ValueError for http://a.test/: not today" in said
         assert not site.hits
         write(module, FINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from budgetfrontier import Reader
 from budgetfrontier.cli import main
+from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.model import Run, RunEnd
 from tests.crawl.process import end, started
@@ -101,6 +103,18 @@ def test_a_crawl_whose_process_is_stopped_hangs(tmp_path: Path) -> None:
         process.send_signal(signal.SIGSTOP)
         subprocess.run(["touch", "-d", "1 hour ago", lock], check=True)
         assert verdict(tmp_path / "job")[0] == "hung"
+
+
+def test_a_crawl_whose_outputs_have_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(outputs: Outputs) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "logs" / "crawl.log"))
+
+    monkeypatch.setattr(Outputs, "sync", full)
+    with Site(WEB) as site, pytest.raises(OSError, match="No space left"):
+        run(site.settings(HOME), tmp_path)
+    found = last_run(tmp_path)
+    assert found.end is RunEnd.DISK_FULL and "crawl.log" in found.reason
+    assert verdict(tmp_path)[0] == "disk_full"
 
 
 def test_commands_leave_no_runs(tmp_path: Path) -> None:

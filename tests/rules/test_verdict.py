@@ -241,6 +241,11 @@ def test_a_paused_crawl_without_a_process_says_both() -> None:
     assert found.slug == "killed" and found.text.endswith("1h ago. The crawl is paused by alice 2h ago (night).")
 
 
+@pytest.mark.parametrize(("end", "slug"), [(RunEnd.DISK_FULL, "disk_full"), (RunEnd.EXIT, "new")])
+def test_a_crawl_that_died_before_its_first_uri_was_stored_says_why(end: RunEnd, slug: str) -> None:
+    assert verdict(standing(CrawlState.NEW, process=stopped(end))).slug == slug
+
+
 def test_a_stop_that_is_not_known_is_not_invented() -> None:
     found = verdict(standing(queues=queues(ready=1), process=stopped(None)))
     assert found.slug == "stopped" and found.level == "bad"

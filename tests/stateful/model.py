@@ -81,7 +81,8 @@ class Model:
         self.state, self.reason = "NEW", None  # type: str, str | None
         self.lease_ids = 0
         self.committed: dict[str, Any] = {}
-        self.commit()
+        self.runs: list[tuple[float, str, int | None]] = []  # beginning, end, URIs handed out
+        self.begin()
 
     # ---- what a queue is worth, and where it stands
 
@@ -256,6 +257,7 @@ class Model:
                 uri = self.head(queue)
                 uri.out = True
                 self.lease_ids += 1
+                self.given += 1
                 self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1, self.now)
                 given.append(self.lease_ids)
                 self.move(queue, READY)
@@ -488,15 +490,23 @@ class Model:
         kept = {name: value for name, value in vars(self).items() if name not in ("committed", "lease_ids", "now")}
         self.committed = copy.deepcopy(kept)
 
-    def close(self) -> None:
-        self.drop_leases(counted=False)
+    def begin(self) -> None:
+        self.began, self.given = self.now, 0
         self.commit()
+
+    def close(self) -> None:
+        """The run is kept only if it handed out anything."""
+        self.drop_leases(counted=False)
+        if self.given:
+            self.runs.append((self.began, "OPERATOR" if self.state == "TERMINATED" else "EXIT", self.given))
+        self.begin()
 
     def crash(self, *, keep_leases: bool) -> None:
         vars(self).update(copy.deepcopy(self.committed))
         if not keep_leases:
             self.drop_leases(counted=True)
-        self.commit()
+        self.runs.append((self.began, "KILLED", None))
+        self.begin()
 
     def drop_leases(self, *, counted: bool) -> None:
         """To the front of the ring, in the order of the leases."""

@@ -364,6 +364,10 @@ class FrontierMachine(RuleBasedStateMachine):
                 stored = [(lease.uri.url, lease.expires, lease.began) for lease in reader.leases()]
             known = [(lease.uri.url, lease.expires, lease.began) for lease in self.model.leases.values()]
             same("stored leases", sorted(stored), sorted(known))
+            with Reader(Path(self.folder) / "frontier") as reader:
+                *ended, current = reader.runs()
+            same("runs", [(run.began, run.end, run.leased) for run in ended], self.model.runs)
+            same("this run", (current.began, current.end), (self.model.began, None))
 
     @precondition(lambda self: not self.kept)
     @rule(changed=st.one_of(st.none(), values), really=rarely)
