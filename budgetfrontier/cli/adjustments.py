@@ -1,4 +1,4 @@
-"""The adjustments of a job: appending one, and printing which queues that concerns."""
+"""The adjustments of a job: listing, appending and withdrawing them, and printing which queues that concerns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +22,45 @@ _MOST_GROUPS = 10  # that are printed as text
 _MOST_NAMES = 20
 
 
+COLUMNS = ("id", "match", "set", "who", "when", "reason")
+
+
+def list_all(args: argparse.Namespace) -> None:
+    """List the adjustments in force, in the order in which they apply."""
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        found = [(override, view.audit_entry(override.id)) for override in view.adjustments()]
+    when = _minute if args.format == "text" else float
+    rows = (
+        (
+            override.id or None,
+            override.match,
+            override.set,
+            entry and entry.who,
+            entry and when(entry.when),
+            entry and entry.reason,
+        )
+        for override, entry in found
+    )
+    common.write_rows(args, rows, COLUMNS, drop=("reason", "when", "who"))
+
+
+def remove(args: argparse.Namespace) -> None:
+    """Take an adjustment out of those in force; with --dry-run, print what that would do."""
+    from budgetfrontier.engine.commands.adjustment import not_in_force
+    from budgetfrontier.engine.commands.preview import preview, survey, withdrawn
+
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        override = next((one for one in view.adjustments() if one.id == args.remove), None)
+        if override is None:
+            raise not_in_force(args.remove)
+        change = withdrawn(view, override)
+        effect = preview(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
+    details: dict[str, Any] = {"id": args.remove}
+    if not args.dry_run:
+        effect = common.steer(args, "withdraw", details | {"survey": effect}).effect
+    _print(args, override.match, details, effect)
+
+
 def append(args: argparse.Namespace, override: Override) -> None:
     """Append an override; with --dry-run, print what that would do.
 
@@ -31,32 +71,45 @@ def append(args: argparse.Namespace, override: Override) -> None:
     details: dict[str, Any] = {"match": override.match, "set": override.set}
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         change = appended(view, override)
-        if args.dry_run:
-            effect = preview(view, change)
-            details["dry_run"] = True
-        else:
-            found = msgspec.structs.asdict(survey(view, change))
+        effect = preview(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     if not args.dry_run:
-        if not found["matched"]:
+        if not effect["matched"]:
             common.note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
-        effect = common.steer(args, "adjust", details | {"survey": found}).effect
+        entry = common.steer(args, "adjust", details | {"survey": effect})
+        effect = {"id": entry.id, **entry.effect}
+    _print(args, override.match, details, effect)
+
+
+def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
+    """Print what a change of the adjustments has done, or would do."""
     if args.format == "json":
-        json.dump(details | effect, sys.stdout, indent=1)
+        json.dump(details | {"dry_run": args.dry_run} | effect, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    for line in _changes(override.match, effect):
-        print(line)
     matched = effect["matched"]
+    for line in _changes(match, effect):
+        print(line)
     if not args.dry_run:
         if matched:
             print(f"matches {counted(matched, 'queue')}")
+        for one in effect.get("replaced", ()):
+            print(f"replaces adjustment {one['id']}: {_settings(one)}")
         verb = "is" if effect["revived_count"] == 1 else "are"
         print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
         return
-    print(f"matches {counted(matched, 'queue')}" if matched else _no_match(override.match))
+    print(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
     for line in _outcome(effect):
         print(line)
     common.note("dry run: nothing was changed")
+
+
+def _settings(adjustment: dict[str, Any]) -> str:
+    return clean(", ".join(f"{name} {value}" for name, value in adjustment["set"].items()))
+
+
+def _minute(epoch: float) -> str:
+    """Format a stored time as UTC to the minute."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _changes(match: str, effect: dict[str, Any]) -> Iterator[str]:

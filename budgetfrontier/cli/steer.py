@@ -65,7 +65,8 @@ def _register_adjust(commands: Commands) -> None:
         "adjust",
         adjust,
         "change budgets and other settings, for all queues or for those that match",
-        more="Appended to the overrides. Every retired queue is reconsidered, except those retired by name.",
+        more="Appended to the overrides. Every retired queue is reconsidered, except those retired by name. Each "
+        "adjustment has an id, that of its audit entry.",
     )
     add_job(parser)
     chosen = parser.add_mutually_exclusive_group()
@@ -80,8 +81,13 @@ def _register_adjust(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--total-budget", type=int, metavar="N", help="short for --set queue_total_budget=N")
     parser.add_argument("--replenish", type=int, metavar="N", help="short for --set balance_replenish_amount=N")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
+    other.add_argument(
+        "--remove", type=int, metavar="ID", help="take this adjustment out; what it had replaced does not come back"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
+    common.add_format(parser)
     add_who(parser)
     parser.set_defaults(usage=parser.error)
 
@@ -166,8 +172,14 @@ def adjust(args: argparse.Namespace) -> None:
         settings["queue_total_budget"] = args.total_budget
     if args.replenish is not None:
         settings["balance_replenish_amount"] = args.replenish
+    if args.list or args.remove is not None:
+        if settings:
+            args.usage("--list and --remove change no setting: give them alone")
+        return adjustments.list_all(args) if args.list else adjustments.remove(args)
     if not settings:
         args.usage("nothing to change: give --set NAME=VALUE, --total-budget N or --replenish N")
+    if args.format == "csv":
+        args.usage("csv is for --list")
     match = args.match if args.queues is None else f"queues:{args.queues}"
     warnings: list[str] = []  # validate here, so that errors do not have to come back from a running engine
     override = validate_override(match, settings, folder=Path(), warnings=warnings)

@@ -353,6 +353,13 @@ class Frontier:
         """
         return self._steering.adjust(match, settings, who, reason, dry_run)
 
+    def withdraw(self, adjustment: int, *, reason: str = "", who: str | None = None) -> None:
+        """Take an adjustment out of those in force, by its id, a change of settings like `adjust`.
+
+        What it had replaced does not come back. Raises FrontierError if it is not in force. O(adjustments).
+        """
+        self._steering.steer("withdraw", {"id": adjustment}, who, reason)
+
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
         return self._steering.steer_crawl("pause", who, reason)

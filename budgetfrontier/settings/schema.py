@@ -40,11 +40,24 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     )
 
 
-class Override(msgspec.Struct, frozen=True):
-    """Settings for all URIs that fit `match`. `set` maps dotted names, such as "politeness.min_delay", to values."""
+class Override(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
+    """Settings for all URIs that fit `match`. `set` maps dotted names, such as "politeness.min_delay", to values.
+
+    `id` is that of the audit entry of an adjustment (0: unknown), `at` the place of an override in a YAML file, as
+    FILE:LINE. Neither counts when overrides are compared.
+    """
 
     match: str
     set: dict[str, Any]
+    id: int = 0
+    at: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Override):
+            return NotImplemented
+        return (self.match, self.set) == (other.match, other.set)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class ScopeRule(msgspec.Struct, frozen=True):

@@ -68,7 +68,8 @@ def _settings(value: bytes) -> Settings:
 @lru_cache(maxsize=4)
 def _adjustments(value: bytes) -> tuple[Override, ...]:
     stored = msgspec.json.decode(value, type=list[Override])
-    return tuple(validate_override(override.match, override.set) for override in stored)
+    checked = (validate_override(override.match, override.set) for override in stored)
+    return tuple(msgspec.structs.replace(one, id=override.id) for one, override in zip(checked, stored, strict=True))
 
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:

@@ -75,7 +75,7 @@ class Reader:
     def adjustments(self) -> list[Override]:
         """The adjustments on top of the settings, oldest first."""
         with self.view() as view:
-            return view.settings()[1]
+            return view.adjustments()
 
     def lock_pid(self) -> int | None:
         """Return the pid of the process that runs the engine; None if there is none, 0 if it has no pid here."""
@@ -221,6 +221,11 @@ class Reader:
         """Return the dead letters, oldest first."""
         with self.view() as view:
             return view.dead_letters(limit)
+
+    def audit_entry(self, number: int) -> AuditEntry | None:
+        """Return an audit entry by its id; None if there is none."""
+        with self.view() as view:
+            return view.audit_entry(number)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last. O(result)."""

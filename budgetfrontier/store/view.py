@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any
@@ -12,6 +12,7 @@ import msgspec
 
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
@@ -119,10 +120,22 @@ class View:
         settings, adjustments = meta.read_settings(self.txn, self.db[keys.META])
         return settings or Settings(), adjustments
 
+    def adjustments(self) -> list[Override]:
+        """Return the adjustments, oldest first, with the ids of their audit entries (0: the audit lacks it).
+
+        Older versions stored no ids: for such adjustments, the audit is searched. O(audit) then, else O(adjustments).
+        """
+        return identified(self.settings()[1], self.newest_commands())
+
     def in_force(self, more: Iterable[Override] = ()) -> Effective:
         """Return the settings in force, with `more` adjustments on top."""
         settings, adjustments = self.settings()
         return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
+
+    def in_force_with(self, adjustments: Iterable[Override]) -> Effective:
+        """Return the settings that would be in force with other adjustments."""
+        settings = self.settings()[0]
+        return Effective(settings.frontier, [*settings.overrides, *adjustments])
 
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the key `start` on, without the sentinel.
@@ -322,6 +335,11 @@ class View:
         newest = (entry for entry in islice(self.newest_commands(), _LATEST) if not entry.error)
         return next((entry for entry in newest if entry.command in names), None)
 
+    def audit_entry(self, number: int) -> AuditEntry | None:
+        """Return an audit entry by its id; None if there is none."""
+        value = self.txn.get(keys.u64.pack(number), db=self.db[keys.AUDIT]) if 0 < number <= MAX_ORDINAL else None
+        return None if value is None else decode_audit(value)
+
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """Return the last `limit` commands that were applied, newest last. O(result)."""
         return list(islice(self.newest_commands(), limit))[::-1]
@@ -334,6 +352,22 @@ class View:
                 break
             letters.append(dead_letter(keys.u64.unpack(key)[0], decode_dead(value)))
         return letters
+
+
+def identified(adjustments: Sequence[Override], newest_commands: Iterable[AuditEntry]) -> list[Override]:
+    """Return adjustments with their ids: of those that have none, the newest audit entry that set the same."""
+    found, unknown = list(adjustments), [n for n, one in enumerate(adjustments) if not one.id]
+    for entry in newest_commands if unknown else ():
+        if entry.command == "adjust" and not entry.error:
+            same = [
+                n for n in unknown if entry.args.get("match") == found[n].match and entry.args["set"] == found[n].set
+            ]
+            for n in same[-1:]:
+                found[n] = msgspec.structs.replace(found[n], id=entry.id)
+                unknown.remove(n)
+        if not unknown:
+            break
+    return found
 
 
 class HeadUrls:

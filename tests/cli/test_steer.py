@@ -449,3 +449,41 @@ def test_what_an_interrupted_revival_is_in_the_middle_of_is_revived_once(
         while frontier.next_ready_in() == 0.0 and in_progress(frontier):
             frontier.commit()
     assert look(stopped, "away.test").enqueued == 9
+
+
+# -- the list of adjustments
+
+
+def test_adjustments_are_listed_and_withdrawn(job: Path, cli: Cli) -> None:
+    assert cli("adjust", job, "--list").out.split() == ["id", "match", "set", "who", "when", "reason"]
+    cli("adjust", job, "--match", "domain:capped.test", "--total-budget", 500, "--who", "bob", "--reason", "a look")
+    cli("adjust", job, "--match", "queue:snoozed.test", "--set", "precedence=2", "--who", "anna")
+    rows = json.loads(cli("adjust", job, "--list", "--format", "json").out)
+    assert [(row["id"], row["match"], row["set"], row["who"], row["reason"]) for row in rows] == [
+        (2, "domain:capped.test", {"queue_total_budget": 500}, "bob", "a look"),
+        (3, "queue:snoozed.test", {"precedence": 2}, "anna", ""),
+    ]
+    assert cli("adjust", job, "--list", "--format", "csv").out.splitlines()[2].startswith("3,queue:snoozed.test,")
+    answer = cli("adjust", job, "--remove", 2, "--dry-run")
+    assert answer.out.splitlines()[0] == "domain:capped.test: queue_total_budget 500 -> 0"
+    assert (
+        "nothing was changed" in answer.err and len(json.loads(cli("adjust", job, "--list", "--format=json").out)) == 2
+    )
+    answer = cli("adjust", job, "--remove", 2, "--who", "eve")
+    assert answer.out.splitlines()[:2] == ["domain:capped.test: queue_total_budget 500 -> 0", "matches 1 queue"]
+    assert look(job, "capped.test").total_budget == 0
+    entry = newest(job)
+    assert (entry.command, entry.who, entry.args) == ("withdraw", "eve", {"id": 2})
+    assert entry.effect["withdrawn"] == {"id": 2, "match": "domain:capped.test", "set": {"queue_total_budget": 500}}
+    again = cli("adjust", job, "--remove", 2)
+    assert (again.code, "adjustment 2 is not in force" in again.err) == (1, True)
+    assert cli("adjust", job, "--remove", 3, "--total-budget", 5).code == 2
+
+
+def test_adjust_names_the_adjustment_that_it_replaces(stopped: Path, cli: Cli) -> None:
+    cli("adjust", stopped, "--match", "queue:capped.test", "--total-budget", 5)
+    answer = cli("adjust", stopped, "--match", "queue:capped.test", "--total-budget", 6)
+    assert "replaces adjustment 2: queue_total_budget 5\n" in answer.out
+    assert newest(stopped).effect["replaced"] == [
+        {"id": 2, "match": "queue:capped.test", "set": {"queue_total_budget": 5}}
+    ]

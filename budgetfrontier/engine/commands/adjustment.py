@@ -1,8 +1,10 @@
-"""The adjustment of settings: an override appended to those in force."""
+"""The adjustment of settings: overrides appended to those in force, and taken back."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +17,7 @@ from budgetfrontier.settings.overrides import Effective, Override, compacted, va
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
 from budgetfrontier.store.records import expand, short_url
+from budgetfrontier.store.view import identified
 
 COUNTED = 1000
 """The most queues of a frontier that a change counts by itself: some milliseconds."""
@@ -32,7 +35,8 @@ class Adjustment(msgspec.Struct, kw_only=True):
     before and after (`still_over`), and those matched that were retired by name, which stay (`by_name`). `spend` is
     what the revived would spend on the URIs they hold now, `ceiling` what their budgets leave for these and for all
     that come (None: no maximum); the last URI of a queue may go beyond it. `others` has both, before and after, for the
-    queues that are not retired and get another budget. A real one only counts the retired queues that are reconsidered.
+    queues that are not retired and get another budget. A real one only counts the retired queues that are reconsidered,
+    and lists the adjustments that it has `replaced`, because all of their settings are set by later ones.
     """
 
     id: int
@@ -54,6 +58,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     spend: int = 0
     ceiling: int | None = 0
     others: dict[str, Any] = {}
+    replaced: list[dict[str, Any]] = []
 
 
 def check(args: dict[str, Any]) -> None:
@@ -70,17 +75,74 @@ def adjust(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
     override = validate_override(args["match"], args["set"])
     if not override.set:
         raise FrontierError("adjust needs at least one setting to change")
-    tables, counters = kernel.tables, kernel.counters
-    env, settings = tables.env, tables.in_force.settings
     if args.get("dry_run"):
-        view = tables.flushed()
+        view = kernel.tables.flushed()
         return preview(view, appended(view, override))
+    override = msgspec.structs.replace(override, id=kernel.counters.audit + 1)
     found = _surveyed(kernel, override, args.get("survey"), now)
-    adjustments = compacted([*tables.in_force.adjustments, override])
+    return found | edit(kernel, Edit([], [override]), now)
+
+
+def check_withdrawal(args: dict[str, Any]) -> None:
+    """Raise for a withdrawal that could not be applied."""
+    int(args["id"])
+    if args.get("survey") is not None:
+        msgspec.convert(args["survey"], Survey)
+
+
+def withdraw(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Take an adjustment out of those in force; what it had replaced does not come back."""
+    override = next((one for one in adjustments_of(kernel) if one.id == args["id"]), None)
+    if override is None:
+        raise not_in_force(args["id"])
+    found = msgspec.structs.asdict(msgspec.convert(args["survey"], Survey)) if args.get("survey") is not None else {}
+    return {"withdrawn": plain(override)} | found | edit(kernel, Edit([override.id], []), now)
+
+
+def not_in_force(number: int) -> FrontierError:
+    """Return the error for an adjustment that is not in force."""
+    return FrontierError(
+        f"adjustment {number} is not in force; `budgetfrontier adjust JOB --list` lists those that are"
+    )
+
+
+class Edit(NamedTuple):
+    """A change of the adjustments: the ids of those that go, and those that come, each at its place."""
+
+    remove: Sequence[int]
+    restore: Sequence[Override]
+
+
+def adjustments_of(kernel: Kernel) -> list[Override]:
+    """Return the adjustments of an engine, with their ids."""
+    return identified(kernel.tables.in_force.adjustments, kernel.tables.env.view().newest_commands())
+
+
+def edit(kernel: Kernel, change: Edit, now: float) -> dict[str, Any]:
+    """Change the adjustments: a change of settings. Return its part of the effect, with what would take it back.
+
+    Adjustments are in the order of their ids, which is that in which they were made.
+    """
+    tables, counters = kernel.tables, kernel.counters
+    before, settings = adjustments_of(kernel), tables.in_force.settings
+    kept = [one for one in before if one.id not in change.remove]
+    after = compacted(sorted([*kept, *change.restore], key=attrgetter("id")))
+    stay, were = {one.id for one in after}, {one.id for one in before}
+    gone = [one for one in before if one.id not in stay]
+    come = [one for one in after if one.id not in were]
     revived = counters.retired - counters.retired_by_name
-    kernel.rollout.change_settings(settings, adjustments, now, precedence="precedence" in override.set)
-    write_settings(env.txn, env.db[keys.META], settings, adjustments)
-    return found | {"revived_count": revived}
+    precedence = any("precedence" in one.set for one in (*gone, *come))
+    kernel.rollout.change_settings(settings, after, now, precedence=precedence)
+    write_settings(tables.env.txn, tables.env.db[keys.META], settings, after)
+    effect: dict[str, Any] = {"revived_count": revived}
+    if replaced := [one for one in gone if one.id not in change.remove]:
+        effect["replaced"] = [plain(one) for one in replaced]
+    return effect | {"inverse": {"remove": [one.id for one in come], "restore": [plain(one) for one in gone]}}
+
+
+def plain(override: Override) -> dict[str, Any]:
+    """Return an adjustment as plain data."""
+    return {"id": override.id, "match": override.match, "set": override.set}
 
 
 def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dict[str, Any]:

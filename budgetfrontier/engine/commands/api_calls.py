@@ -72,6 +72,7 @@ class Steering:
         if dry_run:
             args["dry_run"] = True
         effect = self.steer("adjust", args, who, reason).effect
+        effect = {name: value for name, value in effect.items() if name != "inverse"}
         return Adjustment(id=self._guard.kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
 
     def delete(self, queue: str | None, pattern: str | None, who: str | None, reason: str, dry_run: bool) -> int:

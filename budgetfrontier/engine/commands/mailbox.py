@@ -40,6 +40,7 @@ class _Arguments(TypedDict, total=False):
     pattern: str | None
     until: float
     ids: list[int] | None
+    id: int
     match: str
     set: dict[str, Any]
     dry_run: bool

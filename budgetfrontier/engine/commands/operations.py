@@ -74,6 +74,7 @@ Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
 
 OPERATIONS: dict[str, Operation] = {
     "adjust": adjustment.adjust,
+    "withdraw": adjustment.withdraw,
     "retire": _on_queue(lambda kernel, queue, args, now: kernel.turns.retire(queue)),
     "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
     "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
@@ -116,6 +117,7 @@ def _check_snooze(args: dict[str, Any]) -> None:
 
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "adjust": adjustment.check,
+    "withdraw": adjustment.check_withdrawal,
     "delete": deletion.check,
     "schedule": scheduling.check,
     "mark_seen": scheduling.check,

@@ -48,6 +48,12 @@ def appended(view: View, override: Override) -> Change:
     return Change(parse_match(override.match), tuple(override.set), before, after, override.set)
 
 
+def withdrawn(view: View, override: Override) -> Change:
+    """Return the change that it makes to take an adjustment out of those in force."""
+    rest = [one for one in view.adjustments() if one.id != override.id]
+    return Change(parse_match(override.match), tuple(override.set), view.in_force(), view.in_force_with(rest))
+
+
 class Survey(msgspec.Struct, kw_only=True):
     """The queues that a change matches, in groups of equal values `before` and `after`, the largest first.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lmdb
+import msgspec
 import pytest
 
 from budgetfrontier import Admission, CrawlUri, Frontier, Reader, SettingsError
 from budgetfrontier.engine.commands.preview import appended, preview
-from budgetfrontier.errors import PolicyError
+from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.settings.overrides import validate_override
 from tests.support import START, crawl, memory, on_disk, pages, record, state
 
@@ -162,3 +164,51 @@ def test_audit_entries_are_numbered_and_a_dry_run_says_what_it_matches() -> None
         frontier.retire("a.test")
         assert frontier.adjust(match="*", queue_total_budget=5).id == 2
         assert [entry.id for entry in frontier.audit()] == [1, 2]
+
+
+def listed(path: Path) -> list[tuple[int, str]]:
+    """The ids and matches of the adjustments in force, as a reader sees them."""
+    with Reader(path) as reader:
+        return [(one.id, one.match) for one in reader.adjustments]
+
+
+def test_an_adjustment_has_the_id_of_its_audit_entry_and_can_be_withdrawn(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1) as f:
+        f.schedule_many(pages("AB", 6))
+        assert crawl(f) == "AABB"
+        first = f.adjust(match="queue:a.test", queue_total_budget=3)
+        f.adjust(precedence=2)
+        assert crawl(f) == "AA"
+        f.withdraw(first.id, reason="enough")
+        assert record(f, "A").total_budget == 1
+        assert crawl(f) == ""
+        with pytest.raises(FrontierError, match="adjustment 1 is not in force"):
+            f.withdraw(first.id)
+        f.check()
+    assert listed(tmp_path / "frontier") == [(2, "*")]
+
+
+def test_adjustments_of_older_versions_get_their_ids_from_the_audit(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=1) as f:
+        for match, budget in (("queue:a.test", 3), ("queue:b.test", 3), ("queue:a.test", 4), ("queue:a.test", 3)):
+            f.adjust(match=match, queue_total_budget=budget)
+    with lmdb.open(str(tmp_path / "frontier"), max_dbs=20, map_size=1 << 30) as env:
+        db = env.open_db(b"meta", create=False)
+        with env.begin(write=True) as txn:
+            stored = msgspec.json.decode(txn.get(b"adjustments", db=db) or b"")
+            txn.put(
+                b"adjustments", msgspec.json.encode([{"match": s["match"], "set": s["set"]} for s in stored]), db=db
+            )
+    assert listed(tmp_path / "frontier") == [(2, "queue:b.test"), (4, "queue:a.test")]
+    with on_disk(tmp_path) as f:
+        f.withdraw(2)
+    assert listed(tmp_path / "frontier") == [(4, "queue:a.test")]
+
+
+def test_a_withdrawal_changes_precedences() -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 1))
+        number = f.adjust(match="queue:b.test", precedence=1).id
+        assert record(f, "B").precedence == 1
+        f.withdraw(number)
+        assert crawl(f) == "AB"
