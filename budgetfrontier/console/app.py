@@ -261,6 +261,9 @@ class Console:
                     continue
                 except (FrontierError, OSError, NotThere) as error:
                     section = rendering.problem(str(error))
+                except Exception:
+                    _log.exception("%s, live", request.path)
+                    return response
                 if section != sent:
                     await response.write(b"event: section\ndata: " + json.dumps(section).encode() + b"\n\n")
                     sent, quiet = section, time.monotonic()

@@ -130,13 +130,12 @@ def ago(when: float) -> str:
 
 def page(made: Environment, template: str, context: Mapping[str, Any]) -> str:
     """Return a whole page."""
-    return made.get_template(template).render(context)
+    return made.get_template(template).render(context, frame="layout.html")
 
 
 def live(made: Environment, template: str, context: Mapping[str, Any]) -> str:
     """Return the part of a page that is replaced when something has changed."""
-    found = made.get_template(template)
-    return "".join(found.blocks["live"](found.new_context(dict(context))))
+    return made.get_template(template).render(context, frame="live.html")
 
 
 def problem(text: str) -> str:

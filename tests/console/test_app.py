@@ -8,9 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from budgetfrontier.console import app as app_module
+from budgetfrontier.console import rendering
 from budgetfrontier.console.app import Console
+from budgetfrontier.console.pages import Page
+from budgetfrontier.console.pages.table import PAGES as TABLE
+from budgetfrontier.console.query import Query
 from tests.console.conftest import Client, get, visit
 
 PAGES = ["/", "/queues", "/queues?state=RETIRED", "/queues?sort=queue", "/queue/snoozed.test", "/queue?key=named.test"]
@@ -161,3 +166,18 @@ def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch:
 
     counts = visit(job, act)
     assert counts.keys() <= {200, 503} and counts[200] >= 20 and sum(counts.values()) == 100
+
+
+@pytest.mark.parametrize("page", [page for page in TABLE if page.every], ids=lambda page: page.path or "/")
+def test_every_live_section_is_part_of_its_page(job: Path, page: Page) -> None:
+    """A section is made by itself, without what the template has around it."""
+
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        query = Query({"key": "snoozed.test"}, target="snoozed.test")
+        found = page.build(console.jobs[0], query)
+        shared = console._context(make_mocked_request("GET", "/"), console.jobs[0], page) | {"now": 0.0}
+        whole = rendering.page(console.templates, page.template, shared | found)
+        return whole, rendering.live(console.templates, page.template, shared | found)
+
+    whole, section = visit(job, act)
+    assert section.strip() and section.strip() in whole

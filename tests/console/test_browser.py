@@ -1,0 +1,140 @@
+"""The pages in a real browser: hostile text stays text, nothing comes from elsewhere, open pages are kept current."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.console.pages.table import PAGES
+from tests.console.browser import CHROMIUM, Tab, chromium, served, tab
+from tests.console.hostile_job import KEYS, MARK, make
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium; .ci/system-packages installs it")
+
+LISTED = [page.path or "/" for page in PAGES if page.listed]
+STRANGERS = """[...document.querySelectorAll('*')].filter(one =>
+  /^(IFRAME|IMG|OBJECT|EMBED|BASE|FRAME|MATH|STYLE)$/i.test(one.tagName)
+  || (one.tagName === 'SCRIPT' && !one.src.endsWith('/-/console.js'))
+  || [...one.attributes].some(a => /^on/i.test(a.name) || a.name === 'style' || a.name === 'srcdoc')
+  || (one.tagName === 'A' && !one.href.startsWith(location.origin + '/'))
+).map(one => one.outerHTML.slice(0, 200))"""
+
+
+@pytest.fixture(scope="module")
+def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a console on a hostile job."""
+    folder = tmp_path_factory.mktemp("hostile") / "job"
+    make(folder)
+    with served(folder) as address:
+        yield address
+
+
+def test_hostile_text_is_shown_as_text_on_every_page(hostile: str, devtools: str) -> None:
+    queues = [f"/queue?{urlencode({'key': key})}" for key in KEYS] + [f"/queue/{quote(KEYS[0], safe='')}"]
+    more = ["/queues?sort=queue", "/queues?state=RETIRED&sort=turn", "/audit?id=1", "/audit?id=2", "/nothing/<b>"]
+    more.append("/queues?" + urlencode({"q": KEYS[1], "sort": "queue"}))
+
+    async def act() -> None:
+        async with tab(devtools) as page:
+            await page.look(width=1280)
+            for path in [*LISTED, *more, *queues]:
+                await page.visit(hostile + path)
+                assert await page.value(f"document.documentElement.hasAttribute('{MARK}')") is False, path
+                assert await page.value(STRANGERS) == [], path
+                assert await page.value("document.querySelectorAll('main').length") == 1, path
+                assert "1337" not in await page.value("document.body.innerText"), path
+                assert all(one.startswith(f"{hostile}/") for one in page.requested()), (path, page.requested())
+                refused = [line for line in page.complaints() if "404" not in line]
+                assert refused == [], (path, refused)
+
+    asyncio.run(act())
+
+
+def test_texts_that_turn_the_direction_or_control_a_terminal_are_escaped(hostile: str, devtools: str) -> None:
+    async def act() -> None:
+        async with tab(devtools) as page:
+            for path in ("/queues?sort=queue", "/dead-letters", "/audit", "/logs"):
+                await page.visit(hostile + path)
+                text = await page.value("document.documentElement.innerHTML")
+                assert not any(c in text for c in "\u202e\u2066\u200b\x1b\x07\0"), path
+                assert len(text) < 1_000_000, "a long text is cut"
+
+    asyncio.run(act())
+
+
+def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: str) -> None:
+    async def act() -> None:
+        async with tab(devtools) as page:
+            for width, scheme in ((1280, "light"), (390, "dark")):
+                await page.look(width=width, scheme=scheme, scripts=False)
+                for path in [*LISTED, "/queue?key=a%2Fb"]:
+                    await page.visit(hostile + path)
+                    assert len(page.requested()) <= 3, "the page, its style, its icon"
+                    widest = await page.value("document.documentElement.scrollWidth")
+                    assert widest <= width, f"{path} is wider than the window: {widest}"
+                    ground = await page.value("getComputedStyle(document.body).backgroundColor")
+                    assert (ground == "rgb(255, 255, 255)") == (scheme == "light"), path
+
+    asyncio.run(act())
+
+
+def test_an_open_page_follows_the_crawl_and_has_keys(job: Path, devtools: str) -> None:
+    async def act(address: str, page: Tab) -> None:
+        await page.visit(f"{address}/queues?sort=queue")
+        await page.until("document.querySelector('#live').innerText.includes('snoozed.test')")
+        with Frontier.open(job / "frontier") as frontier:
+            frontier.schedule("http://aaa.test/")
+        await page.until("document.querySelector('#live').innerText.includes('aaa.test')")
+        await page.press("/")
+        assert await page.value("document.activeElement.id") == "q"
+        await page.value("document.activeElement.blur()")
+        await page.press("]")
+        await page.until("location.pathname === '/retired'")
+        assert page.complaints() == []
+
+    async def run() -> None:
+        with served(job) as address:
+            async with tab(devtools) as page:
+                await act(address, page)
+
+    asyncio.run(run())
+
+
+def test_an_operator_signs_in_and_retires_a_queue(job: Path, devtools: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a token for the browser")
+    token.chmod(0o600)
+
+    async def act(address: str, page: Tab) -> None:
+        await page.visit(f"{address}/queue/snoozed.test")
+        assert await page.value("location.pathname") == "/-/sign-in"
+        await page.value("document.querySelector('#token').value = 'a token for the browser'")
+        await page.value("document.querySelector('main form button').click()")
+        await page.until("location.pathname === '/queue/snoozed.test' && document.readyState === 'complete'")
+        await page.value("document.querySelector('#why-queue').value = 'a trap'")
+        await page.value("document.querySelector('#why-queue').form.querySelector('button').click()")
+        await page.until("document.readyState === 'complete' && document.querySelector('.apply') !== null")
+        await page.value("document.querySelector('.apply').click()")
+        await page.until("document.body?.innerText.includes('Applied.')")
+        assert page.complaints() == []
+
+    async def run() -> None:
+        with served(job, options=("--token-file", str(token))) as address:
+            async with tab(devtools) as page:
+                await act(address, page)
+
+    asyncio.run(run())
+    with Frontier.open(job / "frontier") as frontier:
+        queue = frontier.queue("snoozed.test")
+        assert queue is not None and queue.state == "RETIRED"
