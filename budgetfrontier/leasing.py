@@ -275,7 +275,7 @@ class LeaseQueue:
         """Commit, and return once everything is on disk. The queue also commits by itself, every half second of use."""
         self.frontier.commit()
 
-    def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+    def close(self, *, end: RunEnd | str = RunEnd.EXIT, reason: str = "") -> None:
         """Give leases back without counting a delivery, flush, and release the lock. A second close does nothing.
 
         `end` and `reason` are stored in the history of runs.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from budgetfrontier.model import Run
 
 COLUMNS = ("number", "began", "ended", "lasted", "end", "reason", "program", "leased", "pid", "host")
-DROP = ("host", "pid", "leased")
+DROP = ("host", "pid", "leased", "ended")
 """The columns for which a narrow terminal may have no room, the first of them first."""
 
 
@@ -36,6 +38,7 @@ def register(commands: Commands) -> None:
 
 def runs(args: argparse.Namespace) -> None:
     """List runs; --limit and --offset count from the newest."""
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.rules.verdict import process_line
     from budgetfrontier.store.reader import Reader
 
@@ -43,20 +46,28 @@ def runs(args: argparse.Namespace) -> None:
         found = reader.runs(None if args.limit is None else args.limit + args.offset)
         standing = reader.standing()
     text, now = args.format == "text", time.time()
-    rows = (_row(run, now, text=text) for run in found[: len(found) - args.offset])
+    when = _minute if text and layout_for(sys.stdout, wide=args.wide).width is not None else _when
+    rows = (_row(run, now, when if text else None) for run in found[: len(found) - args.offset])
     common.write_rows(args, rows, COLUMNS, drop=DROP)
     if text:
         common.note(f"process: {process_line(standing)}")
 
 
-def _row(run: Run, now: float, *, text: bool) -> tuple[object, ...]:
+def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:
+    """Return the row of a run; `when` formats its times for people."""
     from budgetfrontier.units import format_duration
 
     lasted = (now if run.ended is None else run.ended) - run.began
-    began, ended = (_when(run.began), _when(run.ended)) if text else (run.began, run.ended)
-    shown = format_duration(round(lasted)) if text else lasted
-    end = "running" if text and run.end is None else run.end
-    return (run.number, began, ended, shown, end, run.reason, run.program, run.leased, run.pid, run.host)
+    rest = (run.reason, run.program, run.leased, run.pid, run.host)
+    if when is None:
+        return (run.number, run.began, run.ended, lasted, run.end, *rest)
+    shown = format_duration(round(lasted)) if lasted >= 1.0 else "0s"
+    return (run.number, when(run.began), when(run.ended), shown, run.end or "running", *rest)
+
+
+def _minute(epoch: float | None) -> str:
+    """Format a time as UTC to the minute, for a terminal."""
+    return "-" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _when(epoch: float | None) -> str:

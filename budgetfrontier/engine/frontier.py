@@ -441,11 +441,11 @@ class Frontier:
         """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
         self._guard.operate(self._guard.tick, changes=0)
 
-    def close(self, *, end: RunEnd | None = None, reason: str = "") -> None:
+    def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give the leases back uncounted, commit, and release the lock. A second close does nothing.
 
-        `end` and `reason` are stored in the history of runs. A run that leased nothing and gives no `end` leaves no
-        trace there.
+        `end` (a RunEnd) and `reason` are stored in the history of runs. A run that leased nothing and gives no `end`
+        leaves no trace there.
         """
         self._guard.end(keep_leases=self._keep_leases, end=None if end is None else RunEnd(end), reason=str(reason))
 

@@ -419,10 +419,11 @@ class _Explainer:
             )
         if not standing.process.alive:
             start = start_command(self._job)
+            last = process_line(standing).removeprefix("none; ")
             what = "the crawl again with its configuration" if start else "the program that opened it"
             explanation.add(
                 "not-running",
-                f"Nothing runs this frontier at the moment ({process_line(standing)}): start {what}.",
+                f"Nothing runs this frontier at the moment ({last}): start {what}.",
                 verdict=Outlook.BLOCKED,
                 command=start,
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, RunEnd
 from budgetfrontier.cli import completion as completions
 from budgetfrontier.cli import main
 from tests.cli.conftest import Cli
@@ -27,6 +27,7 @@ def crowded(tmp_path: Path) -> Path:
     with Frontier.open(tmp_path / "job" / "frontier") as frontier:
         frontier.schedule_many(f"https://{LONG}/calendar/{n}/of/many/pages?with={n}&a=query" for n in range(12_345))
         frontier.retire(LONG, reason="the calendar has no end, and nobody needs its pages", who="alice")
+        frontier.close(end=RunEnd.ERROR, reason=f"OSError: [Errno 5] Input/output error: /data/{LONG}/pages.jsonl")
     return tmp_path / "job"
 
 
@@ -53,7 +54,7 @@ def on_terminal(*arguments: object, columns: int, **environment: str) -> list[st
 
 @pytest.mark.parametrize("columns", [80, 200])
 def test_every_listing_fits_the_terminal(crowded: Path, columns: int) -> None:
-    for command in (["queues"], ["audit"], ["dead-letters"], ["report"]):
+    for command in (["queues"], ["audit"], ["dead-letters"], ["report"], ["runs"]):
         lines = on_terminal(*command, crowded, columns=columns, NO_COLOR="1")
         lines = [line for line in lines if not line.startswith("   $ ")]  # a command, to be copied
         assert all(len(line) <= max(columns, 120 if "URI queues:" in line else 0) for line in lines), lines
