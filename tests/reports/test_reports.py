@@ -282,7 +282,7 @@ def test_what_the_web_wrote_is_escaped_in_the_verdict() -> None:
     report = make_report(state=CrawlState.PAUSED, pause_reason="<b>\x1b[31m")
     assert "\x1b" not in "".join(head(report)) and r"\x1b" in "".join(head(report))
     page = html.render(report, now=NOW)
-    assert "<b>" not in page and "&lt;b&gt;" in page
+    assert r"<b>\x1b" not in page and r"&lt;b&gt;\x1b" in page
 
 
 # -- figures
@@ -421,7 +421,7 @@ def test_html_escapes_what_came_from_the_web() -> None:
 def test_html_tables_are_capped() -> None:
     ready = [queue(f"{n}.test", position=n) for n in range(1005)]
     page = html.render(make_report(*ready), limit=5, now=NOW)
-    assert page.count("<tr>") == 6
+    assert page.partition("READY queues")[2].count("<tr>") == 6
     assert "…and 1,000 more" in page
 
 
