@@ -87,7 +87,7 @@ class Console:
             for page in PAGES:
                 app.router.add_get(f"{job.base}{page.path}" or "/", partial(self._page, job, page))
             app.router.add_get(f"{job.base}/reports/file", partial(self.downloads.file, job))
-            app.router.add_get(f"{job.base}/reports/frontier.{{ending}}", partial(self.downloads.report, job))
+            app.router.add_get(f"{job.base}/reports/{{kind}}.{{ending}}", partial(self.downloads.report, job))
             if job.base:
                 app.router.add_get(f"{job.base}/", partial(_moved, job.base))
         return app

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 import msgspec
@@ -35,6 +36,7 @@ SORTS: dict[str, Callable[[QueueRecord], int | float]] = {
 STATES = tuple(QueueState)
 _SCALE = 1000  # of average costs, which are kept as whole numbers
 _LOW, _SHIFT = (1 << 32) - 1, 32
+_BUFFER = 1 << 20  # bytes of keys between two writes
 _DENSE = 20_000  # keys with the text that is looked for, from which on the order is followed instead
 _WALK = 400_000  # rows that are looked at in the order, at the most
 
@@ -47,44 +49,63 @@ class Layout(msgspec.Struct):
 
 
 class Builder:
-    """The columns in the making."""
+    """The columns in the making. What is not needed at once waits in files: keys in that of the columns, amounts aside.
 
-    def __init__(self) -> None:
+    Memory: some 100 bytes for each queue while an order is sorted.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
         self._ids, self._ends = array("I"), array("I")
         self._states, self._names = bytearray(), bytearray()
-        self._amounts = {name: array("q") for name in SORTS}
+        self._written = 0
+        """Bytes of keys that are in the file."""
+        self._amounts = {name: (array("q"), TemporaryFile()) for name in SORTS}  # noqa: SIM115
         self._number = {state: number for number, state in enumerate(STATES)}
 
     def through(self, queues: Iterable[QueueRecord]) -> Iterator[QueueRecord]:
         """Yield the same queues, and note them as they pass."""
         ids, ends, states, names = self._ids.append, self._ends.append, self._states.append, self._names
-        amounts = [(self._amounts[name].append, get) for name, get in SORTS.items() if name != "average_cost"]
-        average, number = self._amounts["average_cost"].append, self._number
+        amounts = [(self._amounts[name][0].append, get) for name, get in SORTS.items() if name != "average_cost"]
+        average, number = self._amounts["average_cost"][0].append, self._number
         for queue in queues:
             ids(queue.id)
             states(number[queue.state])
             names += queue.queue.encode() + b"\0"  # no key contains it
-            ends(len(names))
+            ends(self._written + len(names))
             for append, get in amounts:
                 append(int(get(queue)))
             average(int(queue.average_cost * _SCALE))
+            if len(names) >= _BUFFER:
+                self._flush()
             yield queue
+        self._flush()
 
-    def write(self, file: IO[bytes], progress: Callable[[float], None]) -> Layout:
-        """Sort, and write the columns to a file. O(n log n), about 1 us for each queue and order."""
-        sizes: dict[str, int] = {}
+    def _flush(self) -> None:
+        self._written += self._file.write(self._names)
+        self._names.clear()
+        for part, aside in self._amounts.values():
+            part.tofile(aside)
+            del part[:]
+
+    def write(self, progress: Callable[[float], None]) -> Layout:
+        """Sort, and write the columns to the file. O(n log n), about 1 us for each queue and order."""
+        sizes = {"names": self._written}
+        self._file.write(_padding(self._written))
 
         def put(name: str, part: array[int] | bytearray | bytes) -> None:
-            file.write(part)
-            sizes[name] = memoryview(part).nbytes
-            file.write(b"\0" * (-sizes[name] % 8))
+            sizes[name] = self._file.write(part)
+            self._file.write(_padding(sizes[name]))
 
         put("ids", self._ids)
         put("states", self._states)
-        put("names", self._names)
         put("ends", self._ends)
-        for done, name in enumerate(SORTS):
-            order = _sorted(self._amounts.pop(name))
+        for done, (name, (amounts, aside)) in enumerate(self._amounts.items()):
+            with aside:
+                aside.seek(0)
+                amounts.fromfile(aside, len(self._ids))
+            order = _sorted(amounts)
+            del amounts[:]
             put(f"order-{name}", order)
             put(f"states-{name}", bytes(map(self._states.__getitem__, order)))
             places = array("I", bytes(4 * len(order)))
@@ -92,8 +113,14 @@ class Builder:
                 places[row] = place
             put(f"places-{name}", places)
             progress((done + 1) / len(SORTS))
-        file.flush()
+        self._file.write(bytes(8))  # an empty file cannot be mapped
+        self._file.flush()
         return Layout(len(self._ids), sizes)
+
+
+def _padding(size: int) -> bytes:
+    """Return what comes after a part, so that the next one begins at a multiple of eight."""
+    return b"\0" * (-size % 8)
 
 
 def _sorted(amounts: array[int]) -> array[int]:
@@ -102,7 +129,7 @@ def _sorted(amounts: array[int]) -> array[int]:
     last = len(amounts) - 1
     packed = [(amount << _SHIFT) | (last - at) for at, amount in enumerate(amounts)]
     packed.sort(reverse=True)
-    return array("I", [last - (number & _LOW) for number in packed])
+    return array("I", (last - (number & _LOW) for number in packed))
 
 
 class Columns:
@@ -135,6 +162,8 @@ class Columns:
         `text` is a part of the key, `start` the number of rows before the page. O(start + limit) for a state, with a
         text the keys that have it; at most about 0.1 s.
         """
+        if "\0" in text:
+            return [], False  # it ends each key in the columns
         if text:
             places = self._with_text(sort, text.encode("utf-8", "replace"), state, reverse)
         elif state is not None:

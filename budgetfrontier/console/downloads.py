@@ -13,7 +13,7 @@ from aiohttp import web
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.log_files import log_files
-from budgetfrontier.console.pages.reports import FORMATS
+from budgetfrontier.console.pages.reports import FORMATS, KINDS, TABLE_FORMATS
 from budgetfrontier.console.query import NotThere
 from budgetfrontier.errors import FrontierError
 
@@ -30,14 +30,15 @@ class Downloads:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
-        """Send the frontier report as of now. What is wrong is known before the first byte is sent."""
-        ending = request.match_info["ending"]
-        kinds = {ending: kind for kind, ending in FORMATS.items()}
-        if ending not in kinds:
-            raise NotThere(f"There is no report frontier.{ending[:20]}.")
+        """Send a report as of now. What is wrong is known before the first byte is sent."""
+        kind, ending = request.match_info["kind"], request.match_info["ending"]
+        known = FORMATS if kind == "frontier" else TABLE_FORMATS if kind in KINDS else {}
+        format = {ending: format for format, ending in known.items()}.get(ending)
+        if format is None:
+            raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}.")
         async with self._places:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--format", kinds[ending],
+                sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--kind", kind, "--format", format,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
             assert process.stdout is not None and process.stderr is not None
@@ -45,7 +46,7 @@ class Downloads:
                 first = await process.stdout.read(_CHUNK)
                 if not first:
                     raise FrontierError((await process.stderr.read(_CHUNK)).decode("utf-8", "replace").strip())
-                response = _download(f"frontier.{ending}", _TYPES[ending])
+                response = _download(f"{kind}.{ending}", _TYPES[ending])
                 await response.prepare(request)
                 while first:
                     await response.write(first)

@@ -55,12 +55,13 @@ def main(frontier: str, fd: int) -> None:
 
 
 def _scan(frontier: str, fd: int) -> Scan:
-    started, overview, columns = time.monotonic(), Overview(LISTED), Builder()
-    with Reader(frontier) as reader, reader.scan() as (head, rows):
-        total = sum(head.totals.queues.values()) or 1
-        deque(overview.through(columns.through(_reporting(rows, total))), maxlen=0)
+    started, overview = time.monotonic(), Overview(LISTED)
     with open(fd, "wb") as file:
-        layout = columns.write(file, lambda share: _say(Step(done=0.5 + share / 2)))
+        columns = Builder(file)
+        with Reader(frontier) as reader, reader.scan() as (head, rows):
+            total = sum(head.totals.queues.values()) or 1
+            deque(overview.through(columns.through(_reporting(rows, total))), maxlen=0)
+        layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
     return Scan(head.generated, time.monotonic() - started, layout, spend, longest, overview.inactive_by_precedence())
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from budgetfrontier import Frontier, Outcome
+from budgetfrontier.cli import report_kinds
 from budgetfrontier.console.log_files import LARGEST, before, log_files
+from budgetfrontier.console.pages.reports import KINDS
 from tests.console.conftest import get
 
 
@@ -130,6 +132,13 @@ def test_the_report_can_be_downloaded(job: Path, ending: str, begins: str) -> No
     status, text = get(job, f"/reports/frontier.{ending}")
     assert status == 200 and text.startswith(begins) and "snoozed.test" in text
     assert get(job, "/reports/frontier.exe")[0] == 404
+
+
+def test_all_kinds_of_reports_can_be_downloaded(job: Path) -> None:
+    assert tuple(report_kinds.KINDS[1:]) == KINDS
+    assert "http://never.test/" in get(job, "/reports/seeds.csv")[1]
+    assert '"rows": []' in get(job, "/reports/threads.json")[1]
+    assert get(job, "/reports/threads.html")[0] == 404 and get(job, "/reports/luck.txt")[0] == 404
 
 
 def test_reports_of_the_crawl_can_be_downloaded(job: Path) -> None:

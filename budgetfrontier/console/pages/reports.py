@@ -11,9 +11,18 @@ from budgetfrontier.console.query import Query
 
 FORMATS = {"text": "txt", "json": "json", "csv": "csv", "html": "html"}
 """The formats of the frontier report, each with the ending of its file."""
+TABLE_FORMATS = {"text": "txt", "json": "json", "csv": "csv"}
+"""The same for the other kinds of reports."""
+KINDS = ("crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads")
+"""Heritrix's other reports, by the names that `report --kind` has for them."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
-    """Return the list of reports."""
+    """Return the lists of reports."""
     command = shlex.join(("budgetfrontier", "report", str(job.folder)))
-    return {"files": log_files(job.folder / "reports"), "formats": FORMATS, "command": command}
+    kinds = dict.fromkeys(KINDS, TABLE_FORMATS) | {"frontier": FORMATS}
+    return {
+        "kinds": {kind: kinds[kind] for kind in ("frontier", *KINDS)},
+        "files": log_files(job.folder / "reports"),
+        "command": command,
+    }
