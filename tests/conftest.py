@@ -25,6 +25,9 @@ settings.register_profile("dev", max_examples=50, deadline=None, suppress_health
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=1000, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
 
+for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them
+    os.environ.pop(_name, None)
+
 if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = str(SHARED_MEMORY)  # for the processes that are started, too
     tempfile.tempdir = None  # it may have been looked up

@@ -190,6 +190,7 @@ def explain(args: argparse.Namespace) -> None:
     from budgetfrontier.crawl.scope_check import scope_verdict
     from budgetfrontier.formats.log_search import past_of
     from budgetfrontier.reports.explain import explain as explained
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     log = args.log or report_kinds.log_path(args)
@@ -205,7 +206,9 @@ def explain(args: argparse.Namespace) -> None:
         json.dump(answer.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(answer.text())
+        layout = layout_for(sys.stdout, wide=False)
+        for line in answer.text().splitlines():
+            print(*layout.wrapped(line, "     "), sep="\n")
 
 
 def _indexing(size: int) -> None:
@@ -218,15 +221,12 @@ def _indexing(size: int) -> None:
 
 def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
-    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
         entries = reader.audit(None if args.limit is None else args.limit + args.offset)
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
-    if args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None:
-        when = _minute
     rows = (
         (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
         for entry in entries[: len(entries) - args.offset]
@@ -236,11 +236,6 @@ def audit(args: argparse.Namespace) -> None:
         from budgetfrontier.engine.remote import describe_progress
 
         common.note(describe_progress(*in_progress))
-
-
-def _minute(epoch: float) -> str:
-    """Format a stored time as UTC to the minute, for a terminal."""
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _when(epoch: float) -> str:

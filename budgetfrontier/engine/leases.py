@@ -7,7 +7,7 @@ expire or were lost with their process; `Guard.still_out` raises LeaseExpired fo
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 
 from budgetfrontier.engine.rotation import NEVER
@@ -53,11 +53,6 @@ class Leases:
     def handed_out(self, first_id: int, now: float) -> None:
         """Note when the leases from `first_id` on were handed out: once a call, so that it costs none of them."""
         self._calls.append((first_id, now))
-
-    def _began(self, lease_id: int) -> float:
-        """Return when a lease that is not on disk yet was handed out."""
-        place = bisect_right(self._calls, (lease_id, NEVER))
-        return self._calls[place - 1][1] if place else 0.0
 
     def keep(self, lease: StoredLease) -> None:
         """Register a lease of an earlier run."""
@@ -108,8 +103,11 @@ class Leases:
         if out != before.keys():
             for lease_id in sorted(before.keys() - out):
                 self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
-            began = {lease_id: self._began(lease_id) for lease_id in sorted(out - before.keys())}
-            for lease_id, when in began.items():
+            began, calls, when = {}, deque(self._calls), 0.0
+            for lease_id in sorted(out - before.keys()):
+                while calls and calls[0][0] <= lease_id:
+                    _, when = calls.popleft()
+                began[lease_id] = when
                 self._write(self.out[lease_id], when)
             self._written = {lease_id: before[lease_id] for lease_id in before.keys() & out} | began
         self._calls.clear()

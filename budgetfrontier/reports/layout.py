@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
@@ -14,6 +15,12 @@ _COMFORTABLE = {"url": 40, "last_leased": 40, "last_enqueued": 40}
 _OTHERS = 24
 """Characters of a long value that stay readable: columns are left out before values are cut further."""
 _LEAST = 8
+_SHORT = 20
+"""Values up to this length, such as times and states, are never cut."""
+
+_EXACT = frozenset(("id", "number", "pid", "code", "place", "port"))
+"""Columns of numbers that name something."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 HEADS = {
     "total_budget": "budget",
@@ -55,17 +62,28 @@ class Layout(NamedTuple):
         """Return a title, in bold if colours are wanted."""
         return self.painted(text, _BOLD)
 
+    def wrapped(self, line: str, indent: str = "   ") -> list[str]:
+        """Return a sentence in as many lines as it takes; commands ("$ ...") stay whole, to be copied."""
+        if self.width is None or len(line) <= self.width or line.lstrip().startswith("$ "):
+            return [line]
+        import textwrap
+
+        return textwrap.wrap(line, self.width, subsequent_indent=indent, break_on_hyphens=False)
+
     def cell(self, name: str, value: object) -> str:
         """Return the text of a value: numbers as people read them, and nothing that a terminal would act upon."""
         if value is None or value == "":
             return "-"
         if isinstance(value, bool):
             return "yes" if value else "-"
+        if isinstance(value, int) and name in _EXACT:
+            return str(value)
         if isinstance(value, int):
             return "none" if name == "total_budget" and value < 0 else format_count(value)
         if isinstance(value, float):
             return f"{value:.1f}"
-        return clean(str(value))
+        text = clean(str(value))
+        return f"{text[:10]} {text[11:16]}" if _TIME.fullmatch(text) else text
 
 
 EXACT = Layout()
@@ -119,6 +137,7 @@ def plan(
     longest are cut. A table of columns that cannot be left out may be wider than a very narrow terminal.
     """
     shown = list(range(len(names)))
+    cuttable = [may and length > _SHORT for may, length in zip(cuttable, widths, strict=True)]
 
     def least(length: int) -> int:
         return sum(min(widths[i], length) if cuttable[i] else widths[i] for i in shown) + _GAP * (len(shown) - 1)

@@ -8,7 +8,6 @@ FINISH, as in Heritrix, and in full under "Crawl state", and there is no MANAGER
 from __future__ import annotations
 
 import io
-import textwrap
 import time
 from collections.abc import Iterable, Iterator
 
@@ -97,7 +96,7 @@ def render(
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
     lines += _spend(overview)
-    lines += ["", *_wrapped(f"process: {clean(process_line(report.standing))}", layout)]
+    lines += ["", *layout.wrapped(f"process: {clean(process_line(report.standing))}")]
     return "\n".join((*lines, summary_line(report), ""))
 
 
@@ -105,16 +104,11 @@ def _head(report: Report, layout: Layout) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
     yield f" Crawl state: {state_line(report)}"
-    yield from _wrapped(f" Process: {clean(process_line(report.standing))}", layout)
+    yield from layout.wrapped(f" Process: {clean(process_line(report.standing))}")
     found = report.verdict
-    yield from _wrapped(f" Verdict: {clean(found.text)}", layout)
+    yield from layout.wrapped(f" Verdict: {clean(found.text)}")
     if found.remedy:
         yield f"   $ {clean(found.remedy)}"
-
-
-def _wrapped(line: str, layout: Layout) -> list[str]:
-    """Return a line in as many as the width of a terminal takes."""
-    return [line] if layout.width is None else textwrap.wrap(line, layout.width, subsequent_indent="   ")
 
 
 def _stats(report: Report) -> Iterator[str]:

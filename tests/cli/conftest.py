@@ -41,8 +41,6 @@ Cli = Callable[..., Answer]
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a command in this process, which waits for a running engine however busy the machine is."""
     monkeypatch.setattr(common, "ANSWER_TIMEOUT", PATIENCE)
-    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: object) -> Answer:
         capsys.readouterr()

@@ -35,10 +35,9 @@ def on_terminal(*arguments: object, columns: int, **environment: str) -> list[st
     """Run a command on a pseudo-terminal of this width, and return the lines of its stdout."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    clean = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
     with subprocess.Popen(
-        command, stdout=slave, stderr=subprocess.DEVNULL, env=clean | {"TERM": "xterm"} | environment
+        command, stdout=slave, stderr=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"} | environment
     ) as process:
         os.close(slave)
         printed = b""
@@ -137,3 +136,19 @@ def test_completion_says_what_it_needs(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert answer.code == 1 and "pip install argcomplete" in answer.err
     monkeypatch.setenv("_ARGCOMPLETE", "1")
     assert main(["--version"]) == 0  # a shell that asks gets no answer, and the command line works
+
+
+def test_sentences_are_wrapped_and_commands_stay_whole(crowded: Path) -> None:
+    url = f"https://{LONG}/calendar/7/of/many/pages?with=7&a=query"
+    lines = on_terminal("explain", crowded, url, columns=80, NO_COLOR="1")
+    sentences = [line for line in lines if "$ " not in line and url not in line]
+    assert len(sentences) > 3 and all(len(line) <= 80 for line in sentences), lines
+    whole = " ".join(" ".join(lines).split())
+    (piped,) = (line for line in piped_lines("explain", crowded, url) if line.startswith("  1. "))
+    assert " ".join(piped.split()) in whole
+
+
+def piped_lines(*arguments: object) -> list[str]:
+    """The lines that a command prints into a pipe."""
+    command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()

@@ -49,9 +49,8 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def report(crawled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Report:
+def report(crawled: Path, capsys: pytest.CaptureFixture[str]) -> Report:
     """Run `report` on the crawl: rows of JSON as mappings."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
     def rows(kind: str, *options: str) -> Any:
         assert main(["report", str(crawled), "--kind", kind, "--format", "json", *options]) == 0

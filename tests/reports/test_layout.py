@@ -127,3 +127,11 @@ def test_what_a_terminal_would_act_upon_is_escaped() -> None:
     out = io.StringIO()
     tables.write([("a\x1b[2J\tb\nc",)], ("queue",), out, layout=Layout(80, colour=True))
     assert "\x1b[2J" not in out.getvalue() and "a\\x1b[2J\\tb\\nc" in out.getvalue()
+
+
+def test_numbers_that_name_something_are_exact_and_times_are_never_cut() -> None:
+    rows = [(30_007, 123_456, 30_007, "2026-11-23T10:45:11Z", "u" * 90)]
+    out = io.StringIO()
+    tables.write(rows, ("id", "pid", "queued", "began", "url"), out, layout=Layout(60), drop=())
+    line = out.getvalue().splitlines()[1]
+    assert line.split()[:5] == ["30007", "123456", "30.0k", "2026-11-23", "10:45"] and len(line) <= 60
