@@ -89,6 +89,7 @@ class Finisher:
             tables.pending.remove(queue, lease.key)
             charges.charge(queue, cost, 0)
             counters.expenditure += cost
+            tables.busiest.charged.append(lease.key)
         else:
             self._end(queue, lease, outcome, settings, reason, delay, now)
         state = queue.state
@@ -161,6 +162,9 @@ class Finisher:
             penalty = charges.penalty(outcome, settings)
             charges.charge(queue, lease.cost, penalty)
             counters.expenditure += lease.cost + penalty
+            tables.busiest.charged.append(key)
+            if penalty:
+                tables.busiest.penalized(queue.id, penalty)
 
     def _retry(
         self, queue: QueueRecord, lease: Lease, settings: QueueSettings, reason: str, delay: float | None, now: float

@@ -221,6 +221,7 @@ class BatchFinisher:
             counters.queued -= len(ended) - retired
             counters.expenditure += spent
             counters.in_process -= len(ended) - others
+            tables.busiest.charged += ended
 
     def _ask(self, lease: Lease, timed: Finish | None) -> tuple[float, QueueSettings]:
         """Return for how long the queue of a lease rests, and the settings in force. Raises PolicyError."""

@@ -172,7 +172,9 @@ class Guard:
         tables = self.tables
         if self.commits.has_changes:
             self.hooks.before_commit()
-            tables.counters.time = self.now()
+            tables.counters.time = now = self.now()
+            if now >= tables.series.due:
+                tables.series.record(now)
             tables.flush()
             tables.env.commit()
             tables.queues.committed()
@@ -239,6 +241,7 @@ class Guard:
         state = self.kernel.counters.state
         self.tables.runs.end(end, reason, self.now(), leased=self.tables.leases.given_out, crawl=state)
         self.commits.changes += 1  # the time of the end is stored, whatever else has changed
+        self.tables.series.record(self.now())
         self.commit()
 
     def close(self, why: str) -> None:

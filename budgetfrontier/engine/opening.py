@@ -60,6 +60,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.tables.dead_letters.on_add = None
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
+        kernel.tables.start_series(now)
         kernel.tables.flush()
         env.commit()
         kernel.tables.runs.begun()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier.engine.audit import Audit
+from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetters
 from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.leases import Leases
@@ -10,6 +11,7 @@ from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
+from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.settings import Settings
@@ -24,6 +26,7 @@ class Tables:
     """The tables of one open frontier. Nothing else writes to them, but the table `seen`, which admission owns."""
 
     in_force: SettingsInForce
+    series: Series
 
     def __init__(self, env: Environment, counters: Counters) -> None:
         self.env = env
@@ -36,11 +39,16 @@ class Tables:
         self.dead_letters = DeadLetters(env, counters)
         self.audit = Audit(env, counters)
         self.runs = Runs(env)
+        self.busiest = BusiestQueues()
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
 
     def __repr__(self) -> str:
         return f"<Tables of {self.env.path}: {self.queues!r} {self.rotation!r} {self.leases!r}>"
+
+    def start_series(self, now: float) -> None:
+        """Begin the time series of this run, once the totals are those after opening."""
+        self.series = Series(self.env, self.summary, self.busiest, now)
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows, by revision."""
@@ -70,6 +78,7 @@ class Tables:
     def flush(self) -> None:
         """Write all that lives in memory between commits."""
         self.pending.settle()
+        self.busiest.settle()
         self.queues.flush()
         self.rotation.ring.settle()
         self.leases.flush()

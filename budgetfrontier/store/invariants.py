@@ -27,6 +27,7 @@ from budgetfrontier.store.records import (
     decode_run,
     restore_uri,
 )
+from budgetfrontier.store.series import check_row
 
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:
@@ -213,8 +214,8 @@ class _Checker:
             for key, value in self._items(keys.RUNS):
                 keys.u32.unpack(key)
                 decode_run(value)
-            for key, _ in self._items(keys.SERIES):
-                keys.series.unpack(key)
+            for key, value in self._items(keys.SERIES):
+                check_row(key, value)
 
     def _check_totals(self) -> None:
         c, all_queues = self._counters, self._queues.values()

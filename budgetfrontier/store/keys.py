@@ -29,7 +29,7 @@ FUTURE = "future"  # due time, ordinal -> FutureRow
 DEAD = "dead"  # ordinal -> DeadRow
 AUDIT = "audit"  # ordinal -> AuditEntry
 RUNS = "runs"  # number of the run -> RunRow
-SERIES = "series"  # resolution, start in units of it -> figures of that time
+SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
 
 _FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
 _ADDED = {3: (RUNS, SERIES)}  # by the schema that added them
@@ -68,7 +68,7 @@ due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
 pending_start = Layout(">IBII")  # the same without the arrival
 rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
-series = Layout(">BI")  # resolution (0: minute, 1: hour, 2: day, 3: busiest queues of an hour), start in units of it
+series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 delivery = Layout(">HH")  # attempts, deliveries
 
 FRESH = delivery.pack(0, 0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import islice
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +20,7 @@ from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, Run
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys, meta, pending_pages
+from budgetfrontier.store import keys, meta, pending_pages, series
 from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
@@ -27,6 +28,7 @@ from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.process import process, runs
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.store.report import Report, report, report_head
+from budgetfrontier.store.series import Busiest, SeriesRow
 from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
@@ -231,6 +233,23 @@ class Reader:
         """Return the commands that were applied, newest last. O(result)."""
         with self.view() as view:
             return view.audit(limit)
+
+    def series(self, since: float = 0.0, until: float = inf) -> list[SeriesRow]:
+        """Return the totals over time, oldest first: each minute of a day, each hour of 30 days, each day before.
+
+        `since` and `until` are epoch seconds. While nothing changes there are no rows. O(result), which is 2,200 rows
+        and one for each day at the most.
+        """
+        with self.view() as view:
+            return list(series.totals(view.txn, view.db, since, until))
+
+    def busiest(self, since: float, until: float = inf) -> Busiest:
+        """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.
+
+        At most 1,000 of each hour are known, for 30 days, and of each day before that. O(hours).
+        """
+        with self.view() as view:
+            return series.busiest(view.txn, view.db, since, until, lambda queue: view.queue_by_id(queue).queue)
 
     def backup(self, path: str | os.PathLike[str], *, max_growth: int | None = None) -> None:
         """Copy the frontier as of its last commit to the folder `path`, which must be empty or not exist.

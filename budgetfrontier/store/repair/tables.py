@@ -43,6 +43,7 @@ from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findings, QueueRebuild, decode_readable
+from budgetfrontier.store.series import check_row
 
 _NO_NAME = "\0"  # stands for an unknown queue key: a URL that contains it is relative to its queue
 
@@ -183,10 +184,12 @@ class TableRebuild:
 
     def _copy_series(self) -> None:
         for key, value in self._source.records(keys.SERIES):
-            if len(key) == keys.series.size:
-                self._store(keys.SERIES, key, value, (key, value))
-            else:
-                self._set_aside(keys.SERIES, key, value, "not a time")
+            try:
+                check_row(key, value)
+            except ValueError as e:
+                self._set_aside(keys.SERIES, key, value, e)
+                continue
+            self._store(keys.SERIES, key, value, (key, value))
 
     # -- queues by name
 

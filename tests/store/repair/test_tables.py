@@ -140,7 +140,7 @@ def rows(path: Path, table: str) -> list[tuple[bytes, bytes]]:
     ("table", "key", "value", "wrong_key"),
     [
         (keys.RUNS, keys.u32.pack(7), encode(RunRow(5.0, 1, "a.test", "crawl", 6.0, RunEnd.EXIT, "why")), b"7"),
-        (keys.SERIES, keys.series.pack(1, 7), b"figures", b"\7\7"),
+        (keys.SERIES, keys.series.pack(1, 7), encode([7.0]), b"\7\7"),
     ],
 )
 def test_history_is_copied_as_far_as_it_can_be_read(

@@ -1,0 +1,119 @@
+"""The table `series`: a row of the totals each minute, thinned with age, and the busiest queues of each hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from budgetfrontier.engine.busiest_queues import BusiestQueues
+from budgetfrontier.model import Summary
+from budgetfrontier.rules import busiest, series_periods
+from budgetfrontier.rules.series_periods import Resolution
+from budgetfrontier.store import keys
+from budgetfrontier.store import series as records
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import encode
+
+_AT_ONCE = 4
+"""The most periods that are thinned with one row: after a long stop, the rows of weeks are due."""
+
+
+class Series:
+    """The time series. It is written with a commit, at the most once a minute: nothing is done for each URI, but that
+    BusiestQueues counts what its queue spent.
+
+    One row is about 100 bytes, and the busiest queues of an hour about 9 KB: of a year of crawling remain at the most
+    1,440 rows of a minute, 720 of an hour and 365 of a day (0.3 MB), and the busiest queues of 720 hours and of 365
+    days (10 MB).
+    """
+
+    def __init__(
+        self, env: Environment, totals: Callable[[], Summary], busiest_queues: BusiestQueues, now: float
+    ) -> None:
+        self._env = env
+        self._table = env.db[keys.SERIES]
+        self._totals = totals
+        self._first: records.SeriesRow | None = records.row_of(totals(), now, begins=True)
+        """The row of the beginning of this run, which is written before the first other one."""
+        self._hour = series_periods.hour_of(int(now))
+        self._busiest = busiest_queues
+        self._restore()
+        self.due = series_periods.next_row(now)
+        """The time (epoch seconds) from which a commit writes a row."""
+
+    def __repr__(self) -> str:
+        return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
+
+    def _restore(self) -> None:
+        """Go on with the counts of the current hour, of which an earlier run has written a part."""
+        value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)
+        if value is not None:
+            counts, missed, sampled = records.decode_busy(value)
+            self._busiest.start(counts, missed, sampled=sampled)
+
+    def record(self, now: float) -> None:
+        """Write the row of the totals as they are now, and thin old rows. The commit is the caller's.
+
+        A run that has changed nothing writes none.
+        """
+        row, first = records.row_of(self._totals(), now), self._first
+        self.due = series_periods.next_row(now)
+        if first is not None:
+            if msgspec.structs.replace(row, time=first.time, begins=True) == first:
+                return
+            self._put_row(first)
+            self._first = None
+        self._put_row(row)
+        self._write_busiest(now)
+        for resolution in series_periods.THINNED:
+            self._thin(resolution, now)
+
+    def _put_row(self, row: records.SeriesRow) -> None:
+        """Write a row under its second, or the next one if that has a row: a run may begin and end within one."""
+        time = int(row.time)
+        while self._env.txn.get(records.series_key(Resolution.MINUTE, time), db=self._table) is not None:
+            time += 1
+        self._put(Resolution.MINUTE, time, encode(row))
+
+    def _put(self, resolution: Resolution, time: float, value: bytes) -> None:
+        self._env.txn.put(records.series_key(resolution, time), value, db=self._table)
+
+    def _write_busiest(self, now: float) -> None:
+        """Write the busiest queues of the current hour so far; if it is over, the next one begins."""
+        counted = self._busiest
+        if top := counted.top():
+            self._put(
+                Resolution.BUSIEST_OF_HOUR,
+                self._hour,
+                records.encode_busy(top, counted.missed, sampled=counted.sampled),
+            )
+        hour = series_periods.hour_of(int(now))
+        if hour != self._hour:
+            self._hour = hour
+            counted.start()
+
+    def _thin(self, resolution: Resolution, now: float) -> None:
+        """Replace the oldest rows of a resolution by one of a coarser one, if they are old enough."""
+        for _ in range(_AT_ONCE):
+            cursor = self._env.txn.cursor(self._table)
+            if not cursor.set_range(records.series_key(resolution, 0)):
+                return
+            found, oldest = keys.series.unpack(cursor.key())
+            due = series_periods.coarser(resolution, oldest, now) if found == resolution else None
+            if due is None:
+                return
+            to, start, end = due
+            rows = list(records.rows_between(self._env.txn, self._env.db, resolution, start, end))
+            self._put(to, start, _thinned(resolution, [value for _, value in rows]))
+            for key, _ in rows:
+                self._env.txn.delete(key, db=self._table)
+
+
+def _thinned(resolution: Resolution, values: list[bytes]) -> bytes:
+    """Return the row that stands for several: the last totals, or the sums of the busiest queues."""
+    if resolution is not Resolution.BUSIEST_OF_HOUR:
+        return encode(msgspec.structs.replace(records.decode_row(values[-1]), begins=False))
+    parts = [records.decode_busy(value) for value in values]
+    counts, missed = busiest.merged((counts, missed) for counts, missed, _ in parts)
+    return records.encode_busy(counts, missed, sampled=any(sampled for _, _, sampled in parts))

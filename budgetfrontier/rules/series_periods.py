@@ -1,0 +1,61 @@
+"""The resolutions of the time series: for how long rows of each are kept, and what becomes of them then."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+_HOUR, _DAY = 3600, 86_400
+
+
+class Resolution(IntEnum):
+    """A resolution of the time series. The number is the first byte of its keys."""
+
+    MINUTE = 1  # the totals, once a minute
+    HOUR = 2  # the last row of each hour
+    DAY = 3  # the last row of each day
+    BUSIEST_OF_HOUR = 4  # the queues that spent and fetched most in an hour
+    BUSIEST_OF_DAY = 5
+
+
+PERIODS = {
+    Resolution.HOUR: _HOUR,
+    Resolution.DAY: _DAY,
+    Resolution.BUSIEST_OF_HOUR: _HOUR,
+    Resolution.BUSIEST_OF_DAY: _DAY,
+}
+"""The seconds for which a row of each resolution stands."""
+
+INTERVAL = 60
+"""Seconds between two rows of a running crawl."""
+
+_THINNED = {
+    Resolution.MINUTE: (Resolution.HOUR, _DAY),
+    Resolution.HOUR: (Resolution.DAY, 30 * _DAY),
+    Resolution.BUSIEST_OF_HOUR: (Resolution.BUSIEST_OF_DAY, 30 * _DAY),
+}
+"""The coarser resolution of each, and the age in seconds at which rows are thinned to it."""
+
+THINNED = tuple(_THINNED)
+"""The resolutions whose rows are thinned."""
+
+
+def hour_of(time: int) -> int:
+    """Return the first second of the hour that contains a time."""
+    return time - time % _HOUR
+
+
+def next_row(now: float) -> float:
+    """Return the time from which the row after one at `now` is due: the next full minute."""
+    return now - now % INTERVAL + INTERVAL
+
+
+def coarser(resolution: Resolution, oldest: int, now: float) -> tuple[Resolution, int, int] | None:
+    """Return how the oldest rows of a resolution are thinned, None if they are not old enough.
+
+    `oldest` is the time of the oldest. The answer is the coarser resolution, and the first second and the end of the
+    period of it whose rows become one. All of them must have reached the age.
+    """
+    to, age = _THINNED[resolution]
+    seconds = PERIODS[to]
+    start = oldest - oldest % seconds
+    return (to, start, start + seconds) if start + seconds + age <= now else None

@@ -1,0 +1,177 @@
+"""The records of the table `series`: the totals over time, and the busiest queues of each hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+
+import msgspec
+
+from budgetfrontier.model import Number, Summary
+from budgetfrontier.rules import series_periods
+from budgetfrontier.rules.busiest import Counts, merged
+from budgetfrontier.rules.series_periods import Resolution
+from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.records import decoder, encode
+from budgetfrontier.vocabulary import QueueState
+
+
+class SeriesRow(msgspec.Struct, array_like=True, gc=False):
+    """The totals of a frontier at one time (epoch seconds). Most only grow; the others are what there was then."""
+
+    time: float
+    begins: bool = False
+    """Whether a run began here: between the row before and this one, no process had the frontier open."""
+    scheduled: Number = 0
+    succeeded: Number = 0
+    failed: Number = 0
+    retried: Number = 0
+    deferred: Number = 0
+    disregarded: Number = 0
+    duplicates: Number = 0
+    expenditure: Number = 0
+    queued: Number = 0
+    in_process: Number = 0
+    future: Number = 0
+    dead: Number = 0
+    seen: Number = 0
+    ready: Number = 0
+    in_process_queues: Number = 0
+    snoozed: Number = 0
+    inactive: Number = 0
+    retired: Number = 0
+    exhausted: Number = 0
+
+
+_STATES = {
+    "ready": QueueState.READY,
+    "in_process_queues": QueueState.IN_PROCESS,
+    "snoozed": QueueState.SNOOZED,
+    "inactive": QueueState.INACTIVE,
+    "retired": QueueState.RETIRED,
+    "exhausted": QueueState.EXHAUSTED,
+}
+_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in _STATES)
+
+
+class BusyRow(msgspec.Struct, array_like=True, gc=False):
+    """The busiest queues of an hour or a day, as numbers in threes: queue id, what it spent, attempts charged to it."""
+
+    missed: Number = 0
+    """The most attempts by which a count may be too low."""
+    counts: list[Number] = []
+    sampled: bool = False
+    """Whether not all attempts were counted."""
+
+
+class BusyQueue(msgspec.Struct, kw_only=True):
+    """A queue with what it spent, and how often an attempt was charged to it, in a part of a crawl."""
+
+    queue: str
+    spent: int
+    fetched: int
+
+
+class Busiest(msgspec.Struct, kw_only=True):
+    """The busiest queues between two times (epoch seconds): whole hours or, if they are older, days."""
+
+    since: float
+    until: float
+    queues: list[BusyQueue]
+    missed: int
+    """The most attempts by which a count may be too low; 0 if all are exact."""
+    estimated: bool
+    """Whether there were more than a thousand attempts a second, of which only a part was counted."""
+
+
+decode_row = decoder(SeriesRow)
+_decode_busy = decoder(BusyRow)
+
+
+def row_of(totals: Summary, now: float, *, begins: bool = False) -> SeriesRow:
+    """Return the row of these totals."""
+    values = {name: getattr(totals, name) for name in _TOTALS}
+    states = {name: totals.queues[state] for name, state in _STATES.items()}
+    return SeriesRow(now, begins, **values, **states)
+
+
+def encode_busy(counts: Counts, missed: int, *, sampled: bool) -> bytes:
+    """Return the value of the busiest queues."""
+    return encode(BusyRow(missed, [number for queue, count in counts.items() for number in (queue, *count)], sampled))
+
+
+def decode_busy(value: bytes) -> tuple[Counts, int, bool]:
+    """Return the busiest queues, the most by which a count may be too low, and whether they are estimates.
+
+    Raises Damage.
+    """
+    row = _decode_busy(value)
+    queues, spent, fetched = row.counts[::3], row.counts[1::3], row.counts[2::3]
+    if len(row.counts) % 3 or any(not 0 <= queue < 1 << 32 for queue in queues):
+        raise Damage("not a list of queues")
+    return dict(zip(queues, zip(spent, fetched, strict=True), strict=True)), row.missed, row.sampled
+
+
+def series_key(resolution: Resolution, time: float) -> bytes:
+    """Return the key of a row."""
+    return keys.series.pack(resolution, int(min(max(time, 0), (1 << 32) - 1)))
+
+
+def rows_between(
+    txn: keys.Txn, db: keys.Tables, resolution: Resolution, start: float, end: float
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a resolution from `start` up to, and without, `end` (epoch seconds).
+
+    Nothing if the schema is older than the table.
+    """
+    if keys.SERIES not in db:
+        return
+    cursor = txn.cursor(db[keys.SERIES])
+    last = series_key(resolution, end)
+    if cursor.set_range(series_key(resolution, start)):
+        for key, value in cursor.iternext():
+            if key >= last:
+                return
+            yield key, value
+
+
+def totals(txn: keys.Txn, db: keys.Tables, since: float, until: float) -> Iterator[SeriesRow]:
+    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, whatever is kept."""
+    for resolution in (Resolution.DAY, Resolution.HOUR, Resolution.MINUTE):
+        for _, value in rows_between(txn, db, resolution, since, until):
+            yield decode_row(value)
+
+
+def busiest(txn: keys.Txn, db: keys.Tables, since: float, until: float, name_of: Callable[[int], str]) -> Busiest:
+    """Return the queues that spent and fetched most in the periods of which any second is in a time."""
+    times: list[int] = []
+    parts: list[tuple[Counts, int, bool]] = []
+    for resolution in (Resolution.BUSIEST_OF_DAY, Resolution.BUSIEST_OF_HOUR):
+        seconds = series_periods.PERIODS[resolution]
+        for key, value in rows_between(txn, db, resolution, since - seconds + 1, until):
+            start = keys.series.unpack(key)[1]
+            times += [start, start + seconds]
+            parts.append(decode_busy(value))
+    counts, missed = merged((counts, missed) for counts, missed, _ in parts)
+    return Busiest(
+        since=min(times, default=since),
+        until=max(times, default=until),
+        queues=[
+            BusyQueue(queue=name_of(id_), spent=spent, fetched=fetched) for id_, (spent, fetched) in counts.items()
+        ],
+        missed=missed,
+        estimated=any(sampled for _, _, sampled in parts),
+    )
+
+
+def check_row(key: bytes, value: bytes) -> None:
+    """Raise Damage for a key or a value that cannot be read."""
+    resolution, _ = keys.series.unpack(key)
+    if resolution in (Resolution.BUSIEST_OF_HOUR, Resolution.BUSIEST_OF_DAY):
+        decode_busy(value)
+    elif resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
+        if not isfinite(decode_row(value).time):
+            raise Damage("its time is not valid")
+    else:
+        raise Damage(f"there is no resolution {resolution}")

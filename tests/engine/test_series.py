@@ -1,0 +1,123 @@
+"""The time series: a row a minute, thinned with age, and the busiest queues of each hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgetfrontier import Outcome, Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.rules.series_periods import Resolution
+from budgetfrontier.store import keys
+from tests.support import on_disk, one, pages
+
+HOUR, DAY = 3600, 86_400
+START = 20_000.0 * DAY + 30  # half a minute after midnight
+
+
+def resolutions(path: Path) -> list[tuple[str, int]]:
+    """The keys of the table: resolution and second of the day."""
+    with Reader(path) as reader, reader.view() as view:
+        found = [keys.series.unpack(key) for key, _ in view.items(keys.SERIES)]
+    return [(Resolution(number).name, time - 20_000 * DAY) for number, time in found]
+
+
+def test_a_row_is_written_with_the_first_commit_of_each_minute(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 3))
+        f.commit()
+        clock.advance(29)
+        f.finish(one(f))
+        f.commit()
+        clock.advance(1)
+        f.finish(one(f))
+        f.commit()
+        clock.advance(20)
+        f.finish(one(f))
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader:
+            rows = reader.series()
+        assert [(row.time - START, row.begins, row.scheduled, row.succeeded) for row in rows] == [
+            (0, True, 0, 0),
+            (30, False, 3, 2),
+        ]
+    with Reader(tmp_path / "frontier") as reader:
+        last = reader.series()[-1]
+        assert (last.time - START, last.succeeded, last.queued, last.exhausted) == (50, 3, 0, 1)
+
+
+def test_a_run_that_changes_nothing_writes_no_row(tmp_path: Path) -> None:
+    on_disk(tmp_path, ManualClock(START), polite=False).close()
+    on_disk(tmp_path, ManualClock(START + HOUR)).close()
+    assert resolutions(tmp_path / "frontier") == []
+
+
+def test_the_first_row_of_a_run_says_that_it_begins(tmp_path: Path) -> None:
+    for run in range(2):
+        with on_disk(tmp_path, ManualClock(START + run * HOUR), polite=False) as f:
+            f.schedule_many(pages("A", 1, first=run))
+    with Reader(tmp_path / "frontier") as reader:
+        assert [(row.begins, row.scheduled) for row in reader.series()] == [
+            *[(True, 0), (False, 1)],
+            *[(True, 1), (False, 2)],
+        ]
+
+
+def test_rows_are_thinned_to_hours_and_days(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        for minute in range(3 * 60):
+            f.schedule_many(pages("A", 1, first=minute))
+            f.commit()
+            clock.advance(60)
+        clock.advance(DAY - 2 * HOUR)
+        f.schedule_many(pages("B", 1))
+        f.commit()
+        path = tmp_path / "frontier"
+        found = resolutions(path)
+        assert [time for name, time in found if name == "HOUR"] == [0]
+        assert len([time for name, time in found if name == "MINUTE"]) == 2 * 60 + 1
+        with Reader(path) as reader:
+            scheduled = [row.scheduled for row in reader.series()]
+        assert scheduled[0] == 60, "the last row of the hour"
+        assert scheduled == sorted(scheduled)
+        clock.advance(40 * DAY)
+        for day in range(3):
+            f.schedule_many(pages("C", 1, first=day))
+            f.commit()
+            clock.advance(60)
+        assert [name for name, _ in resolutions(path)].count("DAY") >= 1
+        f.check()
+
+
+def test_the_busiest_queues_of_an_hour_are_kept(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock, polite=False, error_penalty_amount=10) as f:
+        f.schedule_many([*pages("A", 4), *pages("B", 2)])
+        for lease in [*f.lease(1), *f.lease(1)]:
+            f.finish(lease, Outcome.FAILURE if lease.queue == "b.test" else Outcome.SUCCESS)
+        clock.advance(HOUR)
+        leases = f.lease(10)
+        f.commit()  # what was charged before it belongs to the hour that is over
+        f.finish_many(leases)
+        rest = f.lease(10)
+        f.finish_many(rest)
+    with Reader(tmp_path / "frontier") as reader:
+        first = reader.busiest(START, START + 60)
+        assert [(queue.queue, queue.spent, queue.fetched) for queue in first.queues] == [
+            ("b.test", 11, 1),
+            ("a.test", 1, 1),
+        ]
+        assert (first.since, first.until, first.missed) == (START - 30, START - 30 + HOUR, 0)
+        both = reader.busiest(START, START + HOUR)
+        assert sum(queue.fetched for queue in both.queues) == 2 + len(leases) + len(rest)
+
+
+def test_the_busiest_queues_of_an_hour_go_on_in_the_next_run(tmp_path: Path) -> None:
+    for run in range(2):
+        with on_disk(tmp_path, ManualClock(START + run * 60), polite=False) as f:
+            f.schedule_many(pages("A", 1, first=run))
+            f.finish_many(f.lease(10))
+    with Reader(tmp_path / "frontier") as reader:
+        (queue,) = reader.busiest(START, START + 60).queues
+        assert (queue.spent, queue.fetched) == (2, 2)

@@ -1,0 +1,77 @@
+"""The records of the time series: what they hold, and how damage is met."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Reader
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.model import Summary
+from budgetfrontier.rules.series_periods import Resolution
+from budgetfrontier.store import keys, series
+from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.records import encode
+from budgetfrontier.vocabulary import QueueState
+from tests.support import START, memory, on_disk, pages
+
+
+def test_a_row_has_every_total_of_a_summary() -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 2))
+        totals = f.summary()
+    row = series.row_of(totals, 5.0)
+    numbers = {name for name in Summary.__struct_fields__ if type(getattr(totals, name)) is int}
+    assert {name: getattr(row, name) for name in numbers} == {name: getattr(totals, name) for name in numbers}
+    states = (row.ready, row.in_process_queues, row.snoozed, row.inactive, row.retired, row.exhausted)
+    assert states == tuple(totals.queues[state] for state in QueueState)
+    assert (row.time, row.begins) == (5.0, False)
+    assert len(encode(row)) < 100
+
+
+def test_the_busiest_queues_can_be_read_again() -> None:
+    counts = {7: (5, 2), 9: (1 << 40, 3)}
+    assert series.decode_busy(series.encode_busy(counts, 4, sampled=True)) == (counts, 4, True)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "value"),
+    [
+        (Resolution.BUSIEST_OF_HOUR, encode([0, [1, 2]])),
+        (Resolution.BUSIEST_OF_DAY, encode([0, [-1, 2, 3]])),
+        (Resolution.MINUTE, encode(["then"])),
+        (Resolution.DAY, encode([float("inf")])),
+        (99, encode([1.0])),
+    ],
+)
+def test_damage_is_found(resolution: int, value: bytes) -> None:
+    with pytest.raises(Damage):
+        series.check_row(keys.series.pack(resolution, 0), value)
+
+
+def test_times_beyond_those_of_keys_are_clipped() -> None:
+    assert series.series_key(Resolution.MINUTE, -1.0) == series.series_key(Resolution.MINUTE, 0)
+    assert series.series_key(Resolution.MINUTE, float("inf")) == series.series_key(Resolution.MINUTE, 2**32)
+
+
+def test_the_busiest_queues_of_days_and_hours_are_added_up(tmp_path: Path) -> None:
+    with on_disk(tmp_path, ManualClock(START)) as f:
+        f.schedule_many(pages("AB", 1))
+        env, a, b = f._tables.env, f._tables.queues.look_up("a.test"), f._tables.queues.look_up("b.test")
+        assert a is not None
+        assert b is not None
+        day = 86_400
+        for resolution, time, queue in [
+            (Resolution.BUSIEST_OF_DAY, day, a),
+            (Resolution.BUSIEST_OF_HOUR, 2 * day, a),
+            (Resolution.BUSIEST_OF_HOUR, 2 * day + 3600, b),
+        ]:
+            value = series.encode_busy({queue.id: (3, 1)}, 1, sampled=False)
+            env.txn.put(series.series_key(resolution, time), value, db=env.db[keys.SERIES])
+    with Reader(tmp_path / "frontier") as reader:
+        found = reader.busiest(day + 5, 2 * day + 10)
+        assert [(queue.queue, queue.spent, queue.fetched) for queue in found.queues] == [("a.test", 6, 2)]
+        assert (found.since, found.until, found.missed, found.estimated) == (day, 2 * day + 3600, 2, False)
+        nothing = reader.busiest(3 * day, 4 * day)
+        assert (nothing.queues, nothing.missed) == ([], 0)
