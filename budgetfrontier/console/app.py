@@ -61,6 +61,8 @@ class Console:
         self.jobs = jobs
         self.access = access
         self.templates = rendering.environment()
+        for name in self.templates.list_templates():
+            self.templates.get_template(name)  # the first request need not wait until it is compiled
         self.tasks = Tasks()
         self.downloads = Downloads()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")

@@ -83,6 +83,13 @@ def _ids(form: Form) -> dict[str, Any]:
     return {"ids": sorted(map(int, found))}
 
 
+def _adjustment(form: Form) -> dict[str, Any]:
+    number = form.get("id", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise BadRequest("Mark the adjustment that is to be withdrawn.")
+    return {"id": int(number)}
+
+
 def _pattern(form: Form) -> dict[str, Any]:
     queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
     if queue is None and pattern is None:
@@ -135,6 +142,7 @@ def _nothing(form: Form) -> dict[str, Any]:
 
 _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
+    "withdraw": _adjustment,
     "retire": _queue,
     "unretire": _queue,
     "snooze": _snooze,

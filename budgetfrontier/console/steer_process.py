@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from budgetfrontier.engine.commands import deletion
-from budgetfrontier.engine.commands.preview import appended, preview
+from budgetfrontier.engine.commands.adjustment import not_in_force
+from budgetfrontier.engine.commands.preview import Change, appended, preview, survey, withdrawn
 from budgetfrontier.engine.remote import steer
 from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.settings.overrides import Override
+from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import decode_dead
@@ -70,7 +72,12 @@ def main(frontier: Path) -> None:
             with Reader(frontier) as reader, reader.view() as view:
                 _say(Step(done=1.0, effect=_DRY_RUNS[order.op](_Counted(view.txn, view.db), order.args)))
             return
-        entry = steer(frontier, order.op, order.args, who=order.who or None, reason=order.reason, timeout=order.timeout)
+        args = order.args
+        if order.op in _CHANGES:  # what is changed is found here: no engine waits for that
+            with Reader(frontier) as reader, reader.view() as view:
+                counted = _Counted(view.txn, view.db)
+                args = args | {"survey": msgspec.structs.asdict(survey(counted, _CHANGES[order.op](counted, args)))}
+        entry = steer(frontier, order.op, args, who=order.who or None, reason=order.reason, timeout=order.timeout)
         _say(Step(done=1.0, entry=msgspec.structs.asdict(entry)))
     except CommandInProgress as error:
         _say(Step(done=1.0, error=str(error), in_progress=True))
@@ -78,8 +85,24 @@ def main(frontier: Path) -> None:
         _say(Step(done=1.0, error=str(error)))
 
 
-def _adjust(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    return preview(view, appended(view, Override(args["match"], args["set"])))
+def _adjust(view: View, args: dict[str, Any]) -> Change:
+    override = validate_override(args.get("match", ""), args.get("set", {}))
+    return appended(view, override)
+
+
+def _withdraw(view: View, args: dict[str, Any]) -> Change:
+    override = next((one for one in view.adjustments() if one.id == args["id"]), None)
+    if override is None:
+        raise not_in_force(args["id"])
+    return withdrawn(view, override)
+
+
+_CHANGES: dict[str, Callable[[View, dict[str, Any]], Change]] = {"adjust": _adjust, "withdraw": _withdraw}
+"""The commands that change adjustments."""
+
+
+def _preview(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
+    return preview(view, _CHANGES[op](view, args))
 
 
 def _delete(view: View, args: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +135,8 @@ def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
 
 
 _DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
-    "adjust": _adjust,
+    "adjust": partial(_preview, "adjust"),
+    "withdraw": partial(_preview, "withdraw"),
     "delete": _delete,
     "replay": _letters,
     "drop": _letters,

@@ -114,13 +114,32 @@ def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:
 
     listed, shown, applied = visit(job, act, token=TOKEN)
     assert 'name="queues" value="&#34;capped.test&#34;"' in listed
-    assert "capped.test" in shown and "revived_count" in shown
+    assert "retired queues that revive</dt><dd>1: <bdi>capped.test" in shown
     assert "Applied." in applied
     (entry,) = entries(job)[1:]
     assert entry.args["match"] == "queues:capped.test,named.test" and entry.args["set"] == {"queue_total_budget": 5}
     with Reader(job / "frontier") as reader:
         queue = reader.queue("capped.test")
         assert queue is not None and queue.state == "INACTIVE"
+
+
+def test_an_adjustment_is_listed_and_withdrawn(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "adjust", "match": "domain:snoozed.test", "set": "error_penalty_amount=7", "reason": "they fail"}
+        applied = await operator.apply(await operator.send(form))
+        listed = await operator.get("/adjustments")
+        number = listed.partition('name="id" value="')[2].partition('"')[0]
+        shown = await operator.send({"op": "withdraw", "id": number, "reason": "they are back"})
+        return applied, listed, await operator.apply(shown)
+
+    applied, listed, withdrawn = visit(steered, act, token=TOKEN)
+    assert "<bdi>error_penalty_amount</bdi> = <bdi>7</bdi>" in applied
+    assert "domain:snoozed.test" in listed and "they fail" in listed and "domain:capped.test" in listed
+    assert "Applied." in withdrawn and "<bdi>error_penalty_amount</bdi> = <bdi>0</bdi>" in withdrawn
+    with Reader(steered / "frontier") as reader:
+        assert reader.adjustments == []
 
 
 def test_dead_letters_are_replayed(job: Path) -> None:

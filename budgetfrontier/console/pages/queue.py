@@ -41,7 +41,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         head = list(view.pending(queue, HEAD, out))
         sample = spread(view, queue, _FOR_PATTERNS)
         url = head[0].uri.url if head else queue.last_enqueued
-        settings, adjustments = view.settings()
+        settings, adjustments = view.settings()[0], view.adjustments()
         history = _history(view.newest_commands(), key, url)
     overrides = [*settings.overrides, *adjustments]
     in_force = Effective(settings.frontier, overrides).for_uri(url or "http://none.invalid/", key)
@@ -80,7 +80,7 @@ def _sources(
     for kind, ones in (("override", overrides), ("adjustment", adjustments)):
         for number, one in enumerate(ones, 1):
             if parse_match(one.match).matches(url, key):
-                source |= dict.fromkeys(one.set, f"{kind} {number}: {one.match}")
+                source |= dict.fromkeys(one.set, f"{kind} {one.id or number}: {one.match}")
     rows = [
         {"name": name, "value": str(value_in(in_force, name)), "source": source.get(name, "")} for name in per_uri()
     ]

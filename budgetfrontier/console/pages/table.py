@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from budgetfrontier.console.pages import (
     Page,
+    adjustments,
     audit,
     dead_letters,
     errors,
@@ -30,6 +31,7 @@ PAGES = (
     Page("/seeds", "Seeds", "seeds.html", seeds.build),
     Page("/reports", "Reports", "reports.html", reports.build),
     Page("/logs", "Logs", "logs.html", logs.build, every=2.0),
+    Page("/adjustments", "Adjustments", "adjustments.html", adjustments.build, every=5.0),
     Page("/steer", "Steer", "steer.html", steer.build, steers=True),
     Page("/audit", "Audit", "audit.html", audit.build, every=5.0),
 )
