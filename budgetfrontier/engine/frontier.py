@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import arguments, opening
+from budgetfrontier.engine import arguments, opening, reporting
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.api_calls import Steering
@@ -34,14 +34,12 @@ from budgetfrontier.model import (
     Tally,
 )
 from budgetfrontier.rules import run_history
-from budgetfrontier.rules.verdict import Verdict, verdict
+from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.invariants import check
-from budgetfrontier.store.process import process
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.report import Report, report, status_line
-from budgetfrontier.store.standing import standing
+from budgetfrontier.store.report import Report, status_line
 
 _RUNNING = CrawlState.RUNNING  # an Enum lookup costs 0.1 us in CPython 3.11
 
@@ -303,27 +301,14 @@ class Frontier:
 
     def report(self) -> Report:
         """Return a report of all queues and totals as of now, from which all formats are made. O(queues)."""
-        return self._guard.operate(self._report, changes=0)
-
-    def _report(self) -> Report:
-        view, env = self._tables.flushed(), self._tables.env
-        folder = Path() if env.memory else env.path
-        return report(view, folder, generated=self._guard.now(), running=process(view, env.path))
+        return self._guard.operate(lambda: reporting.full_report(self._tables, self._guard.now()), changes=0)
 
     def verdict(self, *, rate: float | None = None) -> Verdict:
         """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1).
 
-        `rate` is the number of URIs finished a second, if the caller knows it. Leases and queues count as of the last
-        commit, the totals as of now.
+        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it.
         """
-        self._guard.enter()
-        env = self._tables.env
-        view, folder = env.view(), Path() if env.memory else env.path
-        found = standing(
-            view, folder, now=self._guard.now(), totals=self._tables.summary(), running=process(view, env.path)
-        )
-        found.rate = rate
-        return verdict(found)
+        return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
         """Return the commands that were applied, newest last."""

@@ -136,7 +136,8 @@ def _over(s: Standing) -> Verdict:
     how = "paused at its finish" if totals.state is CrawlState.PAUSED else "finished"
     asked = totals.succeeded + totals.failed + totals.disregarded + totals.dead
     if retired := counts.get(QueueState.RETIRED, 0):
-        text = f"The crawl is {how}: only retired queues are left ({retired:,}, with {counted(s.held, 'URI')})."
+        left = f"only retired queues are left ({retired:,}, with {counted(s.held, 'URI')})"
+        text = f"The crawl is {how}: {left}; `adjust` a budget to revive them."
         return Verdict("retired", "warn", text, _command(s, "queues", "--state", "RETIRED"))
     if 2 * totals.dead > asked:
         text = f"The crawl is {how}: {totals.dead:,} of {counted(asked, 'URI')} became dead letters."
@@ -224,7 +225,8 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that may be handed out is leased: {counted(out, 'URI')}{oldest}."
         return Verdict("leased", "warn", text, _command(s, "leases"))
     if inactive:
-        text = f"All queues left are over their budget, and retire on their turn: {counted(inactive, 'queue')}."
+        over = f"All queues left are over their budget, and retire on their turn: {counted(inactive, 'queue')}"
+        text = f"{over}; `adjust` a budget to revive them."
         return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
     if s.totals.future:
         first = "" if s.next_due is None else f", the first {_in(s, s.next_due)}"

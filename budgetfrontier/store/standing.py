@@ -59,8 +59,8 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     if counts.get(QueueState.SNOOZED, 0):
         _look_at_snoozed(found, view)
     if counts.get(QueueState.INACTIVE, 0):
-        ids = (keys.u32.unpack(value)[0] for _, value in islice(view.items(keys.INACTIVE), LOOKED_AT))
-        found.over_budget = all(map(_Retiring(view), map(view.queue_by_id, ids)))
+        ids = [keys.u32.unpack(value)[0] for _, value in islice(view.items(keys.INACTIVE), LOOKED_AT)]
+        found.over_budget = bool(ids) and all(map(_Retiring(view), map(view.queue_by_id, ids)))
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
 

@@ -109,7 +109,10 @@ def test_only_retired_queues_are_left(job: Path, cli: Cli) -> None:
     with opened(job, queue_total_budget=1) as f:
         f.schedule_many(pages("a", "b", count=5))
         fetch(f)
-    assert told(cli, job)[:2] == ("retired", "The crawl is finished: only retired queues are left (2, with 6 URIs).")
+    assert told(cli, job)[:2] == (
+        "retired",
+        "The crawl is finished: only retired queues are left (2, with 6 URIs); `adjust` a budget to revive them.",
+    )
 
 
 def test_it_was_terminated(job: Path, cli: Cli) -> None:
@@ -380,7 +383,7 @@ def test_all_that_is_left_is_over_budget_and_retires_again(job: Path, cli: Cli) 
         f.commit()
         slug, sentence, _ = told(cli, job)
         assert slug == "over_budget"
-        assert sentence == "All queues left are over their budget, and retire on their turn: 2 queues."
+        assert sentence.startswith("All queues left are over their budget, and retire on their turn: 2 queues; ")
         assert f.verdict().slug == "over_budget"
 
 

@@ -176,7 +176,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "over_budget": (
         standing(queues=queues(inactive=12, retired=5), more={"over_budget": True}),
         "warn",
-        "All queues left are over their budget, and retire on their turn: 12 queues.",
+        "All queues left are over their budget, and retire on their turn: 12 queues; `adjust` a budget to revive them.",
         "budgetfrontier queues jobs/news --state INACTIVE",
     ),
     "later": (
@@ -194,7 +194,7 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "retired": (
         standing(CrawlState.FINISHED, queues(retired=8), succeeded=20, more={"held": 15}, process=stopped(None)),
         "warn",
-        "The crawl is finished: only retired queues are left (8, with 15 URIs).",
+        "The crawl is finished: only retired queues are left (8, with 15 URIs); `adjust` a budget to revive them.",
         "budgetfrontier queues jobs/news --state RETIRED",
     ),
     "dead_letters": (

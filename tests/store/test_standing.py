@@ -9,12 +9,14 @@ import pytest
 
 from budgetfrontier import CrawlUri, Directive, Frontier, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import CorruptFrontier, FrontierClosed
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.verdict import Standing
+from budgetfrontier.store import keys
 from budgetfrontier.store import standing as module
 from budgetfrontier.store.view import View
 from tests.store.old_frontiers import SCHEMAS, unpack
-from tests.support import START, on_disk, pages
+from tests.support import START, kernel, on_disk, pages
 
 
 def standing(f: Frontier, tmp_path: Path) -> Standing:
@@ -111,6 +113,20 @@ def test_it_looks_at_a_bounded_number_of_queues_and_leases(tmp_path: Path, monke
         found = standing(f, tmp_path)
         assert found.totals.queues["SNOOZED"] == 40 and found.totals.in_process == 50
         assert 0 < len(looked) <= 3 * 5
+
+
+def test_damage_is_told_as_such_by_the_engine(tmp_path: Path) -> None:
+    f = on_disk(tmp_path, hold_queues=False)
+    f.schedule_many(pages("A", 2))
+    f.snooze("a.test", until=START + 1000)
+    f.commit()
+    env = kernel(f).tables.env
+    env.txn.put(keys.u32.pack(1), b"\xc1", db=env.db[keys.QUEUES])
+    env.commit()
+    with pytest.raises(CorruptFrontier):
+        f.verdict()
+    with pytest.raises(FrontierClosed):
+        f.verdict()
 
 
 def test_a_frontier_in_memory_has_no_folder(tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""Reports from the engine itself: of a frontier as it is now, with this process as the one that runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.rules.verdict import Verdict, verdict
+from budgetfrontier.store.process import process
+from budgetfrontier.store.report import Report, report
+from budgetfrontier.store.standing import standing
+from budgetfrontier.store.view import View
+
+
+def full_report(tables: Tables, now: float) -> Report:
+    """Return a report of all queues and totals. O(queues)."""
+    view = tables.flushed()
+    return report(view, _folder(tables), generated=now, running=process(view, tables.env.path))
+
+
+def verdict_now(tables: Tables, now: float, rate: float | None) -> Verdict:
+    """Return the verdict as of the last commit. O(1).
+
+    Queues that have changed since are in memory, and not in the tables of the transaction.
+    """
+    env = tables.env
+    with env.env.begin() as txn:
+        view = View(txn, env.db)
+        found = standing(view, _folder(tables), now=now, running=process(view, env.path))
+    found.rate = rate
+    return verdict(found)
+
+
+def _folder(tables: Tables) -> Path:
+    """Return the folder that commands would name; none for a frontier in memory."""
+    return Path() if tables.env.memory else tables.env.path
