@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState
 
 if TYPE_CHECKING:
@@ -194,6 +195,8 @@ def explain(args: argparse.Namespace) -> None:
     from budgetfrontier.store.reader import Reader
 
     log = args.log or report_kinds.log_path(args)
+    if args.log and not args.log.is_file():
+        raise FrontierError(f"{args.log}: there is no such log; without --log, the one of the job is searched")
     with Reader(common.frontier_path(args.job)) as reader:
         answer = explained(
             reader,

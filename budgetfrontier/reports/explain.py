@@ -252,7 +252,7 @@ class _Explainer:
         if found["seen"]:
             past = self._past(url) if self._past else None
             explanation.past = past.to_dict() if past else None
-            told = tell(past)
+            told = tell(past, searched=self._past is not None)
             explanation.add(
                 told.code,
                 told.text,

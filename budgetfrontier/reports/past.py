@@ -59,8 +59,11 @@ _ELSEWHERE = (
 )
 
 
-def tell(past: Past | None) -> Told:
-    """Return what became of a URL that is seen and not pending; `past` is None if there is no log."""
+def tell(past: Past | None, *, searched: bool = True) -> Told:
+    """Return what became of a URL that is seen and not pending; `past` is None if there is no log, or no search."""
+    if not searched:
+        text = "It is seen and not pending: it succeeded, failed or was disregarded, as `explain` tells from the log"
+        return Told("done", f"{text}, or {_ELSEWHERE}.")
     if past is None:
         return Told(
             "done",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Reader
 from budgetfrontier.cli import main
+from budgetfrontier.reports.explain import explain
 from tests.crawl.site import Page, Site, linking, redirect, run, text
 
 SEEDS = ("http://a.test/", "http://moved.test/", "http://secret.test/private", "http://dead.invalid/")
@@ -65,6 +66,10 @@ def test_what_the_log_does_not_have(crawled: Path, capsys: pytest.CaptureFixture
     code, told, past = explained(capsys, crawled, "http://a.test/1")
     assert (code, past) == ("done", None) and "unknown: this frontier was not filled by" in told
     assert explained(capsys, crawled, "http://a.test/1", "--log", str(crawled / "moved.log"))[0] == "fetched"
+    assert main(["explain", str(crawled), "http://a.test/1", "--log", str(crawled / "nothing.log")]) == 1
+    with Reader(crawled / "frontier") as reader:
+        (told,) = explain(reader, "http://a.test/1", job="job").text().splitlines()[1:2]
+    assert "unknown" not in told and "as `explain` tells from the log" in told, "nobody has searched"
 
 
 def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
