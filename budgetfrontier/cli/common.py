@@ -272,6 +272,19 @@ def read_settings(path: Path) -> Settings:
     return settings
 
 
+def warn_of_adjustments(settings: Settings, job: Path) -> None:
+    """Print a warning for each value of the settings that an adjustment of the job keeps from having an effect."""
+    from budgetfrontier.settings.shadowing import shadowed
+    from budgetfrontier.store.reader import Reader
+
+    try:
+        with Reader(frontier_path(job)) as reader:
+            adjustments = reader.adjustments
+    except FrontierError:  # there is no job yet; what is wrong with one is said where it is opened
+        return
+    warn(shadowed(settings, adjustments))
+
+
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings to stderr."""
     for warning in warnings:

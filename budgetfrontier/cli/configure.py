@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name, note, read_settings, warn
+from budgetfrontier.cli.common import Commands, add_command, folder_name, note, read_settings, warn, warn_of_adjustments
 
 if TYPE_CHECKING:
     from budgetfrontier.settings import Settings
@@ -82,6 +82,12 @@ def register(commands: Commands) -> None:
         more="Every problem is listed as FILE:LINE:COLUMN, and the exit code is then 4.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the YAML file to check")
+    parser.add_argument(
+        "--job",
+        metavar="DIR",
+        type=Path,
+        help="the job whose adjustments are compared (default: the crawl's name, here)",
+    )
     parser.add_argument("--print", action="store_true", help="print all settings in force, defaults included, as YAML")
 
 
@@ -162,6 +168,7 @@ def check_config(args: argparse.Namespace) -> None:
     if not settings.seeds:
         warn(["there are no seeds"])
     warn(advice(settings))
+    warn_of_adjustments(settings, args.job or Path(folder_name(settings.crawl)))
     if args.print:
         _print(settings)
     note(f"{args.file} is valid: seeds {len(settings.seeds):,}, overrides {len(settings.overrides):,}")

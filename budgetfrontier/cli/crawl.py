@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings
+from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings, warn_of_adjustments
 from budgetfrontier.errors import MissingExtra
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
@@ -57,6 +57,7 @@ def crawl(args: argparse.Namespace) -> int:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     folder = args.job or Path(folder_name(settings.crawl))
+    warn_of_adjustments(settings, folder)
     with _rare_collections():
         return job.crawl(settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again))
 

@@ -38,11 +38,16 @@ class SettingsAtOpen:
             kernel.rollout.change_settings(settings, self._adjustments, now)
         else:
             kernel.tables.put_in_force(settings, self._adjustments)
-        if settings != stored:
+        if settings != stored or _places(settings) != _places(stored):
             env = kernel.tables.env
             meta.write_settings(env.txn, env.db[keys.META], settings, self._adjustments)
-            if stored is not None:
+            if stored is not None and settings != stored:
                 kernel.tables.audit.record(_audit_entry(stored, settings, now))
+
+
+def _places(settings: Settings) -> list[str]:
+    """Return where the overrides are written, which is stored, although it is no difference of settings."""
+    return [override.at for override in settings.overrides]
 
 
 def _runs_queues_otherwise(stored: Settings, settings: Settings) -> bool:

@@ -18,6 +18,7 @@ from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.past import PastOf, tell
+from budgetfrontier.reports.sources import setting_sources, source_lines
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
@@ -81,6 +82,8 @@ class Explanation:
     scope: dict[str, Any] | None = None
     past: dict[str, Any] | None = None
     reasons: list[ReasonStep] = field(default_factory=list)
+    settings: list[dict[str, Any]] = field(default_factory=list)
+    """The settings in force for it, with their sources, as `reports.sources` has them."""
 
     def add(
         self,
@@ -109,6 +112,8 @@ class Explanation:
             lines.append(f"  {number}. {reason.text}")
             if reason.command:
                 lines.append(f"     $ {reason.command}")
+        if of_settings := list(source_lines(self.settings)):
+            lines += ["Settings of its own:", *(f"  {clean(line)}" for line in of_settings)]
         when = {
             Outlook.NOW: "as soon as a worker asks for a URI",
             Outlook.LATER: "when its turn comes",
@@ -162,6 +167,7 @@ class _Explainer:
         queue = self._reader.queue(target)
         if queue is not None:
             explanation = Explanation(target, "queue", queue.queue)
+            self._explain_settings(explanation, queue)
             self._explain_queue(explanation, queue)
             self._explain_crawl(explanation)
             return explanation
@@ -210,6 +216,7 @@ class _Explainer:
                 verdict=Outlook.LATER if pending.place else Outlook.NOW,
             )
             self._explain_budget_ahead(explanation, queue, pending)
+        self._explain_settings(explanation, queue, pending.uri.url)
         self._explain_queue(explanation, queue)
         self._explain_crawl(explanation)
 
@@ -291,6 +298,14 @@ class _Explainer:
         effective = Effective(settings.frontier, [*settings.overrides, *self._reader.adjustments])
         head = self._reader.pending(queue.queue, 1)
         return effective.for_uri(head[0].uri.url if head else queue.last_enqueued or "http://unknown/", queue.queue)
+
+    def _explain_settings(self, explanation: Explanation, queue: QueueRecord, url: str | None = None) -> None:
+        """Add the settings in force for a URL, or for a queue: those of its first URI."""
+        if url is None:
+            head = self._reader.pending(queue.queue, 1)
+            url = head[0].uri.url if head else queue.last_enqueued or "http://unknown/"
+        with self._reader.view() as view:
+            explanation.settings = setting_sources(view, url, queue.queue)
 
     def _adjust(self, queue: QueueRecord, *, total: int | None = None, replenish: int | None = None) -> str:
         arguments = ["--match", f"queue:{queue.queue}"]

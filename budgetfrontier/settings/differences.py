@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from budgetfrontier.settings.field import Field, fields
+from budgetfrontier.settings.schema import Override
 from budgetfrontier.settings.settings import Settings
 
 MOST = 20
@@ -53,6 +54,8 @@ def _changes(prefix: str, before: msgspec.Struct, after: msgspec.Struct) -> Iter
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, tuple) and value and isinstance(value[0], Override):
+        value = [{"match": one.match, "set": one.set} for one in value]
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

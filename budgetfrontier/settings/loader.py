@@ -10,7 +10,7 @@ import msgspec
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings.document import LARGEST, Document
-from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem
+from budgetfrontier.settings.problems import MOST_PROBLEMS, Problem, ValuePath
 from budgetfrontier.settings.validation import Validator
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -27,7 +27,11 @@ def load(path: Path, base: S, *, environment: Mapping[str, str] | None = None) -
             document = Document(file.read(LARGEST + 1))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
-    settings, validator = base, Validator(folder=path.parent, environment=environment)
+
+    def place(at: ValuePath) -> str:
+        return f"{path}:{document.position(Problem(at, ''))[0]}"
+
+    settings, validator = base, Validator(folder=path.parent, environment=environment, place=place)
     if document.whole:
         settings = validator.settings(document.data, base)
     warnings = _lines(path, document, validator.warnings)

@@ -154,6 +154,11 @@ class Effective:
         matching = [index for index, test in known.tests if test(href)]
         return self._combined(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
 
+    def applying(self, href: str, queue: str) -> list[int]:
+        """Return the indexes of the overrides that match the URI with this normalized href, in this queue, in order."""
+        known = self.by_authority(href, queue)
+        return sorted([*self._always, *known.matching, *(index for index, test in known.tests if test(href))])
+
     def is_uniform(self, name: str) -> bool:
         """Tell whether a setting has the same value for all URIs, because no override gives it another one."""
         field = _field(name)

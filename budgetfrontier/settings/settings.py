@@ -68,4 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Return all settings as plain data that JSON can represent; `from_dict` returns the same settings."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        plain["overrides"] = [
+            {"match": one.match, "set": override["set"]}
+            for one, override in zip(self.overrides, plain["overrides"], strict=True)
+        ]  # without where they are written
         return plain

@@ -48,12 +48,19 @@ class Validator:
 
     With a `folder` (for a YAML file), files are relative to it and have to exist, seeds have to be URLs, and policies,
     hooks and sinks are imported. With an `environment` (for a crawl), the variables that requests and the proxy refer
-    to have to be set in it, to values that can be sent. `warnings` are about values that are valid but probably a
+    to have to be set in it, to values that can be sent. `place` returns where the value at a path is written, as
+    FILE:LINE, which overrides keep. `warnings` are about values that are valid but probably a
     mistake.
     """
 
-    def __init__(self, *, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
-        self.folder, self.environment = folder, environment
+    def __init__(
+        self,
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        place: Callable[[ValuePath], str] | None = None,
+    ) -> None:
+        self.folder, self.environment, self._place = folder, environment, place
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._root: type[msgspec.Struct] = msgspec.Struct
@@ -252,7 +259,8 @@ class Validator:
             parse_match(match)
         except SettingsError as error:
             self._add((*path, "match"), *error.problems)
-        return Override(match=str(match), set=self._overriding(value["set"], (*path, "set")))
+        at = self._place(path) if self._place is not None else ""
+        return Override(match=str(match), set=self._overriding(value["set"], (*path, "set")), at=at)
 
     def _rule(self, value: Any, path: ValuePath) -> str | None:
         try:

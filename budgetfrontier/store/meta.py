@@ -24,8 +24,9 @@ from budgetfrontier.store.records import (
 )
 
 NAMES = frozenset(
-    (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress")
-)
+    (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
+     b"sources")
+)  # fmt: skip
 """The keys of the table."""
 
 
@@ -51,7 +52,7 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
     """Return the stored settings, None in a new frontier, and the adjustments on top of them."""
     value = txn.get(b"settings", db=db)
     try:
-        settings = None if value is None else _settings(value)
+        settings = None if value is None else _settings(value, txn.get(b"sources", db=db))
         return settings, list(_adjustments(txn.get(b"adjustments", db=db) or b"[]"))
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise CorruptFrontier(f"the stored settings cannot be read ({e}); restore a backup") from None
@@ -61,8 +62,23 @@ def read_settings(txn: keys.Txn, db: Any) -> tuple[Settings | None, list[Overrid
 
 
 @lru_cache(maxsize=4)
-def _settings(value: bytes) -> Settings:
-    return Settings.from_dict(msgspec.json.decode(value))
+def _settings(value: bytes, sources: bytes | None) -> Settings:
+    settings = Settings.from_dict(msgspec.json.decode(value))
+    places = None if sources is None else decode_sources(sources)
+    if places is None or places.checksum != zlib.crc32(value) or len(places.overrides) != len(settings.overrides):
+        return settings  # an older version has written other settings since
+    found = zip(settings.overrides, places.overrides, strict=True)
+    return msgspec.structs.replace(settings, overrides=tuple(msgspec.structs.replace(o, at=at) for o, at in found))
+
+
+class Sources(msgspec.Struct):
+    """Where the overrides of the stored settings are written, as FILE:LINE; `checksum` is that of the settings."""
+
+    checksum: int
+    overrides: list[str]
+
+
+decode_sources = msgspec.json.Decoder(Sources).decode
 
 
 @lru_cache(maxsize=4)
@@ -74,7 +90,10 @@ def _adjustments(value: bytes) -> tuple[Override, ...]:
 
 def write_settings(txn: keys.Txn, db: Any, settings: Settings, adjustments: list[Override]) -> None:
     """Store settings and adjustments in the current transaction."""
-    txn.put(b"settings", msgspec.json.encode(settings.to_dict()), db=db)
+    value = msgspec.json.encode(settings.to_dict())
+    txn.put(b"settings", value, db=db)
+    sources = Sources(zlib.crc32(value), [override.at for override in settings.overrides])
+    txn.put(b"sources", msgspec.json.encode(sources), db=db)
     txn.put(b"adjustments", msgspec.json.encode(adjustments), db=db)
 
 

@@ -135,6 +135,8 @@ class TableRebuild:
             decode_begun(value)
         elif key == b"progress":
             decode_progress(value)
+        elif key == b"sources":
+            meta.decode_sources(value)
         elif key not in meta.NAMES:
             raise ValueError("not a key of this table")
 

@@ -1,0 +1,66 @@
+"""The sources of the settings in force for a URI: defaults, settings, overrides and adjustments, as they apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from budgetfrontier.settings.names import per_uri
+from budgetfrontier.settings.overrides import Effective, Override
+from budgetfrontier.settings.schema import FrontierSettings
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.view import View
+
+_DEFAULTS = FrontierSettings()
+
+
+def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
+    """Return each setting per URI with its `value` and its `sources`, in the order in which they apply: the last wins.
+
+    A source has a `kind` ("default", "settings", "override" or "adjustment"), its `value`, and for the last two its
+    `match`; an override has `at`, FILE:LINE or else its number in the settings; an adjustment `id`, `who`, `when` and
+    `reason`.
+    """
+    settings, adjustments = view.settings()[0], view.adjustments()
+    overrides = [*settings.overrides, *adjustments]
+    matching = [(n, overrides[n]) for n in Effective(settings.frontier, overrides).applying(url, queue)]
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for name in per_uri():
+        base, default = attrgetter(name)(settings.frontier), attrgetter(name)(_DEFAULTS)
+        by_name[name] = [{"kind": "default" if base == default else "settings", "value": base}]
+    for number, override in matching:
+        kind, source = "override", {"at": override.at or f"override {number + 1}"}
+        if number >= len(settings.overrides):
+            kind, source = "adjustment", _adjustment(view, override)
+        for name, value in override.set.items():
+            by_name[name].append({"kind": kind, "value": value, "match": override.match, **source})
+    return [{"name": name, "value": found[-1]["value"], "sources": found} for name, found in by_name.items()]
+
+
+def _adjustment(view: View, override: Override) -> dict[str, Any]:
+    entry = view.audit_entry(override.id)
+    if entry is None:
+        return {"id": override.id, "who": None, "when": None, "reason": None}
+    return {"id": override.id, "who": entry.who, "when": entry.when, "reason": entry.reason}
+
+
+def source_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each setting that an override or an adjustment has set: its value, from what, over what."""
+    for setting in found:
+        *over, source = setting["sources"]
+        if over:
+            below = "".join(f", over {_source(one)}: {one['value']}" for one in reversed(over))
+            yield f"{setting['name']} {setting['value']}  from {_source(source)}{below}"
+
+
+def _source(source: dict[str, Any]) -> str:
+    match source["kind"]:
+        case "adjustment":
+            by = f" by {source['who']}" if source["who"] else ""
+            return f"adjustment {source['id'] or '(of unknown id)'} ({source['match']}){by}"
+        case "override":
+            return f"{source['at']} ({source['match']})"
+        case kind:
+            return "the default" if kind == "default" else "the settings"
