@@ -306,7 +306,7 @@ class Frontier:
     def verdict(self, *, rate: float | None = None) -> Verdict:
         """Return whether the crawl goes on, or why nothing is being crawled, in one sentence. O(1).
 
-        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it.
+        As of the last commit. `rate` is the number of URIs finished a second, if the caller knows it better.
         """
         return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
 

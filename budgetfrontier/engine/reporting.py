@@ -27,7 +27,7 @@ def verdict_now(tables: Tables, now: float, rate: float | None) -> Verdict:
     with env.env.begin() as txn:
         view = View(txn, env.db)
         found = standing(view, _folder(tables), now=now, running=process(view, env.path))
-    found.rate = rate
+    found.rate = found.rate if rate is None else rate
     return verdict(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import islice
+from math import inf
 from pathlib import Path
 
 from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Summary
@@ -12,11 +13,13 @@ from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store import keys
 from budgetfrontier.store.process import process
 from budgetfrontier.store.records import decode_lease, expand, short_url
+from budgetfrontier.store.series import totals as totals_of
 from budgetfrontier.store.start_command import start_command
 from budgetfrontier.store.view import BudgetsInForce, HeadUrls, View
 
 LOOKED_AT = 100
 """The most queues of a state, and leases, that are looked at."""
+_RATE_OVER = 180.0  # seconds over which the rate is taken
 _ROBOTS = "/robots.txt"
 
 
@@ -52,6 +55,7 @@ def _who_steered(found: Standing, view: View) -> None:
 
 def _what_queues_wait_for(found: Standing, view: View) -> None:
     counts = found.totals.queues
+    found.rate = _rate(found, view)
     if found.totals.in_process:
         _look_at_leases(found, view)
     if counts.get(QueueState.READY, 0):
@@ -63,6 +67,19 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
         found.over_budget = bool(ids) and all(map(_Retiring(view), map(view.queue_by_id, ids)))
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
+
+
+def _rate(found: Standing, view: View) -> float | None:
+    """Return the URIs finished a second in the last minutes of this run; None if it is not known."""
+    until = found.process.last_commit
+    if not found.process.alive or until is None:
+        return None
+    since = max(until - _RATE_OVER, found.process.began or 0.0)
+    first = next(totals_of(view.txn, view.db, since, inf), None)
+    if first is None or until - first.time < _RATE_OVER / 6:
+        return None
+    ended = found.totals.succeeded + found.totals.failed - first.succeeded - first.failed
+    return max(ended, 0) / (until - first.time)
 
 
 def _look_at_leases(found: Standing, view: View) -> None:
