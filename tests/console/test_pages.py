@@ -95,6 +95,18 @@ def test_logs_are_shown_from_their_end_and_searched(job: Path) -> None:
     assert "another" in get(job, "/logs?file=other.log")[1]
 
 
+def test_failures_in_the_crawl_log_are_counted_by_reason(job: Path) -> None:
+    logs = job / "logs"
+    logs.mkdir()
+    lines = ["404 1 http://a.test/ L - text/html #001 - - - -", "200 1 http://a.test/ L - text/html #001 - - - -"]
+    lines += ["-2 - http://b.test/ L - - #001 - - - 2t,cannot_connect_(no,_really),seed:http://s.test/"] * 2
+    lines += ["-9998 - http://c.test/ L - - #001 - - - robots", "nonsense"]
+    (logs / "crawl.log").write_text("".join(f"2026-11-20T22:00:00.000Z {line}\n" for line in lines))
+    _, text = get(job, "/errors")
+    assert ">cannot_connect_(no,_really)<" in text and ">robots<" in text and "404 " in text
+    assert ">200" not in text and "in the last 6 lines" in text
+
+
 @pytest.mark.parametrize("name", ["../frontier/data.mdb", "/etc/passwd", "..", "link", "pipe", "folder", "x%00y"])
 def test_only_files_of_the_folder_are_shown(job: Path, name: str) -> None:
     for folder in (job / "logs", job / "reports"):

@@ -10,6 +10,7 @@ from budgetfrontier.console.log_files import before
 from budgetfrontier.console.pages.dead_letters import counted_reasons
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path, link_to
+from budgetfrontier.reports.log_tables import meaning
 
 LOG = "crawl.log"
 TOP = 20
@@ -58,7 +59,14 @@ def _recent(job: Job) -> tuple[int, Counter[str], Counter[str]]:
             continue
         status = int(fields[1])
         if status < 200 or status >= 400:
-            statuses[fields[1]] += 1
+            statuses[f"{status} {meaning(status)}".strip()] += 1
         if status <= 0:
-            failed[fields[-1].rpartition(",")[2]] += 1
+            failed[_reason(fields[-1])] += 1
     return len(lines), failed, statuses
+
+
+def _reason(annotations: str) -> str:
+    """Return the reason of a failure: what follows the number of tries, and comes before its seed."""
+    tries, comma, rest = annotations.partition(",")
+    known = rest if comma and tries[:-1].isdigit() and tries[-1:] == "t" else annotations
+    return known.partition(",seed:")[0]

@@ -1,0 +1,112 @@
+"""The console as a process: where it listens, what it says when it cannot, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import lmdb
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.cli import main
+from budgetfrontier.store import keys
+from tests.console.browser import served
+from tests.console.conftest import get
+from tests.support import PATIENCE, until
+
+
+def test_a_unix_socket_is_for_its_owner_and_is_removed_at_the_end(job: Path, tmp_path: Path) -> None:
+    socket = tmp_path / "console.sock"
+    command = [sys.executable, "-m", "budgetfrontier", "console", str(job), "--listen", f"unix:{socket}"]
+
+    async def ask() -> str:
+        connector = aiohttp.UnixConnector(str(socket))
+        async with aiohttp.ClientSession(connector=connector) as session, session.get("http://localhost/") as answer:
+            return await answer.text()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            assert f"unix:{socket}" in process.stderr.readline()
+            assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+            assert "resting" in asyncio.run(ask())
+            second = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
+            assert second.returncode == 1 and "listens there already" in second.stderr
+            process.send_signal(number)
+            assert process.wait(timeout=PATIENCE) == 0
+            assert process.stderr.read() == ""
+        assert not socket.exists()
+
+
+def test_a_socket_that_a_killed_console_has_left_is_replaced(job: Path, tmp_path: Path) -> None:
+    socket = tmp_path / "console.sock"
+    command = [sys.executable, "-m", "budgetfrontier", "console", str(job), "--listen", f"unix:{socket}"]
+    for _ in range(2):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            assert "listens on" in process.stderr.readline()
+            process.kill()
+
+
+def test_a_folder_that_is_no_job_is_named(tmp_path: Path, job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["console", str(tmp_path / "nowhere")]) == 1
+    assert "there is no such folder" in capsys.readouterr().err
+    assert main(["console", str(job), str(tmp_path)]) == 1
+    assert "there is no frontier here" in capsys.readouterr().err
+    assert main(["console", str(job), "--listen", "0.0.0.0:0"]) == 1
+    assert "--token-file" in capsys.readouterr().err
+
+
+def newer(folder: Path) -> None:
+    """Make a frontier one of a newer version."""
+    with lmdb.open(str(folder / "frontier"), max_dbs=32) as env, env.begin(write=True) as txn:
+        txn.put(b"schema", b"%d" % (keys.SCHEMA + 1), db=env.open_db(keys.META.encode(), txn))
+
+
+def test_a_frontier_of_a_newer_version_is_not_served(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newer(job)
+    assert main(["console", str(job)]) == 1
+    assert "newer" in capsys.readouterr().err
+
+
+def test_a_frontier_that_becomes_one_of_a_newer_version_is_named_on_its_pages(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "newer"
+    shutil.copytree(job, other)
+    newer(other)
+    status, text = get((job, other), "/newer/queues")
+    assert status == 503 and "newer" in text.partition("<main")[2]
+    assert get((job, other), "/job/queues")[0] == 200
+
+
+def test_a_thousand_requests_at_once_leave_the_crawl_and_the_console_unharmed(job: Path) -> None:
+    async def all_at_once(address: str) -> list[int]:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+            async def ask() -> int:
+                async with session.get(address) as answer:
+                    await answer.read()
+                    return answer.status
+
+            return await asyncio.gather(*(ask() for _ in range(1000)))
+
+    with Frontier.open(job / "frontier") as frontier, served(job) as address:
+        statuses = asyncio.run(all_at_once(address))
+        frontier.schedule("http://after.test/")
+        frontier.commit()
+        assert set(statuses) <= {200, 503} and 200 in statuses
+
+        async def listed() -> bool:
+            where = f"{address}/queues?sort=queue"
+            async with aiohttp.ClientSession() as session, session.get(where) as answer:
+                return answer.status == 200 and "after.test" in await answer.text()
+
+        until(lambda: asyncio.run(listed()))
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.check()
