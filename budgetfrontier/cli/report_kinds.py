@@ -1,4 +1,4 @@
-"""The reports of Heritrix besides that of the frontier: `report JOB --kind`, as text, JSON or CSV."""
+"""The reports besides that of the frontier, Heritrix's and those over time: `report JOB --kind`, as text, JSON, CSV."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
     from budgetfrontier.store.reader import Reader
 
-KINDS = ("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads")
+KINDS = (
+    *("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
+    *("rates", "busiest", "forecast"),
+)
 _HERITRIX = {
     "frontier-summary": "frontier", "crawl": "crawl-summary", "mimetype": "mimetypes", "responsecode": "responsecodes",
     "source": "sourcetags",
 }  # fmt: skip
-_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags")
+_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags", "rates", "busiest", "forecast")
+_HOUR = 3600.0
 
 UNKNOWN = "unknown: this frontier was not filled by `budgetfrontier crawl`, and there is no {log}"
 _TEXT_ROWS = 20
@@ -50,6 +54,8 @@ def run(args: argparse.Namespace) -> None:
     """Print the report of `args.kind`, which is not that of the frontier."""
     from budgetfrontier.store.reader import Reader
 
+    if args.kind == "frontier":
+        args.kind = "rates"
     if args.format == "html":
         raise FrontierError(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
     if args.since is not None and args.kind not in _SINCE:
@@ -227,6 +233,47 @@ def _threads(args: argparse.Namespace, reader: Reader) -> Rows:
     return Rows(columns, map(itemgetter(*columns), rows), drop=lease_rows.DROP)
 
 
+def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import over_time
+
+    now, length = time.time(), args.since or _HOUR
+    series = reader.series(now - over_time.DAY - 2 * length)
+    rows = over_time.rate_rows(series, now, length)
+    unknown = over_time.rates_known(series, now, length)
+    return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
+
+
+def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import over_time
+
+    found = reader.busiest(time.time() - (args.since or _HOUR))
+    rows = over_time.busiest_rows(found)
+    return Rows(over_time.BUSIEST, rows, drop=over_time.BUSIEST_DROP, unknown=over_time.busiest_known(found))
+
+
+def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
+    from budgetfrontier.reports import over_time
+    from budgetfrontier.units import describe_duration
+
+    now, length = time.time(), args.since or _HOUR
+    with reader.view() as view:
+        found = list(
+            over_time.forecast_rows(
+                reader.series(now - 2 * length),
+                view.summary(),
+                view.queues(),
+                view.settings()[0],
+                view.in_force(),
+                now=now,
+                length=length,
+            )
+        )
+    rows: list[tuple[Any, ...]] = [tuple(forecast) for forecast in found]
+    if args.format == "text":
+        rows = [(row[0], *("-" if s is None else describe_duration(s) for s in row[1:4]), *row[4:]) for row in rows]
+    return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP)
+
+
 _MAKERS: dict[str, Callable[[argparse.Namespace, Reader], Rows]] = {
     "crawl-summary": _crawl_summary,
     "seeds": _seeds,
@@ -235,4 +282,7 @@ _MAKERS: dict[str, Callable[[argparse.Namespace, Reader], Rows]] = {
     "responsecodes": _of_log("responsecodes"),
     "sourcetags": _of_log("sourcetags"),
     "threads": _threads,
+    "rates": _rates,
+    "busiest": _busiest,
+    "forecast": _forecast,
 }

@@ -50,11 +50,12 @@ def register(commands: Commands) -> None:
     parser.add_argument("--all", action="store_true", help="list all queues of each state, all rows")
     parser.add_argument(
         "--kind", type=report_kinds.kind, choices=report_kinds.KINDS, default="frontier", metavar="KIND",
-        help=f"one of Heritrix's other reports: {', '.join(report_kinds.KINDS[1:])} (default: frontier)",
+        help=f"one of Heritrix's other reports, or one over time: {', '.join(report_kinds.KINDS[1:])} "
+        "(default: frontier; with --since: rates)",
     )  # fmt: skip
     parser.add_argument(
         "--since", type=common.duration, default=None, metavar="AGE",
-        help="with a KIND that reads the crawl's log: what was fetched within this time (1h, 2d)",
+        help="with a KIND that reads the crawl's log, or one over time: what happened within this time (1h, 2d)",
     )  # fmt: skip
 
     parser = add_command(commands, "queues", queues, "list the queues")

@@ -1,0 +1,114 @@
+"""Forecasts of when a crawl ends: by its rate, its budgets, its politeness and its limits, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules.rates import Rate, Window
+
+SURE = 30
+"""The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
+
+
+class Forecast(NamedTuple):
+    """The time from now on after which one bound would end the crawl."""
+
+    bound: str
+    seconds: float | None
+    """None if it does not end the crawl, or that is not known."""
+    earliest: float | None
+    """The same at the rates of the faster quarter; None if not known."""
+    latest: float | None
+    sure: str
+    """One of exact, likely, rough, at least and unknown."""
+    why: str
+
+
+class Held(NamedTuple):
+    """The sums over the queues that are not RETIRED, from a scan of all of them."""
+
+    spendable: int
+    """The rest of their total budgets, of those that have one."""
+    unlimited: int
+    """URIs in queues without a total budget."""
+    tail: float
+    """Seconds that the queue needs whose URIs times its shortest delay are most."""
+    tail_queue: str
+
+
+def held(queues: Iterable[tuple[QueueRecord, float]]) -> Held:
+    """Return what queues hold, each given with its shortest politeness delay (seconds)."""
+    spendable = unlimited = 0
+    tail, tail_queue = 0.0, ""
+    for queue, delay in queues:
+        if queue.state is QueueState.RETIRED or not queue.queued:
+            continue
+        if queue.total_budget < 0:
+            unlimited += queue.queued
+        else:
+            spendable += max(queue.total_budget - queue.expenditure, 0)
+        if queue.queued * delay > tail:
+            tail, tail_queue = queue.queued * delay, queue.queue
+    return Held(spendable, unlimited, tail, tail_queue)
+
+
+def forecasts(last: Window, *, waiting: int, holds: Held, limits: dict[str, tuple[float, str]]) -> Iterator[Forecast]:
+    """Yield when each bound would end the crawl.
+
+    `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later. `limits` has what is left
+    to each limit of the crawl, and the figure that uses it up ("" for seconds).
+    """
+    rates = last.rates
+    yield _by_rate(last, waiting)
+    if holds.unlimited:
+        why = f"{holds.unlimited:,} URIs are in queues without a total budget"
+        yield Forecast("budgets", None, None, None, "exact", why)
+    else:
+        why = f"{holds.spendable:,} may still be spent by queues that are not retired"
+        yield _used_up("budgets", holds.spendable, rates.get("spent"), last, why)
+    if holds.tail:
+        why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
+        yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
+    for name, (left, figure) in limits.items():
+        if figure:
+            yield _used_up(name, left, rates.get(figure), last, f"{left:,.0f} left")
+        else:
+            yield Forecast(name, left, left, left, "exact", "while it runs")
+
+
+def _by_rate(last: Window, waiting: int) -> Forecast:
+    """Return when all that waits is fetched, at the present rate less what is scheduled meanwhile."""
+    if not waiting:
+        return Forecast("rate", 0.0, 0.0, 0.0, "exact", "nothing waits")
+    if not last.rates:
+        return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
+    ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded"))
+    net = ended - last.rates["scheduled"].per_hour
+    if net <= 0:
+        why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"
+        return Forecast("rate", None, None, None, _sure(last), why)
+    why = f"{waiting:,} wait, and {net:,.0f} an hour more end than are scheduled"
+    return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
+
+
+def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str) -> Forecast:
+    if rate is None:
+        return Forecast(bound, None, None, None, "unknown", "rates are known after a minute of crawling")
+    if left <= 0:
+        return Forecast(bound, 0.0, 0.0, 0.0, "exact", why)
+    if not rate.per_hour:
+        return Forecast(bound, None, None, None, _sure(last), f"{why}, and nothing is used at present")
+    return Forecast(
+        bound,
+        left / rate.per_hour * 3600,
+        left / rate.high * 3600 if rate.high else None,
+        left / rate.low * 3600 if rate.low else None,
+        _sure(last),
+        f"{why}, {rate.per_hour:,.0f} an hour",
+    )
+
+
+def _sure(last: Window) -> str:
+    return "likely" if last.intervals >= SURE else "rough"

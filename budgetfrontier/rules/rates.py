@@ -1,0 +1,84 @@
+"""Rates from the totals over time: what happened in a time, how fast, and how evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import quantiles
+from typing import NamedTuple, Protocol
+
+FIGURES: dict[str, tuple[str, ...]] = {
+    "fetched": ("succeeded", "failed", "retried"),
+    "succeeded": ("succeeded",),
+    "failed": ("failed", "dead"),
+    "retried": ("retried",),
+    "disregarded": ("disregarded",),
+    "scheduled": ("scheduled",),
+    "duplicates": ("duplicates",),
+    "spent": ("expenditure",),
+}
+"""The figures of a time, each with the totals of which it is the sum."""
+
+FEWEST = 4
+"""The fewest intervals from which a spread is given."""
+
+
+class Totals(Protocol):
+    """A row of the totals at one time (epoch seconds): a `store.series.SeriesRow`."""
+
+    time: float
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One figure of a time: how much of it, per hour, and the hourly rates of its slower and its faster quarter."""
+
+    count: float
+    per_hour: float
+    low: float | None
+    high: float | None
+
+
+class Window(NamedTuple):
+    """The rates of a time, as far as it is known."""
+
+    seconds: float
+    """Seconds of that time in which the crawl ran, and of which totals are known."""
+    intervals: int
+    rates: dict[str, Rate]
+    """By the names of FIGURES; empty if nothing is known of that time."""
+
+
+def window(rows: Iterable[Totals], since: float, until: float) -> Window:
+    """Return what happened between two times (epoch seconds), from rows in order of time.
+
+    Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile. Of what two
+    rows include that are only partly in the time, that part is counted.
+    """
+    seconds = 0.0
+    counts = dict.fromkeys(FIGURES, 0.0)
+    speeds: dict[str, list[float]] = {name: [] for name in FIGURES}
+    for before, after in pairwise(rows):
+        length = after.time - before.time
+        inside = min(after.time, until) - max(before.time, since)
+        if after.begins or length <= 0 or inside <= 0:
+            continue
+        seconds += inside
+        for name, totals in FIGURES.items():
+            change = max(sum(getattr(after, total) - getattr(before, total) for total in totals), 0)
+            counts[name] += change * inside / length
+            speeds[name].append(change / length * 3600)
+    if not seconds:
+        return Window(0.0, 0, {})
+    known = len(speeds["fetched"])
+    rates = {name: _rate(counts[name], seconds, speeds[name]) for name in FIGURES}
+    return Window(seconds, known, rates)
+
+
+def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
+    low = high = None
+    if len(speeds) >= FEWEST:
+        low, _, high = quantiles(speeds, n=4, method="inclusive")
+    return Rate(count, count / seconds * 3600, low, high)

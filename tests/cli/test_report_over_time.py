@@ -1,0 +1,80 @@
+"""Reports over time of a frontier whose minutes are planted."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.store.report import Report
+from tests.cli.conftest import Cli
+from tests.support import make_settings, pages
+
+MINUTES = 90
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl of ninety minutes until now: three pages of `a` and one of `b` are found each minute, three fetched."""
+    folder = tmp_path_factory.mktemp("job")
+    clock = ManualClock(time.time() - MINUTES * 60)
+    settings = make_settings(queue_total_budget=10_000)
+    with Frontier.open(folder / "frontier", settings, clock=clock) as f:
+        for minute in range(MINUTES):
+            f.schedule_many([*pages("A", 3, first=3 * minute), *pages("B", 1, first=minute)])
+            for _ in range(3):
+                f.finish_many(f.lease(1))
+            f.commit()
+            clock.advance(60)
+    return folder
+
+
+def rows_of(cli: Cli, job: Path, *options: str) -> tuple[list[dict[str, Any]], str]:
+    answer = cli("report", job, "--format", "json", *options)
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    return told["rows"], told["unknown"] or ""
+
+
+def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--since", "30m")
+    figures = {row["figure"]: row for row in rows}
+    assert figures["fetched"]["count"] == pytest.approx(90, abs=3)
+    assert figures["fetched"]["per_hour"] == pytest.approx(180, rel=0.05)
+    assert figures["scheduled"]["per_hour"] == pytest.approx(240, rel=0.05)
+    assert figures["fetched"]["before"] == pytest.approx(180, rel=0.05)
+    assert (figures["fetched"]["yesterday"], unknown) == (None, "")
+    text = cli("report", job, "--since", "30m")
+    assert "per_hour" in text.out
+    _, partly = rows_of(cli, job, "--since", "6h")
+    assert "the crawl ran for 1h2" in partly.replace(" ", "") or "of that time" in partly
+
+
+def test_the_busiest_queues_have_their_share(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--kind", "busiest", "--since", "3h")
+    assert {row["queue"] for row in rows} == {"a.test", "b.test"}
+    assert sum(row["fetched"] for row in rows) == 3 * MINUTES
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert unknown == ""
+
+
+def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
+    rows, _ = rows_of(cli, job, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert found["rate"]["seconds"] is None
+    assert "an hour more are scheduled than end" in found["rate"]["why"]
+    spent = sum(queue.expenditure for queue in Report.read(job / "frontier").queues)
+    assert found["budgets"]["seconds"] == pytest.approx((20_000 - spent) / 180 * 3600, rel=0.1)
+    assert "budgets" in cli("report", job, "--kind", "forecast").out
+
+
+def test_a_new_frontier_says_what_is_not_known(tmp_path: Path, cli: Cli) -> None:
+    Frontier.open(tmp_path / "frontier", make_settings()).close()
+    for kind in ("rates", "busiest"):
+        rows, unknown = rows_of(cli, tmp_path, "--kind", kind)
+        assert (rows, "nothing is known" in unknown) == ([], True)

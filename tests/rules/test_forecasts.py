@@ -1,0 +1,68 @@
+"""When each bound would end a crawl."""
+
+from __future__ import annotations
+
+from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules.forecasts import Forecast, Held, forecasts, held
+from budgetfrontier.rules.rates import Window, window
+from budgetfrontier.store.series import SeriesRow
+
+NOTHING = Held(0, 0, 0.0, "")
+
+
+def an_hour(*, scheduled: int = 0, step: int = 10, expenditure: int = 20) -> Window:
+    """Sixty minutes with `step` pages each."""
+    rows = [
+        SeriesRow(60.0 * i, succeeded=step * i, scheduled=scheduled * i, expenditure=expenditure * i) for i in range(61)
+    ]
+    return window(rows, 0, 3600)
+
+
+def by_bound(last: Window, waiting: int, holds: Held = NOTHING, **limits: tuple[float, str]) -> dict[str, Forecast]:
+    return {found.bound: found for found in forecasts(last, waiting=waiting, holds=holds, limits=limits)}
+
+
+def test_what_waits_ends_at_the_rate_less_what_is_scheduled() -> None:
+    found = by_bound(an_hour(scheduled=4), 720)["rate"]
+    assert (found.seconds, found.sure) == (7200, "likely")
+    grows = by_bound(an_hour(scheduled=15), 720)["rate"]
+    assert grows.seconds is None
+    assert "300 an hour more are scheduled than end" in grows.why
+    assert by_bound(an_hour(scheduled=10), 720)["rate"].seconds is None
+    assert by_bound(an_hour(), 0)["rate"].seconds == 0
+
+
+def test_without_rates_nothing_is_said() -> None:
+    found = by_bound(window([], 0, 3600), 5, Held(9, 0, 0.0, ""))
+    assert {(forecast.seconds, forecast.sure) for forecast in found.values()} == {(None, "unknown")}
+
+
+def test_budgets_end_a_crawl_when_they_are_spent() -> None:
+    found = by_bound(an_hour(), 5, Held(2400, 0, 0.0, ""))["budgets"]
+    assert (found.seconds, found.earliest, found.latest) == (7200, 7200, 7200)
+    unlimited = by_bound(an_hour(), 5, Held(2400, 3, 0.0, ""))["budgets"]
+    assert (unlimited.seconds, unlimited.sure) == (None, "exact")
+
+
+def test_the_longest_queue_at_its_delay_is_the_tail() -> None:
+    def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0) -> QueueRecord:
+        return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent)
+
+    found = held(
+        [
+            (queue("a", QueueState.INACTIVE, 10), 3.0),
+            (queue("b", QueueState.SNOOZED, 4, 100, 30), 10.0),
+            (queue("c", QueueState.RETIRED, 1000, 5, 6), 10.0),
+            (queue("d", QueueState.EXHAUSTED, 0, 50), 10.0),
+        ]
+    )
+    assert found == Held(70, 10, 40.0, "b")
+    tail = by_bound(an_hour(), 5, found)["politeness"]
+    assert (tail.seconds, tail.sure) == (40, "at least")
+
+
+def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
+    found = by_bound(an_hour(), 5, max_uris=(1200, "fetched"), max_time=(50, ""))
+    assert (found["max_uris"].seconds, found["max_time"].seconds) == (7200, 50)
+    assert by_bound(an_hour(), 5, max_uris=(-3, "fetched"))["max_uris"].seconds == 0
+    assert by_bound(an_hour(step=0), 5, max_uris=(3, "fetched"))["max_uris"].seconds is None

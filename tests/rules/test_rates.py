@@ -1,0 +1,48 @@
+"""Rates between rows of totals."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier.rules.rates import window
+from budgetfrontier.store.series import SeriesRow
+
+
+def row(minute: float, succeeded: int, *, begins: bool = False, **totals: int) -> SeriesRow:
+    """The totals of a minute."""
+    return SeriesRow(minute * 60, begins, succeeded=succeeded, **totals)
+
+
+def test_a_rate_is_the_change_of_the_totals_by_the_hour() -> None:
+    rows = [row(0, 10), row(1, 16, failed=1, expenditure=9), row(2, 20, failed=1, retried=2, expenditure=9)]
+    found = window(rows, 0, 120)
+    assert (found.seconds, found.intervals) == (120, 2)
+    assert (found.rates["fetched"].count, found.rates["fetched"].per_hour) == (13, 390)
+    assert (found.rates["spent"].count, found.rates["scheduled"].count) == (9, 0)
+    assert found.rates["fetched"].low is None, "two minutes are no spread"
+
+
+def test_time_in_which_no_process_ran_does_not_count() -> None:
+    rows = [row(0, 0, begins=True), row(1, 60), row(100, 60, begins=True), row(101, 90)]
+    found = window(rows, 0, 101 * 60)
+    assert (found.seconds, found.rates["fetched"].per_hour) == (120, 2700)
+
+
+def test_of_rows_that_reach_beyond_the_time_their_part_counts() -> None:
+    found = window([row(0, 0), row(10, 100)], 300, 10_000)
+    assert (found.seconds, found.rates["succeeded"].count) == (300, 50)
+
+
+def test_the_spread_is_that_of_the_slower_and_the_faster_quarter() -> None:
+    rows = [row(0, 0), row(1, 1), row(2, 3), row(3, 6), row(4, 10)]
+    rate = window(rows, 0, 240).rates["fetched"]
+    assert (rate.low, rate.per_hour, rate.high) == (105, 150, 195)
+
+
+@pytest.mark.parametrize("rows", [[], [row(1, 5)], [row(5, 5), row(5, 9)], [row(5, 5), row(4, 9)]])
+def test_without_two_rows_in_order_nothing_is_known(rows: list[SeriesRow]) -> None:
+    assert window(rows, 0, 1000) == (0.0, 0, {})
+
+
+def test_totals_that_fall_count_as_no_change() -> None:
+    assert window([row(0, 9), row(1, 5)], 0, 60).rates["fetched"].count == 0
