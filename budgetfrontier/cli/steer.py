@@ -53,6 +53,18 @@ def register(commands: Commands) -> None:
             )
         add_who(parser)
     _register_delete(commands)
+    parser = add_command(
+        commands,
+        "undo",
+        undo,
+        "undo a command by its audit entry",
+        more="For adjust, adjust --remove, retire, unretire, snooze, wake, pause, resume, and undo itself. What has "
+        "changed since is refused, unless with --force.",
+    )
+    add_job(parser)
+    parser.add_argument("entry", metavar="AUDIT_ID", type=int, help="the id that `audit JOB` shows")
+    parser.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
+    add_who(parser)
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
         add_job(parser)
@@ -185,6 +197,20 @@ def adjust(args: argparse.Namespace) -> None:
     override = validate_override(match, settings, folder=Path(), warnings=warnings)
     common.warn(warnings)
     adjustments.append(args, override)
+
+
+def undo(args: argparse.Namespace) -> None:
+    """Undo a command."""
+    from budgetfrontier.reports.format import clean
+
+    effect = common.steer(args, "undo", {"id": args.entry, "force": args.force}).effect
+    if "removed" in effect:
+        parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
+        told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
+    else:
+        told = f"{effect['before']['state']} -> {effect['after']['state']}"
+        told = f"{effect['queue']}: {told}" if "queue" in effect else told
+    print(clean(f"undone {args.entry}, {effect['command']}: {told}"))
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:

@@ -345,6 +345,13 @@ class Frontier:
         """
         self._steering.steer("withdraw", {"id": adjustment}, who, reason)
 
+    def undo(self, entry: int, *, force: bool = False, reason: str = "", who: str | None = None) -> None:
+        """Undo the command of an audit entry: adjust, withdraw, retire, unretire, snooze, wake, pause, resume or undo.
+
+        What has changed since is refused unless `force`. Raises FrontierError. O(later audit entries).
+        """
+        self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
+
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
         return self._steering.steer_crawl("pause", who, reason)

@@ -487,3 +487,16 @@ def test_adjust_names_the_adjustment_that_it_replaces(stopped: Path, cli: Cli) -
     assert newest(stopped).effect["replaced"] == [
         {"id": 2, "match": "queue:capped.test", "set": {"queue_total_budget": 5}}
     ]
+
+
+def test_undo_takes_back_what_the_audit_has(job: Path, cli: Cli) -> None:
+    assert cli("undo", job, 1).out == "undone 1, retire: named.test: RETIRED -> INACTIVE\n"
+    cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5)
+    cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 6)
+    answer = cli("undo", job, 4, "--who", "eve", "--reason", "a mistake")
+    assert answer.out == "undone 4, adjust: removed adjustment 4; restored adjustment 3\n"
+    assert look(job, "capped.test").total_budget == 5
+    assert (newest(job).command, newest(job).who, newest(job).args["id"]) == ("undo", "eve", 4)
+    again = cli("undo", job, 4)
+    assert (again.code, again.out, "undone already" in again.err) == (1, "", True)
+    assert cli("undo", job, 77).code == 1

@@ -41,6 +41,7 @@ class _Arguments(TypedDict, total=False):
     until: float
     ids: list[int] | None
     id: int
+    force: bool
     match: str
     set: dict[str, Any]
     dry_run: bool

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling
+from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
@@ -28,25 +28,21 @@ def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
     return queue
 
 
-def _look(kernel: Kernel, queue: QueueRecord) -> dict[str, Any]:
-    return {"state": queue.state, "wake_time": queue.wake_time, "queued": queue.queued}
-
-
 def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         queue = _queue(kernel, args)
-        before = _look(kernel, queue)
+        before = undo.look_at_queue(queue)
         change(kernel, queue, args, now)
-        return {"before": before, "after": _look(kernel, queue)}
+        return {"before": before, "after": undo.look_at_queue(queue)}
 
     return apply
 
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-        before = kernel.counters.state
+        before = undo.look_at_crawl(kernel)
         change(kernel, args)
-        return {"before": {"state": before}, "after": {"state": kernel.counters.state}}
+        return {"before": before, "after": undo.look_at_crawl(kernel)}
 
     return apply
 
@@ -75,6 +71,7 @@ Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
 OPERATIONS: dict[str, Operation] = {
     "adjust": adjustment.adjust,
     "withdraw": adjustment.withdraw,
+    "undo": undo.undo,
     "retire": _on_queue(lambda kernel, queue, args, now: kernel.turns.retire(queue)),
     "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
     "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
@@ -118,6 +115,7 @@ def _check_snooze(args: dict[str, Any]) -> None:
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "adjust": adjustment.check,
     "withdraw": adjustment.check_withdrawal,
+    "undo": undo.check,
     "delete": deletion.check,
     "schedule": scheduling.check,
     "mark_seen": scheduling.check,
