@@ -28,7 +28,7 @@ GROUPS = {
     "show": ("report", "queues", "queue", "explain", "audit"),
     "leases": ("leases",),
     "runs": ("runs",),
-    "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "pause", "resume", "terminate", "undo"),
+    "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "undo", "pause", "resume", "terminate"),
     "revive": ("revive",),
     "transfer": ("import", "export", "dead-letters"),
     "maintain": ("compact", "backup"),
