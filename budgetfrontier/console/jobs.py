@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from budgetfrontier.console.over_time import OverTimeOfJob
 from budgetfrontier.console.sampling import Sample, Samples, read
 from budgetfrontier.console.scans import Scans
 from budgetfrontier.errors import FrontierError
@@ -32,6 +33,7 @@ class Job:
         self.path = frontier
         self.samples = Samples()
         self.scans = Scans(frontier)
+        self.over_time = OverTimeOfJob()
         self._reader: Reader | None = None
         self._opening = threading.Lock()
         self._crawl = ""

@@ -82,3 +82,21 @@ def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
     if len(speeds) >= FEWEST:
         low, _, high = quantiles(speeds, n=4, method="inclusive")
     return Rate(count, count / seconds * 3600, low, high)
+
+
+def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float]]:
+    """Return the hourly rates of each figure in `points` equal parts of a time, 0.0 where nothing is known."""
+    length = (until - since) / points
+    curves = {name: [0.0] * points for name in FIGURES}
+    kept = list(rows)
+    start = 0
+    for point in range(points):
+        begin = since + point * length
+        while start + 1 < len(kept) and kept[start + 1].time <= begin:
+            start += 1
+        end = start
+        while end < len(kept) - 1 and kept[end].time < begin + length:
+            end += 1
+        for name, rate in window(kept[start : end + 1], begin, begin + length).rates.items():
+            curves[name][point] = rate.per_hour
+    return curves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from budgetfrontier.rules.rates import window
+from budgetfrontier.rules.rates import curves, window
 from budgetfrontier.store.series import SeriesRow
 
 
@@ -46,3 +46,10 @@ def test_without_two_rows_in_order_nothing_is_known(rows: list[SeriesRow]) -> No
 
 def test_totals_that_fall_count_as_no_change() -> None:
     assert window([row(0, 9), row(1, 5)], 0, 60).rates["fetched"].count == 0
+
+
+def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
+    rows = [row(0, 0), row(1, 10), row(2, 10), row(3, 40), row(5, 40, begins=True), row(6, 41)]
+    assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, 0, 0, 60]
+    assert curves(rows, 0, 360, 3)["fetched"] == [300, 1800, 60]
+    assert curves([], 0, 360, 2)["fetched"] == [0, 0]

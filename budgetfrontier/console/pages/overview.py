@@ -38,6 +38,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     with job.view() as view:
         running = process(view, job.path)
         judged = verdict.of(job, view, sample, running)
+        totals = view.summary()
     scanned = job.scans.want()
     context: dict[str, Any] = {
         "sample": sample,
@@ -47,6 +48,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "tiles": [(title, sample.totals[name]) for name, title in TILES.items()],
         "rates": job.samples.rates(),
         "sampled": job.samples.seconds(),
+        "over_time": job.over_time.now(job.reader, totals),
         "file": (job.path / "data.mdb").stat().st_size,
         "free": shutil.disk_usage(job.path).free,
         "scan": scanned.scan if scanned else None,

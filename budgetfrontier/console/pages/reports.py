@@ -13,8 +13,11 @@ FORMATS = {"text": "txt", "json": "json", "csv": "csv", "html": "html"}
 """The formats of the frontier report, each with the ending of its file."""
 TABLE_FORMATS = {"text": "txt", "json": "json", "csv": "csv"}
 """The same for the other kinds of reports."""
-KINDS = ("crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads")
-"""Heritrix's other reports, by the names that `report --kind` has for them."""
+KINDS = (
+    *("crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
+    *("rates", "busiest", "forecast"),
+)
+"""Heritrix's other reports and those over time, by the names that `report --kind` has for them."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
