@@ -34,6 +34,7 @@ GROUPS = {
     "maintain": ("compact", "backup"),
     "verify": ("verify",),
     "console": ("console",),
+    "top": ("top",),
     "completion": ("completion",),
 }
 """The modules with commands, in the order of the help, and the commands that each adds with `register(subparsers)`.

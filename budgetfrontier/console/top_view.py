@@ -1,0 +1,318 @@
+"""The screen of `top`, line by line: pure text of what was read, for a terminal or for a pipe.
+
+All texts are cleaned of control characters here, so that a URL, a key or a reason cannot move the cursor.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from rich.text import Text
+
+from budgetfrontier.console.sampling import RATES, Rate, Sample
+from budgetfrontier.console.top_controls import SORTS, Controls, Mode
+from budgetfrontier.console.verdict import Verdict
+from budgetfrontier.model import Process, QueueRecord, QueueState
+from budgetfrontier.reports.charts import STATES
+from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.layout import cells, shortened
+from budgetfrontier.store.series import SeriesRow
+from budgetfrontier.store.view import PendingUri
+from budgetfrontier.units import format_count, format_duration
+
+HOUR = 3600.0
+EXACT = 1_000_000
+"""A width for what is not cut: pipes."""
+
+_LEVELS = {"good": "green", "warn": "yellow", "bad": "bold red"}
+_STATES = {
+    QueueState.IN_PROCESS: "cyan",
+    QueueState.READY: "green",
+    QueueState.SNOOZED: "yellow",
+    QueueState.INACTIVE: "blue",
+    QueueState.RETIRED: "red",
+    QueueState.EXHAUSTED: "bright_black",
+}
+_MARKS = dict(zip(STATES, "█▓▒░▚·", strict=True))  # tells the states apart without colours
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_BAR = 100  # columns at the most
+_NUMBERS = ("queued", "expenditure", "errors", "balance", "total_budget", "enqueued")
+_HEADS = {"expenditure": "spent", "total_budget": "budget"}
+_NARROW = 100  # columns below which the last two are left out
+_HELP = """\
+p             pause the crawl, or resume it: asks for a reason, and whether you mean it
+s             sort the queues by the next amount: spend, size, errors
+/             show only queues whose key contains a text; Escape shows all again
+up, down      mark a queue; also Page Up, Page Down and Home
+Enter         open the queue that is marked; Escape or Enter goes back
+?             this help
+q, Ctrl-C     quit; the crawl goes on
+
+Totals are read once a second, as of the last commit. Which queues come first is as of the
+latest pass over all queues, which a process of its own makes at most once a minute; the
+numbers beside them are as of the last commit."""
+
+
+@dataclass
+class Opened:
+    """A queue that is open: what is known of it, and its next URIs. `queue` is None if there is none of that key."""
+
+    queue: QueueRecord | None
+    pending: list[PendingUri]
+    explanation: str
+
+
+@dataclass
+class Shown:
+    """The figures of one screen. Times are epoch seconds."""
+
+    title: str
+    now: float
+    sample: Sample
+    process: Process
+    verdict: Verdict
+    rates: list[Rate] = field(default_factory=list)
+    series: list[SeriesRow] = field(default_factory=list)
+    """The rows of the last hour."""
+    as_of: float | None = None
+    """The time of the pass over all queues; None before the first has ended."""
+    progress: float | None = None
+    scan_error: str = ""
+    rows: list[QueueRecord] = field(default_factory=list)
+    opened: Opened | None = None
+
+
+def screen(shown: Shown, controls: Controls, *, width: int, height: int) -> list[Text]:
+    """Return the lines of a terminal, at most `height`, the last of which is for keys and questions."""
+    lines = head(shown, width=width, brief=height < 16)
+    if controls.screen is Mode.HELP:
+        lines = [Text(line) for line in _HELP.splitlines()]
+    elif controls.screen is Mode.QUEUE:
+        lines += _opened(shown, controls.key, width)
+    else:
+        lines += listing(shown, controls, width=width, limit=room(shown, width=width, height=height))
+    lines = lines[: height - 1]
+    lines += [Text()] * (height - 1 - len(lines)) + [_foot(controls, width)]
+    return [_fitted(line, width) for line in lines]
+
+
+def room(shown: Shown, *, width: int, height: int) -> int:
+    """Return the number of queues for which a terminal has room."""
+    return max(height - len(head(shown, width=width, brief=height < 16)) - 3, 1)
+
+
+def plain(shown: Shown, lists: Mapping[str, list[QueueRecord]], *, width: int | None) -> list[Text]:
+    """Return the lines for a pipe, with a list for each order; `width` None: nothing is cut, and numbers are exact."""
+    width = width or EXACT
+    lines = head(shown, width=width)
+    for sort, rows in lists.items():
+        controls = Controls(sort=sort, selected=-1)
+        lines += [Text(), *listing(replace(shown, rows=rows), controls, width=width, limit=len(rows))]
+    for line in lines:
+        line.rstrip()
+    return [_fitted(line, width) for line in lines]
+
+
+def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
+    """Return the lines above the list: the verdict, the process, queues by state, totals and rates."""
+    totals, exact = shown.sample.totals, width >= EXACT
+    number = "{:,}".format if exact else format_count
+    state = Text(str(totals.state), style="bold")
+    when = datetime.fromtimestamp(shown.now, UTC).strftime("%H:%M:%SZ")
+    lines = [Text.assemble((clean(shown.title), "bold"), "  ", state, "  ", (when, "dim"))]
+    sentences = textwrap.wrap(clean(shown.verdict.text), width) or [""]
+    lines += [Text(line, style=_LEVELS.get(shown.verdict.level, "")) for line in sentences[: 1 if brief else 3]]
+    if shown.verdict.command and not brief:
+        lines.append(Text(f"$ {clean(shown.verdict.command)}", style="dim"))
+    lines.append(Text(_process(shown)))
+    if not brief:
+        lines.append(bar(totals.queues, min(width, _BAR)))
+    lines.append(_legend(totals.queues, number))
+    lines.append(
+        Text(
+            f"{number(totals.queued)} queued  {number(totals.in_process)} out  {number(totals.future)} later  "
+            f"{number(totals.dead)} dead  {number(totals.seen)} seen  {number(totals.succeeded)} ok  "
+            f"{number(totals.failed)} failed  {number(totals.expenditure)} spent"
+        )
+    )
+    return [*lines, *_rates(shown, width)]
+
+
+def bar(counts: Mapping[str, int], width: int) -> Text:
+    """Return a bar of all queues by state. A state that has a queue has a column of it."""
+    present = [state for state in STATES if counts.get(state, 0)]
+    total = sum(counts[state] for state in present)
+    found = Text()
+    left, room_left = total, max(width, len(present))
+    for at, state in enumerate(present):
+        others = len(present) - at - 1
+        columns = room_left if not others else round(room_left * counts[state] / left)
+        columns = min(max(columns, 1), room_left - others)
+        found.append(_MARKS[state] * columns, style=_STATES[state])
+        left, room_left = left - counts[state], room_left - columns
+    return found if present else Text("no queues", style="dim")
+
+
+def _legend(counts: Mapping[str, int], number: Callable[[int], str]) -> Text:
+    found = Text()
+    for state in STATES:
+        name = "OUT" if state is QueueState.IN_PROCESS else str(state)
+        count = counts.get(state, 0)
+        found.append(f"{_MARKS[state]} ", style=_STATES[state])
+        found.append(f"{name} {number(count)}  ", style="" if count else "dim")
+    found.rstrip()
+    return found
+
+
+def _process(shown: Shown) -> str:
+    process = shown.process
+    if not process.alive:
+        found = "no process runs this crawl"
+    else:
+        where = f", pid {process.pid}" if process.pid else ""
+        since = f", for {_age(shown.now, process.began)}" if process.began else ""
+        found = f"{clean(process.program) or 'a process'}{where}{since}"
+    commit = process.last_commit
+    return f"{found}; last commit {'unknown' if not commit else f'{_age(shown.now, commit)} ago'}"
+
+
+def _age(now: float, since: float) -> str:
+    age = max(now - since, 0.0)
+    return format_duration(round(age)) if age >= 1 else "0s"
+
+
+def _rates(shown: Shown, width: int) -> list[Text]:
+    """Return the rates of the last minute, from successive samples, and of the last hour, from the stored series."""
+    hour, curve = last_hour(shown.series, shown.now)
+    now = {rate.name: rate.now for rate in shown.rates}
+    parts = []
+    for name in RATES:
+        minute = _rate(now[name]) if name in now else "-"
+        of_hour = f" ({_rate(hour[name])})" if name in hour else ""
+        parts.append(f"{name} {minute}{of_hour}")
+    lines = [Text("a second, in a minute (an hour): " if width >= 100 else "/s: ", style="dim")]
+    lines[0].append("  ".join(parts), style="not dim")
+    if any(curve):
+        lines.append(Text.assemble(("fetched, 1 h ", "dim"), spark(curve)))
+    return lines
+
+
+def _rate(amount: float) -> str:
+    return f"{amount:.1f}" if amount < 1000 else format_count(round(amount))
+
+
+def last_hour(rows: Sequence[SeriesRow], now: float) -> tuple[dict[str, float], list[float]]:
+    """Return the rates of the last hour while a process ran, and the fetches a second in each minute of it."""
+    amounts, seconds = dict.fromkeys(RATES, 0), 0.0
+    curve = [0.0] * 60
+    for before, after in pairwise(rows):
+        took = after.time - before.time
+        if after.begins or took <= 0:
+            continue
+        seconds += took
+        for name, count in RATES.items():
+            amounts[name] += max(count(after) - count(before), 0)  # type: ignore[arg-type] # it has the same totals
+        rate = max(RATES["fetched"](after) - RATES["fetched"](before), 0) / took  # type: ignore[arg-type]
+        first, last = (int((at - now + HOUR) // 60) for at in (before.time, after.time))
+        for minute in range(max(first, 0), min(max(last, first + 1), 60)):
+            curve[minute] = max(curve[minute], rate)
+    return ({name: amount / seconds for name, amount in amounts.items()} if seconds else {}), curve
+
+
+def spark(values: Sequence[float]) -> str:
+    """Return a curve of one line."""
+    most = max(values, default=0.0)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[min(max(round(steps * value / most), 1), steps) if value > 0 else 0] for value in values)
+
+
+def listing(shown: Shown, controls: Controls, *, width: int, limit: int) -> list[Text]:
+    """Return the list of queues: its title, the heads of its columns, and its rows."""
+    title = Text(f"Queues by {SORTS[controls.sort]}", style="bold")
+    if controls.filter:
+        title.append(f' with "{clean(controls.filter)}"')
+    if shown.as_of is not None:
+        when = datetime.fromtimestamp(shown.as_of, UTC).strftime("%H:%M:%SZ")
+        title.append(f", as of {when}, {_age(shown.now, shown.as_of)} ago", style="not bold dim")
+    if shown.progress is not None:
+        title.append(f"; all queues are being read: {shown.progress:.0%}", style="not bold dim")
+    if shown.scan_error:
+        title.append(f"; {clean(shown.scan_error)}", style="not bold red")
+    names = _NUMBERS if width >= _NARROW else _NUMBERS[:-2]
+    rows = shown.rows[:limit]
+    cellular = [[_cell(row, name, exact=width >= EXACT) for name in names] for row in rows]
+    heads = [_HEADS.get(name, name) for name in names]
+    sizes = [max(map(len, (heads[at], *(cell[at] for cell in cellular)))) for at in range(len(names))]
+    longest = max((cells(clean(row.queue)) for row in rows), default=0)
+    first = max(longest, 5) if width >= EXACT else max(width - sum(sizes) - 2 * len(sizes) - 12, 8)
+    lines = [title, Text(_row("queue", "state", heads, sizes, first), style="dim")]
+    for at, (row, values) in enumerate(zip(rows, cellular, strict=True)):
+        line = Text(_row(row.queue, str(row.state), values, sizes, first))
+        line.stylize(_STATES[row.state], first + 2, first + 12)
+        if controls.start + at == controls.selected and width < EXACT:
+            line.stylize("reverse")
+        lines.append(line)
+    if not rows and shown.as_of is not None:
+        lines.append(Text("none", style="dim"))
+    return lines
+
+
+def _row(key: str, state: str, values: Sequence[str], sizes: Sequence[int], first: int) -> str:
+    name = shortened(clean(key), first)
+    numbers = "".join(f"  {value:>{size}}" for value, size in zip(values, sizes, strict=True))
+    return f"{name}{' ' * (first - cells(name))}  {state:10}{numbers}"
+
+
+def _cell(queue: QueueRecord, name: str, *, exact: bool) -> str:
+    value = getattr(queue, name)
+    if name == "total_budget" and value < 0:
+        return "none"
+    return f"{value}" if exact else format_count(value)
+
+
+def _opened(shown: Shown, key: str, width: int) -> list[Text]:
+    opened = shown.opened
+    lines = [Text(f"Queue {shortened(clean(key), max(width - 6, 8))}", style="bold")]
+    if opened is None or opened.queue is None:
+        return [*lines, Text("There is no such queue any more." if opened else "")]
+    queue = opened.queue
+    budget = "none" if queue.total_budget < 0 else f"{queue.total_budget:,}"
+    lines.append(Text(str(queue.state), style=_STATES[queue.state]))
+    lines[-1].append(
+        f"  {queue.queued:,} queued of {queue.enqueued:,}  {queue.out:,} out  {queue.errors:,} errors", style="default"
+    )
+    lines.append(
+        Text(f"spent {queue.expenditure:,} of {budget}  balance {queue.balance:,}  average {queue.average_cost:.1f}")
+    )
+    for line in opened.explanation.splitlines():
+        lines += [Text(part) for part in textwrap.wrap(clean(line), width, subsequent_indent="   ")]
+    lines.append(Text(f"next URIs ({len(opened.pending):,} of {queue.queued:,})", style="dim"))
+    lines += [
+        Text(f"{'*' if uri.leased else ' '} {uri.cost:>4}  {shortened(clean(uri.uri.url), max(width - 8, 8))}")
+        for uri in opened.pending
+    ]
+    return lines
+
+
+def _foot(controls: Controls, width: int) -> Text:
+    typed = clean(controls.typed)
+    typed = typed if len(typed) < width // 2 else f"…{typed[-(width // 2) :]}"
+    if controls.mode is Mode.FILTER:
+        return Text.assemble(("show queues with: ", "bold"), typed, ("_", "blink"))
+    if controls.mode is Mode.REASON:
+        return Text.assemble((f"{controls.op} the crawl? reason: ", "bold"), typed, ("_", "blink"))
+    if controls.mode is Mode.CONFIRM:
+        return Text(f'{controls.op} the crawl ("{typed}")? y/n', style="bold yellow")
+    if controls.message:
+        return Text(clean(controls.message), style="bold")
+    return Text(f"p {controls.op}  s sort  / filter  Enter open  Esc back  ? help  q quit", style="dim")
+
+
+def _fitted(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    line.no_wrap = True
+    return line
