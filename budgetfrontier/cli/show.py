@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.cli import common, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState
+from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
@@ -61,6 +61,10 @@ def register(commands: Commands) -> None:
     parser = add_command(commands, "queues", queues, "list the queues")
     add_job(parser)
     common.add_queue_filter(parser)
+    parser.add_argument(
+        "--over-budget", action="store_true",
+        help="only queues over budget: retired for that, or waiting for a turn on which they retire (again)",
+    )  # fmt: skip
     common.add_listing(parser, columns=ROW_FIELDS, sort="queued")
 
     parser = add_command(commands, "queue", queue, "show one queue and its next URIs")
@@ -133,12 +137,15 @@ def queues(args: argparse.Namespace) -> None:
     shown = queue_rows.row_of(columns, datetime.now(UTC).timestamp())
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
+    states = frozenset(map(QueueState, args.state)) if args.state else None
     with Reader(common.frontier_path(args.job)) as reader:
         if args.limit is None:
-            chosen = reader.sorted_queues(key, reverse=common.is_descending(args), where=test)
+            chosen = reader.sorted_queues(
+                key, reverse=common.is_descending(args), where=test, states=states, over_budget=args.over_budget
+            )
             chosen = islice(chosen, args.offset, None)
         else:
-            chosen = common.page(filter(test, reader.queues()), args, key=key)
+            chosen = common.page(filter(test, reader.queues(states, over_budget=args.over_budget)), args, key=key)
         if args.format == "text":
             common.write_rows(args, map(shown, chosen), columns, drop=queue_rows.DROP)
         else:

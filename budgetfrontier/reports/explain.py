@@ -367,6 +367,24 @@ class _Explainer:
         )
         if queue.wake_time > self._now:
             self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
+        settings = self._settings(queue)
+        replenish, total = settings.balance_replenish_amount, settings.queue_total_budget
+        amount = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
+        if is_over_total(queue.expenditure, total, settings.reached):
+            explanation.add(
+                "over-budget",
+                f"It is over budget, and will retire again on its turn without a fetch: it has spent "
+                f"{queue.expenditure:,} of its total budget of {total:,}. The command gives it one more session.",
+                verdict=Outlook.BLOCKED,
+                command=self._adjust(queue, total=queue.expenditure + amount),
+            )
+        if replenish <= 0:
+            explanation.add(
+                "over-budget",
+                f"It will retire on its turn without a fetch: its balance_replenish_amount is {replenish}.",
+                verdict=Outlook.BLOCKED,
+                command=self._adjust(queue, replenish=amount),
+            )
 
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
         settings = self._settings(queue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from budgetfrontier import uris
 from budgetfrontier.errors import FrontierError, InvalidUrl
-from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, Run, StoredLease, Summary
+from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, QueueState, Run, StoredLease, Summary
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.overrides import Override
@@ -33,6 +33,14 @@ from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
+
+
+def _chosen(view: View, states: Container[QueueState] | None, over_budget: bool) -> Iterator[QueueRecord]:
+    """Return the queues in these states, all by default, or only those over budget."""
+    if over_budget and states is None:
+        states = frozenset(QueueState) - {QueueState.EXHAUSTED}  # they hold no URI
+    found = view.queues() if states is None else view.queues_in(states)
+    return filter(BudgetsInForce(view).over_budget, found) if over_budget else found
 
 
 class Reader:
@@ -127,10 +135,15 @@ class Reader:
                 head = report_head(view, self.path, generated=time.time())
             yield head, rows()
 
-    def queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue, oldest first. Holds one snapshot until the iterator is exhausted or closed."""
+    def queues(
+        self, states: Container[QueueState] | None = None, *, over_budget: bool = False
+    ) -> Iterator[QueueRecord]:
+        """Yield every queue, oldest first, or those in these states, or only those `over_budget`, as `sorted_queues`.
+
+        Holds one snapshot until the iterator is exhausted or closed. Cost: that of `View.queues_in`.
+        """
         with self.view() as view:
-            yield from view.queues()
+            yield from _chosen(view, states, over_budget)
 
     def sorted_queues(
         self,
@@ -138,14 +151,18 @@ class Reader:
         *,
         reverse: bool = False,
         where: Callable[[QueueRecord], bool] | None = None,
+        states: Container[QueueState] | None = None,
+        over_budget: bool = False,
     ) -> Iterator[QueueRecord]:
-        """Yield the queues for which `where` is true, sorted like by `sorted`.
+        """Yield the queues in these states for which `where` is true, sorted like by `sorted`.
+
+        `over_budget`: only those that are retired for their budgets, or will be on their next turn.
 
         Memory: the sort keys, and about 50 bytes per queue.
         """
         with self.view() as view:
             ids, sort_keys = array("I"), []
-            for queue in filter(where, view.queues()):
+            for queue in filter(where, _chosen(view, states, over_budget)):
                 ids.append(queue.id)
                 sort_keys.append(key(queue))
             order = sorted(range(len(ids)), key=sort_keys.__getitem__, reverse=reverse)

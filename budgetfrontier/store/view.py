@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, takewhile
@@ -12,6 +13,7 @@ import msgspec
 
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.matching import parse_match
@@ -175,6 +177,34 @@ class View:
         O(queues), about 1 us each, or 3 us after a change of settings.
         """
         return map(BudgetsInForce(self).show, self.stored_queues())
+
+    def queues_in(self, states: Container[QueueState]) -> Iterator[QueueRecord]:
+        """Yield the queues in these states, in order of creation, with the budgets now in force.
+
+        EXHAUSTED ones have no index: with them, this is a pass over all queues, as for more than half of all. Otherwise
+        O(result), about 4 us each, and O(leases out) for IN_PROCESS ones.
+        """
+        if QueueState.EXHAUSTED in states:
+            return filter(lambda queue: queue.state in states, self.queues())
+        ids = array("I", sorted(set(self._ids_in(states))))
+        if 2 * len(ids) > self.counters().queues:  # reading all of them in order takes less time
+            return filter(lambda queue: queue.state in states, self.queues())
+        return filter(lambda queue: queue.state in states, self.queues_by_id(ids))
+
+    def _ids_in(self, states: Container[QueueState]) -> Iterator[int]:
+        """Yield the ids of all queues in these states from their indexes, and some others that have leases out."""
+        indexes = (
+            (QueueState.READY, keys.ACTIVE),
+            (QueueState.INACTIVE, keys.INACTIVE),
+            (QueueState.RETIRED, keys.RETIRED),
+        )
+        for state, table in indexes:
+            if state in states:
+                yield from (keys.u32.unpack(value)[0] for _, value in self.items(table))
+        if QueueState.SNOOZED in states:
+            yield from (keys.timed.unpack(key)[1] for key, _ in self.items(keys.SNOOZED))
+        if QueueState.IN_PROCESS in states:
+            yield from (decode_lease(value).queue for _, value in self.items(keys.LEASES))
 
     def queues_by_id(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
         """Yield the queues with these ids, in the same order, with the budgets now in force."""
@@ -395,18 +425,33 @@ class HeadUrls:
         return expand(short_url(value), queue.queue)
 
 
+_OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
+
+
 class BudgetsInForce:
     """The budgets that queues will have at their next turn, if their records do not have them yet."""
 
     def __init__(self, view: View) -> None:
         settings, adjustments = view.settings()
         overrides = [*settings.overrides, *adjustments]
-        ours = [o for o in overrides if "balance_replenish_amount" in o.set or "queue_total_budget" in o.set]
+        ours = [o for o in overrides if not _OF_BUDGETS.isdisjoint(o.set)]
+        self._same_limit = not any("retire_when" in o.set for o in ours)
         self._revision = view.counters().settings_revision
         self._trivial = not overrides
         self._by_key = all(parse_match(o.match).by_key for o in ours)
         self._effective = Effective(settings.frontier, ours)
         self._heads = HeadUrls(view)
+
+    def over_budget(self, queue: QueueRecord) -> bool:
+        """Tell whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
+        if queue.by_name or not queue.queued:
+            return False
+        self.show(queue)
+        reached = self._effective.base.reached
+        if not self._same_limit:
+            url = self._heads.url(queue)
+            reached = self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
+        return must_retire(queue, reached)
 
     def show(self, queue: QueueRecord) -> QueueRecord:
         """Set the budgets of a record to those in force, and return it."""

@@ -13,7 +13,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.model import ROW_FIELDS, Summary
 from tests.cli.conftest import Cli
@@ -344,3 +344,27 @@ def test_ctrl_c_is_no_traceback(
     monkeypatch.setattr("budgetfrontier.store.reader.Reader.scan", interrupted)
     assert main(["report", str(stopped)]) == 130
     assert capsys.readouterr().err == ""
+
+
+# -- queues over budget, and listings by state
+
+
+def test_an_adjustment_does_not_empty_the_list_of_queues_over_budget(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(OVER)) as frontier:
+        frontier.schedule_many(f"http://{letter}.test/{n}" for letter in "abcde" for n in range(3))
+        while leases := frontier.lease(1):
+            frontier.finish(leases[0], Outcome.SUCCESS)
+        frontier.retire("e.test")
+        frontier.schedule("http://later.test/")
+        frontier.adjust(match="queue:a.test", queue_total_budget=50)
+    listed = cli("queues", tmp_path, "--over-budget", "--sort", "queue", "--format", "csv").out.splitlines()[1:]
+    assert [line.split(",")[:2] for line in listed] == [[f"{letter}.test", "INACTIVE"] for letter in "bcd"]
+    answer = cli("explain", tmp_path, "b.test")
+    assert "It is over budget, and will retire again on its turn without a fetch" in answer.out
+    assert "--total-budget" in answer.out
+    assert "over budget" not in cli("explain", tmp_path, "a.test").out
+    rows = json.loads(cli("explain", tmp_path, "b.test", "--format", "json").out)
+    assert rows["verdict"] == "blocked" and "over-budget" in [reason["code"] for reason in rows["reasons"]]
+
+
+OVER = {"frontier": {"queue_total_budget": 0, "politeness": {"min_delay": 0, "max_delay": 0}}}
