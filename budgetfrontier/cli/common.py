@@ -7,7 +7,9 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
 from itertools import islice
 from pathlib import Path
@@ -135,6 +137,15 @@ def duration(text: str) -> float:
     from budgetfrontier.units import parse_duration
 
     return parse_duration(text)
+
+
+def moment_or_age(text: str) -> float:
+    """Parse an argument that is a time, in ISO 8601 (default zone: UTC), or an age such as 2h, to epoch seconds."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return time.time() - duration(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def frontier_path(job: Path) -> Path:

@@ -20,6 +20,7 @@ from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.store.records import AuditEntry
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
@@ -94,6 +95,13 @@ def register(commands: Commands) -> None:
         commands, "audit", audit, "list who changed what, when and why", more="The newest entry comes last."
     )
     add_job(parser)
+    parser.add_argument("--queue", metavar="KEY", help="only what concerns this queue, and how: column `covers`")
+    parser.add_argument("--who", metavar="NAME", help="only what this one did")
+    parser.add_argument("--operation", action="append", metavar="NAME", help="only this command, repeatable: adjust")
+    for option, what in (("--since", "from this time on"), ("--until", "before this time")):
+        parser.add_argument(
+            option, type=common.moment_or_age, metavar="TIME", help=f"only {what}: ISO 8601 (UTC), or an age: 2h, 3d"
+        )
     add_format(parser)
     add_page(parser)
 
@@ -232,21 +240,40 @@ def _indexing(size: int) -> None:
 
 def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
+    from budgetfrontier.reports.audit_filter import coverage
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
-        entries = reader.audit(None if args.limit is None else args.limit + args.offset)
+        with reader.view() as view:
+            covers = None if args.queue is None else coverage(view, args.queue)
+            chosen = (entry for entry in view.newest_commands() if _is_chosen(entry, args))
+            found = ((entry, covers and covers(entry)) for entry in chosen)
+            found = (pair for pair in found if covers is None or pair[1])
+            end = None if args.limit is None else args.limit + args.offset
+            entries = list(islice(found, args.offset, end))[::-1]
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
     rows = (
         (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
-        for entry in entries[: len(entries) - args.offset]
+        + (() if args.queue is None else (covered,))
+        for entry, covered in entries
     )
-    common.write_rows(args, rows, AUDIT_COLUMNS, drop=AUDIT_DROP)
+    columns = AUDIT_COLUMNS if args.queue is None else (*AUDIT_COLUMNS, "covers")
+    common.write_rows(args, rows, columns, drop=AUDIT_DROP)
     if in_progress:
         from budgetfrontier.engine.remote import describe_progress
 
         common.note(describe_progress(*in_progress))
+
+
+def _is_chosen(entry: AuditEntry, args: argparse.Namespace) -> bool:
+    """Tell whether an audit entry passes the filters by who, time and operation."""
+    return (
+        args.who in (None, entry.who)
+        and (not args.operation or entry.command in args.operation)
+        and (args.since is None or entry.when >= args.since)
+        and (args.until is None or entry.when < args.until)
+    )
 
 
 def _when(epoch: float) -> str:

@@ -368,3 +368,27 @@ def test_an_adjustment_does_not_empty_the_list_of_queues_over_budget(tmp_path: P
 
 
 OVER = {"frontier": {"queue_total_budget": 0, "politeness": {"min_delay": 0, "max_delay": 0}}}
+
+
+# -- filters of the audit
+
+
+def test_the_audit_tells_what_concerns_a_queue_and_who_did_it(stopped: Path, cli: Cli) -> None:
+    for match in ("domain:capped.test", "regex:/1$", "queue:other*", "host:*.test"):
+        cli("adjust", stopped, "--match", match, "--set", "precedence=2", "--who", "anna")
+    cli("snooze", stopped, "capped.test", "--for", "1h", "--who", "bob")
+
+    def listed(*options: object) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(cli("audit", stopped, "--format", "json", *options).out)
+        return found
+
+    assert [(row["id"], row["covers"]) for row in listed("--queue", "capped.test")] == [
+        (2, "yes"), (3, "partly"), (5, "yes"), (6, "named"),
+    ]  # fmt: skip
+    assert [row["id"] for row in listed("--queue", "capped.test", "--limit", 1)] == [6]
+    assert [row["id"] for row in listed("--queue", "capped.test", "--limit", 1, "--offset", 1)] == [5]
+    assert [row["id"] for row in listed("--who", "bob")] == [6]
+    assert [row["id"] for row in listed("--operation", "retire", "--operation", "snooze")] == [1, 6]
+    assert len(listed("--since", "1h")) == 6 and listed("--until", "1h") == []
+    assert listed("--since", "2999-01-01") == [] and len(listed("--until", "2999-01-01T00:00:00")) == 6
+    assert cli("audit", stopped, "--since", "soon").code == 2
