@@ -31,6 +31,11 @@ _COUNT = re.compile(r"\{(\d+)\}")
 _PARSED_DIFFERENTLY = re.compile(r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?!(?:\d+|\d*,\d*)\})", re.DOTALL)
 _POSIX_CLASS = re.compile(r"\\.|\[:", re.DOTALL)
 
+# A character that stands for itself, with its quantifier, if any; and what `required_text` does not look into.
+_PLAIN_CHARACTER = re.compile(r"(?:([\w/=&%,;:!@<>~\"' -])|\\([^\w\s]))([{*?+])?", re.ASCII)
+_NOT_ON_ONE_LEVEL = re.compile(r"[|(]|\\[0-9xuUN]")
+_LONG_ENOUGH = 64
+
 log = logging.getLogger("budgetfrontier.patterns")
 
 
@@ -100,6 +105,29 @@ def longest_bounded(pattern: str) -> int:
     except OverflowError:
         return 0
     return MAX_LENGTH if most >= MAX_LENGTH else int(most)
+
+
+def required_text(pattern: str) -> str:
+    """Return a text that is in every text in which a valid pattern is found; empty if none is known. O(pattern)."""
+    if _NOT_ON_ONE_LEVEL.search(pattern):
+        return ""
+    longest = text = ""
+    place = 0
+    while place < len(pattern) and len(longest) < _LONG_ENOUGH:
+        plain = _PLAIN_CHARACTER.match(pattern, place)
+        if plain is None:  # it may stand for something else
+            other = _ESCAPE_OR_SET.match(pattern, place)
+            place, text = other.end() if other else place + 1, ""
+            continue
+        place, quantifier = plain.end(), plain[3]
+        if quantifier in (None, "+"):  # else it may be missing
+            text += plain[1] or plain[2]
+            longest = max(longest, text, key=len)
+        if quantifier:
+            text = ""
+        if quantifier == "{":
+            place = pattern.find("}", place) + 1 or len(pattern)
+    return longest
 
 
 def _for_regex(pattern: str) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from budgetfrontier import CrawlUri, Frontier, plugins, uris
 from budgetfrontier import patterns as module
-from budgetfrontier.patterns import Pattern, longest_bounded
+from budgetfrontier.patterns import Pattern, longest_bounded, required_text
 from budgetfrontier.settings.matching import glob, parse_match
 from budgetfrontier.settings.scope_rules import parse_rule
 from tests.support import PATIENCE, make_settings
@@ -50,6 +50,30 @@ def never(*_: object) -> None:
 )
 def test_how_long_a_text_may_be_for_re(pattern: str, most: int) -> None:
     assert longest_bounded(pattern) == most
+
+
+@pytest.mark.parametrize(
+    ("pattern", "required"),
+    [
+        ("/section[0-9]/", "/section"),
+        (r"-\d*77\.html$", "77.html"),
+        ("[?&]sid=", "sid="),
+        ("ab*c+de", "de"),
+        ("ab{2}cd{0,}", "a"),
+        (r"\b\?id=x", "?id=x"),
+        (r"\x41bc", ""),
+        ("(?i)page", ""),
+        ("page|path", ""),
+        ("", ""),
+    ],
+)
+def test_which_text_every_match_contains(pattern: str, required: str) -> None:
+    assert required_text(pattern) == required
+
+
+def test_a_long_text_that_every_match_contains_is_cut() -> None:
+    assert required_text("a{" + "ab" * 50_000) == ""
+    assert required_text("x*" + "ab" * 50_000) == "ab" * 32
 
 
 @pytest.mark.parametrize(
@@ -98,7 +122,7 @@ def test_globs_match_what_they_say(pattern: str, text: str) -> None:
 ATOMS = [
     *"abc./-{}[]()|^$*+?", "[ab]", "[^a]", "[[:alpha:]]", "[]a]", "[a[:b:]c]", r"\d", r"\w", r"\b", "{e<=1}", "{,}",
     "{2}", "{1,2}", "(a|b)", "(?:ab)?", "(?=b)", "(?!a)", "(?<=a)", "(?<!b)", "*?", "+?", "++", r"\1", r"\.", r"\{",
-    "(?i:A)", "[:", "&&", "||", "~~", r"\N{DIGIT ONE}", r"\N",
+    "(?i:A)", "[:", "&&", "||", "~~", r"\N{DIGIT ONE}", r"\N", r"\x61", r"\141",
 ]  # fmt: skip
 
 
@@ -111,6 +135,7 @@ def test_both_ways_find_the_same(pattern: str, text: str) -> None:
         with pytest.raises(ValueError):
             Pattern(pattern)
         return
+    assert not expected or required_text(pattern) in text
     with mock.patch.object(module, "SECONDS", PATIENCE):  # a slow machine must not give up here
         assert bool(Pattern(pattern).search(text)) is bool(expected)
         with mock.patch.object(module, "longest_bounded", return_value=0):  # nothing is left to `re`

@@ -12,6 +12,7 @@ from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.keys import FRESH
 from budgetfrontier.store.records import LONGEST_SHOWN, LOW_COSTS, PLAIN_FROM, SCHEME_OF, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
@@ -172,7 +173,7 @@ class Turns:
                 cost: int = uri.cost  # type: ignore[assignment]  # it comes from the key
                 lease = out_now[lease_id] = Lease(lease_id, name, uri, cost, deadline, 1, 1, queue_id, key)
                 take(key)
-                if low_cost is None:
+                if low_cost is None and value[:4] != FRESH:
                     attempts, deliveries = tries(value)
                     lease.attempt += attempts
                     lease.delivery += deliveries

@@ -10,7 +10,7 @@ import msgspec
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl, SettingsError
-from budgetfrontier.patterns import Pattern
+from budgetfrontier.patterns import Pattern, required_text
 from budgetfrontier.settings.values import brief
 
 KINDS = ("surt", "domain", "host", "queue", "queues", "regex")
@@ -27,7 +27,8 @@ class Match(msgspec.Struct, frozen=True):
     `kind` is one of KINDS or "*". `by_authority`: the result depends only on scheme, host, port and queue. `exact` is
     the only matching host or queue key, or the domain, so that patterns can be found in a table by it; `keys` are the
     queue keys that match, if the pattern lists them. `prefixes` are those that a SURT may have, so that authorities can
-    be compared with them once, before paths are.
+    be compared with them once, before paths are. `needs` is a text that every matching subject contains: one without it
+    need not be tested.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Match(msgspec.Struct, frozen=True):
     by_authority: bool = True
     exact: str | None = None
     prefixes: tuple[str, ...] = ()
+    needs: str = ""
     keys: tuple[str, ...] = ()
 
     @property
@@ -135,7 +137,7 @@ def queues_match(names: Iterable[str]) -> str:
 
 def _regex(text: str, pattern: str) -> Match:
     try:
-        return Match("regex", text, Pattern(pattern).search, by_authority=False)
+        return Match("regex", text, Pattern(pattern).search, by_authority=False, needs=required_text(pattern))
     except ValueError as error:
         raise SettingsError(f'"{brief(text)}" is not a regular expression: {error}') from None
 

@@ -92,8 +92,8 @@ def _value(settings: Any, name: str) -> Any:
     return settings
 
 
-Test = tuple[int, Callable[[str], Any]]
-"""The index of an override, and the test on a href that tells whether it matches."""
+Test = tuple[int, str, Callable[[str], Any]]
+"""A power of two, a text that every href contains that an override matches, and the test that tells whether it does."""
 
 
 class ByAuthority(msgspec.Struct, frozen=True, gc=False):
@@ -105,6 +105,10 @@ class ByAuthority(msgspec.Struct, frozen=True, gc=False):
     """The settings of those that match no other override."""
     tests: tuple[Test, ...]
     """The tests for the others."""
+    tested: tuple[int, ...]
+    """The overrides that these tests are for."""
+    number: int
+    """A number for all this: with the powers of two of the tests that succeed, it is the number of the settings."""
 
 
 class Effective:
@@ -125,14 +129,18 @@ class Effective:
         self._exact: dict[tuple[str, str], list[int]] = {}
         self._tests: list[tuple[int, Match]] = []
         self._paths: list[tuple[int, Match]] = []
-        self._regexes: list[Test] = []  # they look at the whole href
+        self._regexes: list[tuple[int, Match]] = []  # they look at the whole href
         self.mixes_precedences = False
         """Whether URIs of one queue may have different precedences."""
         for index, override in enumerate(overrides):
             self._file(index, parse_match(override.match))
-        self._on_all = tuple(self._regexes)
+        self._on_all = tuple((1 << n, match.needs, match.test) for n, (_, match) in enumerate(self._regexes))
+        self._tested_on_all = tuple(index for index, _ in self._regexes)
         self._authorities: BoundedCache[tuple[str, str], ByAuthority] = BoundedCache(_CACHED)
         self._settings: BoundedCache[tuple[int, ...], QueueSettings] = BoundedCache(_CACHED)
+        self._by_number: BoundedCache[int, QueueSettings] = BoundedCache(_CACHED)
+        self._numbers: BoundedCache[tuple[tuple[int, ...], tuple[int, ...]], int] = BoundedCache(_CACHED)
+        self._next_number = 1
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
         """Return the settings for the URI with this normalized href, in this queue.
@@ -151,13 +159,26 @@ class Effective:
         """Return what `for_uri` returns, for a href whose authority is known."""
         if not known.tests:
             return known.settings
-        matching = [index for index, test in known.tests if test(href)]
-        return self._combined(tuple(sorted([*known.matching, *matching]))) if matching else known.settings
+        number = known.number
+        for power, needed, test in known.tests:
+            if needed in href and test(href):
+                number += power
+        return self._by_number.get(number) or self._numbered(known, number)
+
+    def _numbered(self, known: ByAuthority, number: int) -> QueueSettings:
+        """Return the settings with a number, and keep them by it."""
+        succeeded = number - known.number
+        matching = [index for place, index in enumerate(known.tested) if succeeded >> place & 1]
+        settings = self._combined(tuple(sorted([*known.matching, *matching])))
+        self._by_number.put(number, settings)
+        return settings
 
     def applying(self, href: str, queue: str) -> list[int]:
         """Return the indexes of the overrides that match the URI with this normalized href, in this queue, in order."""
         known = self.by_authority(href, queue)
-        return sorted([*self._always, *known.matching, *(index for index, test in known.tests if test(href))])
+        tested = zip(known.tested, known.tests, strict=True)
+        found = (index for index, (_, needed, test) in tested if needed in href and test(href))
+        return sorted([*self._always, *known.matching, *found])
 
     def is_uniform(self, name: str) -> bool:
         """Tell whether a setting has the same value for all URIs, because no override gives it another one."""
@@ -186,16 +207,29 @@ class Effective:
         elif match.prefixes:
             self._paths.append((index, match))
         else:
-            self._regexes.append((index, match.test))
+            self._regexes.append((index, match))
 
     def _look_at(self, href: str, queue: str) -> ByAuthority:
         """Find out which overrides match the authority of a href, and which depend on the rest; keep it if short."""
         prefix = href[: href.find("/", 8)]
         matching = self._matching_authority(href, queue)
-        known = ByAuthority(matching, self._combined(matching), self._on_all + self._path_tests(prefix))
+        paths = self._path_tests(prefix)
+        tested = self._tested_on_all + tuple(index for index, _ in paths)
+        tests = self._on_all + tuple((1 << place, *test) for place, (_, test) in enumerate(paths, len(self._on_all)))
+        number = self._number(matching, tested)
+        known = ByAuthority(matching, self._combined(matching), tests, tested, number)
         if len(prefix) < 512:  # long userinfo, which may be arbitrary, is not cached
             self._authorities.put((prefix, queue), known)
         return known
+
+    def _number(self, matching: tuple[int, ...], tested: tuple[int, ...]) -> int:
+        """Return the number of authorities that these overrides match, and these may; as many more are theirs alone."""
+        number = self._numbers.get((matching, tested))
+        if number is None:
+            number = self._next_number
+            self._next_number += 1 << len(tested)
+            self._numbers.put((matching, tested), number)
+        return number
 
     def _matching_authority(self, href: str, queue: str) -> tuple[int, ...]:
         """Return the indexes of overrides that match by authority and queue, in order, without those for all URIs."""
@@ -209,20 +243,20 @@ class Effective:
         matching += [index for index, match in self._tests if match.matches(href, queue)]
         return tuple(sorted(matching))
 
-    def _path_tests(self, prefix: str) -> tuple[Test, ...]:
-        """Return the tests for SURT prefixes with a path, as far as the authority of a href may match them.
+    def _path_tests(self, prefix: str) -> list[tuple[int, tuple[str, Callable[[str], Any]]]]:
+        """Return the tests for SURT prefixes with a path, as far as the authority of a href may match them, by index.
 
         A SURT is that of the authority alone, and then the rest of the href.
         """
         if not self._paths:
-            return ()
+            return []
         start = uris.surt(prefix + "/")[:-1]
-        found: list[Test] = []
+        found: list[tuple[int, tuple[str, Callable[[str], Any]]]] = []
         for index, match in self._paths:
             rests = tuple(wanted[len(start) :] for wanted in match.prefixes if _may_begin(wanted, start))
             if rests:
-                found.append((index, _path_test(rests, len(prefix))))
-        return tuple(found)
+                found.append((index, (rests[0] if len(rests) == 1 else "", _path_test(rests, len(prefix)))))
+        return found
 
     def _combined(self, matching: tuple[int, ...]) -> QueueSettings:
         """Return the settings of URIs that these overrides match, in order, besides those for all URIs."""

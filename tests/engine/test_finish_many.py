@@ -47,7 +47,7 @@ class Told:
         self.calls.append(("finish", lease.id, outcome))
 
     def on_pause_at_finish(self, frontier: Frontier, report: Any) -> None:
-        self.calls.append(("pause", report.summary.succeeded))
+        self.calls.append(("pause", report.totals.succeeded))
 
     def on_retire(self, frontier: Frontier, queue: Any) -> None:
         self.calls.append(("retire", queue.queue, queue.expenditure))

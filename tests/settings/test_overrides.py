@@ -76,6 +76,21 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.for_uri("http://a0.test/", "a0.test") is not first
 
 
+def test_what_is_remembered_is_bounded_with_many_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHED", 10)
+    kinds = [("host:*0.test", {"precedence": 7}), ("surt:(test,a10,)/x", {"queue_total_budget": 5})]
+    found = effective(*((f"regex:p{n}[.]", {"max_queue_size": n}) for n in range(40)), *kinds)
+    for _ in range(2):
+        with growing() as grown:
+            for n in range(2000):
+                host, first, second = f"a{n % 30}.test", n % 40, n % 7
+                settings = found.for_uri(f"http://{host}/x/p{first}./p{second}.", host)
+                assert settings.max_queue_size == max(first, second)
+                assert settings.precedence == (3 if n % 10 else 7)
+                assert settings.queue_total_budget == (5 if n % 30 == 10 else -1)
+        assert grown() < 100_000
+
+
 def test_very_many_overrides_are_as_large_as_their_number() -> None:
     number = 20_000
     overrides = [validate_override(f"domain:a{n}.test", {"precedence": n % 9}) for n in range(number)]

@@ -117,7 +117,7 @@ class Arrivals:
         self._via = via
         self._now = now
         self._places: dict[str, list[Any]] = {}
-        """By key: each queue, and the settings of its last URI."""
+        """By key: each queue, the settings of its last URI, and the short form of that."""
         self._records: list[tuple[bytes, bytes]] = []
 
     def __repr__(self) -> str:
@@ -132,18 +132,21 @@ class Arrivals:
         """
         tables, places, now = self._tables, self._places, self._now
         counters, pack, append = tables.counters, keys.pending.pack, self._records.append
+        ordinal, queued = counters.ordinal, 0
         for candidate in candidates:
             special = candidate if type(candidate) is Special else self._special(candidate)  # type: ignore[arg-type]
             uri, name, settings, asked = special.uri, special.queue, special.settings, special.precedence
             if uri is not None and _is_for_later(uri, now):
+                counters.ordinal = ordinal
                 _postpone(tables, special)
+                ordinal = counters.ordinal
                 continue
             place = places.get(name)
             if place is None:
-                place = places[name] = [tables.queues.find_or_create(name), None]
-            queue, before = place
-            place[1] = settings
-            counters.ordinal = ordinal = counters.ordinal + 1
+                place = places[name] = [tables.queues.find_or_create(name), None, ""]
+            queue, before, _ = place
+            place[1], place[2] = settings, special.short
+            ordinal += 1
             if uri is None and not settings.lifo:
                 key = pack(queue.id, NORMAL, PRIORITY_ZERO, special.cost, ordinal)
             else:
@@ -155,11 +158,12 @@ class Arrivals:
             ):
                 queue.queued += 1
                 queue.enqueued += 1
-                queue.last_enqueued = special.short[:LONGEST_SHOWN]
                 if state is not RETIRED:
-                    counters.queued += 1
+                    queued += 1
             else:
                 self._turns.arrived(queue, 1, special.short, settings, asked, now)
+        counters.ordinal = ordinal
+        counters.queued += queued
 
     def _special(self, plain: Plain) -> Special:
         """Return a plain URL with the settings and the cost that all URIs have."""
@@ -169,9 +173,10 @@ class Arrivals:
         return Special(authority.queue, value, short, None, in_force.constant_cost or 0, in_force.base, None)
 
     def write(self) -> None:
-        """Write the pending records, and let the queues take the budgets of their last URIs: once, at the end."""
+        """Write the pending records, and let the queues take URL and budgets of their last URIs: once, at the end."""
         revision = self._tables.counters.settings_revision
-        for queue, settings in self._places.values():
+        for queue, settings, short in self._places.values():
+            queue.last_enqueued = short[:LONGEST_SHOWN]
             budgets.take_budgets(queue, settings, revision)
         self._records.sort()
         self._tables.pending.insert(self._records)
