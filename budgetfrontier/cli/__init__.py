@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -43,6 +44,9 @@ None imports a dependency before one of its commands runs.
 """
 
 
+_LONGEST_LINE = 2000  # characters of a command line that the audit keeps
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one message on stderr, never a traceback."""
     try:
@@ -52,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "_ARGCOMPLETE" in os.environ:
             _complete()
         args = _parsed(argv)
+        if not isinstance(args, int):
+            args.line = shlex.join(("budgetfrontier", *argv))[:_LONGEST_LINE]
         code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
         return int(code or 0)

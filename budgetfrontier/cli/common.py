@@ -179,6 +179,7 @@ def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patient
         who=args.who,
         reason=args.reason,
         timeout=None if patiently else ANSWER_TIMEOUT,
+        line=getattr(args, "line", ""),
     )
 
 

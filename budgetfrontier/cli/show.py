@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
-AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error")
-AUDIT_DROP = ("effect", "error")
+AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line")
+AUDIT_DROP = ("line", "effect", "error")
 
 
 _LARGE_LOG = 256 << 20  # bytes
@@ -254,7 +254,17 @@ def audit(args: argparse.Namespace) -> None:
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
     rows = (
-        (entry.id, when(entry.when), entry.command, entry.who, entry.reason, entry.args, entry.effect, entry.error)
+        (
+            entry.id,
+            when(entry.when),
+            entry.command,
+            entry.who,
+            entry.reason,
+            entry.args,
+            entry.effect,
+            entry.error,
+            entry.line,
+        )
         + (() if args.queue is None else (covered,))
         for entry, covered in entries
     )

@@ -35,8 +35,9 @@ def steer(
     who: str | None = None,
     reason: str = "",
     timeout: float | None = 10.0,
+    line: str = "",
 ) -> AuditEntry:
-    """Apply a command to the frontier at `path`, running or not; return its audit entry.
+    """Apply a command to the frontier at `path`, running or not; return its audit entry. `line`: the command line.
 
     With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the answer
     (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here for a
@@ -46,7 +47,7 @@ def steer(
     path = Path(path)
     if not check_files(path):
         raise NotAFrontier(f"there is no frontier at {path}; name the folder of a job")
-    command = Command(op, args, who or whoami(), reason)
+    command = Command(op, args, who or whoami(), reason, line)
     if lock_holder(path) is None:
         try:
             with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}") as frontier:

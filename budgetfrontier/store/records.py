@@ -124,6 +124,7 @@ class StartedCommand(msgspec.Struct, array_like=True, gc=False):
     reason: str
     upto: int
     """The last ordinal that was given out before it: it does not apply to newer URIs."""
+    line: str = ""
 
 
 class Progress(msgspec.Struct, array_like=True, gc=False):
@@ -149,6 +150,8 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     effect: dict[str, Any]
     error: str | None = None
     number: int = 0
+    line: str = ""
+    """The command line, if it came from one."""
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -500,3 +500,10 @@ def test_undo_takes_back_what_the_audit_has(job: Path, cli: Cli) -> None:
     again = cli("undo", job, 4)
     assert (again.code, again.out, "undone already" in again.err) == (1, "", True)
     assert cli("undo", job, 77).code == 1
+
+
+def test_the_audit_has_the_command_line(job: Path, cli: Cli) -> None:
+    cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5, "--reason", "a b")
+    assert newest(job).line == f"budgetfrontier adjust {job} --match queue:capped.test --total-budget 5 --reason 'a b'"
+    cli("delete", job, "--queue", "named.test")
+    assert newest(job).line == f"budgetfrontier delete {job} --queue named.test"

@@ -31,6 +31,8 @@ class Command(msgspec.Struct, array_like=True):
     args: dict[str, Any]
     who: str
     reason: str
+    line: str = ""
+    """The command line, for the audit."""
 
 
 class _Arguments(TypedDict, total=False):

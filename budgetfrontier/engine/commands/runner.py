@@ -56,7 +56,9 @@ class Runner:
         args = command.args
         if isinstance(args.get("ids"), list):
             args = {**args, "ids": sorted(set(args["ids"]))}
-        begun = StartedCommand(number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal)
+        begun = StartedCommand(
+            number, command.op, args, command.who, command.reason, self._kernel.counters.ordinal, command.line
+        )
         job = CommandRun(begun, Progress([], {}))
         try:
             operations.check_command(command.op, args)
@@ -80,7 +82,7 @@ class Runner:
         """Abandon a command during which too many processes have died (None: the one in progress); audit that."""
         job = self.job
         if command is not None:
-            begun = StartedCommand(number, command.op, command.args, command.who, command.reason, 0)
+            begun = StartedCommand(number, command.op, command.args, command.who, command.reason, 0, command.line)
             job = CommandRun(begun, Progress([], {}))
         assert job is not None
         self.inherited = False
@@ -157,7 +159,7 @@ class Runner:
         args = audited(begun.args) if begun.op in STEPWISE and not error else begun.args
         args = {name: value for name, value in args.items() if name != "survey"}  # it is part of the effect
         job.entry = AuditEntry(
-            0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number
+            0, begun.op, args, begun.who, now, begun.reason, effect, error=error, number=begun.number, line=begun.line
         )
         if begun.number or not (begun.op in PREVIEWS and begun.args.get("dry_run")):
             kernel.tables.audit.record(job.entry)
