@@ -245,9 +245,12 @@ def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
 
 def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
+    from budgetfrontier.reports.format import percent
 
     found = reader.busiest(time.time() - (args.since or _HOUR))
-    rows = over_time.busiest_rows(found)
+    rows: Iterable[tuple[Any, ...]] = over_time.busiest_rows(found)
+    if args.format == "text":
+        rows = ((*row[:2], percent(row[2]), *row[3:]) for row in rows)
     return Rows(over_time.BUSIEST, rows, drop=over_time.BUSIEST_DROP, unknown=over_time.busiest_known(found))
 
 

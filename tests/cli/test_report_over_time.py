@@ -60,6 +60,7 @@ def test_the_busiest_queues_have_their_share(job: Path, cli: Cli) -> None:
     assert {row["queue"] for row in rows} == {"a.test", "b.test"}
     assert sum(row["fetched"] for row in rows) == 3 * MINUTES
     assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert "%" in cli("report", job, "--kind", "busiest", "--since", "3h").out
     assert unknown == ""
 
 
