@@ -59,6 +59,8 @@ class Runs:
 
     def end(self, end: RunEnd | None, reason: str, now: float, *, leased: int, crawl: CrawlState) -> None:
         """End the row of this run, or remove it if it is not worth keeping."""
+        if run_history.was_refused(self._row.program, end):
+            end = None
         terminated = self._terminated_by() if crawl is CrawlState.TERMINATED else ""
         row = run_history.ended(self._row, end, reason, leased=leased, now=now, terminated=terminated)
         if row is None:

@@ -9,6 +9,7 @@ import msgspec
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.model import Summary
 from budgetfrontier.rules import busiest, series_periods
+from budgetfrontier.rules.rates import progress
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store import series as records
@@ -70,11 +71,18 @@ class Series:
             self._thin(resolution, now)
 
     def _put_row(self, row: records.SeriesRow) -> None:
-        """Write a row under its second, or the next one if that has a row: a run may begin and end within one."""
-        time = int(row.time)
-        while self._env.txn.get(records.series_key(Resolution.MINUTE, time), db=self._table) is not None:
-            time += 1
-        self._put(Resolution.MINUTE, time, encode(row))
+        """Write a row under its second; what happens within the second of a beginning is written under the next one.
+
+        A run that begins in a second that has a row goes on from there. So runs write two rows a second at the most,
+        however often a frontier is opened.
+        """
+        key, following = (records.series_key(Resolution.MINUTE, row.time + later) for later in (0, 1))
+        value = self._env.txn.get(key, db=self._table)
+        if value is not None and row.begins:
+            return
+        if value is not None and records.decode_row(value).begins:
+            key = following
+        self._env.txn.put(key, encode(row), db=self._table)
 
     def _put(self, resolution: Resolution, time: float, value: bytes) -> None:
         self._env.txn.put(records.series_key(resolution, time), value, db=self._table)
@@ -113,7 +121,8 @@ class Series:
 def _thinned(resolution: Resolution, values: list[bytes]) -> bytes:
     """Return the row that stands for several: the last totals, or the sums of the busiest queues."""
     if resolution is not Resolution.BUSIEST_OF_HOUR:
-        return encode(msgspec.structs.replace(records.decode_row(values[-1]), begins=False))
+        last = max(map(records.decode_row, reversed(values)), key=progress)  # not by time: clocks are set back
+        return encode(msgspec.structs.replace(last, begins=False))
     parts = [records.decode_busy(value) for value in values]
     counts, missed = busiest.merged((counts, missed) for counts, missed, _ in parts)
     return records.encode_busy(counts, missed, sampled=any(sampled for _, _, sampled in parts))

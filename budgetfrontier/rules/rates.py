@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import quantiles
 from typing import NamedTuple, Protocol
 
@@ -22,6 +22,8 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 FEWEST = 4
 """The fewest intervals from which a spread is given."""
+
+_GROWING = ("scheduled", "succeeded", "failed", "retried", "disregarded", "duplicates", "expenditure")
 
 
 class Totals(Protocol):
@@ -51,19 +53,41 @@ class Window(NamedTuple):
     """By the names of FIGURES; empty if nothing is known of that time."""
 
 
+def progress(row: Totals) -> int:
+    """Return a number that never falls from one row to the next, whatever the clock says."""
+    return sum(getattr(row, total) for total in _GROWING)
+
+
+def successive(rows: Iterable[Totals]) -> Iterator[tuple[Totals, Totals]]:
+    """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
+
+    If the clock was set back between two runs, their rows alternate: a row follows the one with the most progress that
+    is not beyond its own.
+    """
+    latest: list[Totals] = []  # of each run, in order of progress
+    for row in rows:
+        place = bisect_right(latest, progress(row), key=progress)
+        if place and not row.begins:
+            yield latest[place - 1], row
+            latest[place - 1] = row
+        else:
+            latest.insert(place, row)
+
+
 def window(rows: Iterable[Totals], since: float, until: float) -> Window:
     """Return what happened between two times (epoch seconds), from rows in order of time.
 
-    Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile. Of what two
+    Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile, or if totals
+    fell, as a repair may have them. Of what two
     rows include that are only partly in the time, that part is counted.
     """
     seconds = 0.0
     counts = dict.fromkeys(FIGURES, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in FIGURES}
-    for before, after in pairwise(rows):
+    for before, after in successive(rows):
         length = after.time - before.time
         inside = min(after.time, until) - max(before.time, since)
-        if after.begins or length <= 0 or inside <= 0:
+        if length <= 0 or inside <= 0:
             continue
         seconds += inside
         for name, totals in FIGURES.items():

@@ -31,6 +31,15 @@ def may_crawl(program: str) -> bool:
     return bool(program) and (program == CRAWL or not program.startswith(f"{CRAWL.split(maxsplit=1)[0]} "))
 
 
+def was_refused(program: str, end: RunEnd | None) -> bool:
+    """Tell whether a run was a command that was refused: whoever gave it was told, and the crawl is as it was.
+
+    >>> was_refused("budgetfrontier undo", RunEnd.ERROR), was_refused("budgetfrontier crawl", RunEnd.ERROR)
+    (True, False)
+    """
+    return end is RunEnd.ERROR and not may_crawl(program)
+
+
 def end_of_spider(reason: str) -> RunEnd:
     """Return how a run ends in which Scrapy closes its spider for a reason.
 

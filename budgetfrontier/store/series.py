@@ -16,6 +16,8 @@ from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import decoder, encode
 from budgetfrontier.vocabulary import QueueState
 
+_LAST = (1 << 32) - 1  # the last second of keys, in 2106
+
 
 class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     """The totals of a frontier at one time (epoch seconds). Most only grow; the others are what there was then."""
@@ -115,7 +117,7 @@ def decode_busy(value: bytes) -> tuple[Counts, int, bool]:
 
 def series_key(resolution: Resolution, time: float) -> bytes:
     """Return the key of a row."""
-    return keys.series.pack(resolution, int(min(max(time, 0), (1 << 32) - 1)))
+    return keys.series.pack(resolution, int(min(max(time, 0), _LAST)))
 
 
 def rows_between(
@@ -128,10 +130,10 @@ def rows_between(
     if keys.SERIES not in db:
         return
     cursor = txn.cursor(db[keys.SERIES])
-    last = series_key(resolution, end)
+    beyond = series_key(resolution, end) if end <= _LAST else bytes([resolution + 1])
     if cursor.set_range(series_key(resolution, start)):
         for key, value in cursor.iternext():
-            if key >= last:
+            if key >= beyond:
                 return
             yield key, value
 

@@ -409,6 +409,17 @@ def test_runs_are_listed_oldest_first_with_how_they_ended(job: Path, cli: Cli) -
         assert "running" in cli("runs", job).out
 
 
+@pytest.mark.parametrize("command", [("undo", 77), ("adjust", "--remove", 77), ("delete", "--pattern", "regex:(")])
+def test_a_command_that_was_refused_is_no_stop_of_the_crawl(job: Path, cli: Cli, command: tuple[object, ...]) -> None:
+    with opened(job) as f:
+        f.schedule_many(pages("a"))
+        f.close(end=RunEnd.SIGNAL, reason="SIGTERM")
+    name, *options = command
+    assert cli(name, job, *options).code != 0
+    assert [row["reason"] for row in json.loads(cli("runs", job, "--format", "json").out)] == ["SIGTERM"]
+    assert "was stopped by a signal" in cli("report", job).out
+
+
 def test_the_command_that_is_suggested_works(job: Path, cli: Cli) -> None:
     with opened(job) as f:
         f.schedule_many(pages("a"))

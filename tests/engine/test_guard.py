@@ -57,7 +57,10 @@ def word(uri: object) -> str:
 
 def test_a_cost_policy_that_gives_no_number_is_named() -> None:
     settings = Settings.from_dict({"frontier": {"cost_policy": f"{__name__}:word"}})
-    with Frontier.open(":memory:", settings) as frontier, pytest.raises(PolicyError, match=r"returned 'dear' for http://a"):
+    with (
+        Frontier.open(":memory:", settings) as frontier,
+        pytest.raises(PolicyError, match=r"returned 'dear' for http://a"),
+    ):
         frontier.schedule("http://a.test/")
 
 

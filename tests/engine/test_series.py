@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from budgetfrontier import Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.rules.rates import window
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from tests.support import on_disk, one, pages
@@ -121,3 +124,36 @@ def test_the_busiest_queues_of_an_hour_go_on_in_the_next_run(tmp_path: Path) -> 
     with Reader(tmp_path / "frontier") as reader:
         (queue,) = reader.busiest(START, START + 60).queues
         assert (queue.spent, queue.fetched) == (2, 2)
+
+
+@pytest.mark.parametrize("start", [-1e8, 5e9])
+def test_a_clock_that_keys_cannot_hold_ends_no_call(tmp_path: Path, start: float) -> None:
+    clock = ManualClock(start)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        f.schedule_many(pages("A", 1))
+        f.commit()
+        clock.advance(61)
+        f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.series()[-1].scheduled == 1
+
+
+def test_runs_within_a_second_write_two_rows(tmp_path: Path) -> None:
+    for run in range(4):
+        with on_disk(tmp_path, ManualClock(START), polite=False) as f:
+            f.schedule_many(pages("A", 1, first=run))
+    with Reader(tmp_path / "frontier") as reader:
+        assert [(row.begins, row.scheduled) for row in reader.series()] == [(True, 0), (False, 4)]
+
+
+def test_what_a_clock_set_back_has_counted_twice_counts_once(tmp_path: Path) -> None:
+    for run in range(2):
+        clock = ManualClock(START + 20 * run)
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for minute in range(5):
+                f.schedule_many(pages("A", 10, first=50 * run + 10 * minute))
+                f.commit()
+                clock.advance(60)
+                f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert window(reader.series(), START, START + HOUR).rates["scheduled"].count == 100

@@ -44,8 +44,21 @@ def test_without_two_rows_in_order_nothing_is_known(rows: list[SeriesRow]) -> No
     assert window(rows, 0, 1000) == (0.0, 0, {})
 
 
-def test_totals_that_fall_count_as_no_change() -> None:
-    assert window([row(0, 9), row(1, 5)], 0, 60).rates["fetched"].count == 0
+def test_dead_letters_that_were_replayed_count_as_no_change() -> None:
+    assert window([row(0, 9, dead=9), row(1, 9, dead=5)], 0, 60).rates["failed"].count == 0
+
+
+def test_nothing_is_known_between_totals_that_fall() -> None:
+    rows = [row(0, 900), row(1, 5), row(2, 7)]
+    assert (window(rows, 0, 120).seconds, window(rows, 0, 120).rates["fetched"].count) == (60, 2)
+
+
+def test_rows_that_alternate_because_the_clock_was_set_back_count_once() -> None:
+    first = [row(minute, 100 * minute, begins=not minute) for minute in range(10)]
+    second = [row(minute + 0.5, 900 + 100 * minute, begins=not minute) for minute in range(10)]
+    rows = sorted(first + second, key=lambda row: row.time)
+    assert window(rows[1:], 0, 600).rates["succeeded"].count == 1700
+    assert (window(rows, 0, 600).seconds, window(rows, 0, 600).rates["succeeded"].per_hour) == (18 * 60, 6000)
 
 
 def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
