@@ -100,7 +100,7 @@ def test_an_open_page_follows_the_crawl_and_has_keys(job: Path, devtools: str) -
         assert await page.value("document.activeElement.id") == "q"
         await page.value("document.activeElement.blur()")
         await page.press("]")
-        await page.until("location.pathname === '/retired'")
+        await page.until("location.pathname === '/rates'")
         assert page.complaints() == []
 
     async def run() -> None:

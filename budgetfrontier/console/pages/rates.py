@@ -33,7 +33,7 @@ LEVELS: dict[str, Callable[[SeriesRow], int]] = {
     "exhausted queues": lambda row: row.exhausted,
     "for later": lambda row: row.future,
 }
-"""What there was at each time."""
+"""The levels at each time, besides the counts."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
