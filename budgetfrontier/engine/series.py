@@ -8,8 +8,7 @@ import msgspec
 
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.model import Summary
-from budgetfrontier.rules import busiest, series_periods
-from budgetfrontier.rules.rates import progress
+from budgetfrontier.rules import busiest, rates, series_periods
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store import series as records
@@ -113,16 +112,23 @@ class Series:
                 return
             to, start, end = due
             rows = list(records.rows_between(self._env.txn, self._env.db, resolution, start, end))
-            self._put(to, start, _thinned(resolution, [value for _, value in rows]))
+            self._put(to, start, self._thinned(resolution, start, [value for _, value in rows]))
             for key, _ in rows:
                 self._env.txn.delete(key, db=self._table)
 
+    def _thinned(self, resolution: Resolution, start: int, values: list[bytes]) -> bytes:
+        """Return the row that stands for several: the last totals, or the sums of the busiest queues."""
+        if resolution is not Resolution.BUSIEST_OF_HOUR:
+            rows = list(map(records.decode_row, values))
+            last = max(reversed(rows), key=rates.progress)  # not by time: clocks are set back
+            stopped = rates.stopped(rows, self._before(resolution, start))
+            return encode(msgspec.structs.replace(last, begins=False, stopped=stopped))
+        parts = [records.decode_busy(value) for value in values]
+        counts, missed = busiest.merged((counts, missed) for counts, missed, _ in parts)
+        return records.encode_busy(counts, missed, sampled=any(sampled for _, _, sampled in parts))
 
-def _thinned(resolution: Resolution, values: list[bytes]) -> bytes:
-    """Return the row that stands for several: the last totals, or the sums of the busiest queues."""
-    if resolution is not Resolution.BUSIEST_OF_HOUR:
-        last = max(map(records.decode_row, reversed(values)), key=progress)  # not by time: clocks are set back
-        return encode(msgspec.structs.replace(last, begins=False))
-    parts = [records.decode_busy(value) for value in values]
-    counts, missed = busiest.merged((counts, missed) for counts, missed, _ in parts)
-    return records.encode_busy(counts, missed, sampled=any(sampled for _, _, sampled in parts))
+    def _before(self, resolution: Resolution, start: int) -> records.SeriesRow | None:
+        """Return the last row of totals before the oldest of a resolution, which is one of a coarser resolution."""
+        coarser = (Resolution.HOUR, Resolution.DAY)[resolution is Resolution.HOUR :]
+        found = (records.totals_before(self._env.txn, self._env.db, each, start) for each in coarser)
+        return max((row for row in found if row), key=lambda row: row.time, default=None)

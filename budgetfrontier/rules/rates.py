@@ -31,6 +31,7 @@ class Totals(Protocol):
 
     time: float
     begins: bool
+    stopped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,20 @@ def successive(rows: Iterable[Totals]) -> Iterator[tuple[Totals, Totals]]:
             latest.insert(place, row)
 
 
+def stopped(rows: Iterable[Totals], before: Totals | None) -> int:
+    """Return the seconds without a process between `before`, None if there is none, and the last of the rows after it.
+
+    They are what is left to know of the beginnings of runs when one row stands for all of these.
+    """
+    seconds = 0.0
+    for row in rows:
+        if row.begins and before is not None:
+            seconds += max(row.time - before.time, 0)
+        seconds += row.stopped
+        before = row
+    return int(seconds)
+
+
 def window(rows: Iterable[Totals], since: float, until: float) -> Window:
     """Return what happened between two times (epoch seconds), from rows in order of time.
 
@@ -87,13 +102,14 @@ def window(rows: Iterable[Totals], since: float, until: float) -> Window:
     for before, after in successive(rows):
         length = after.time - before.time
         inside = min(after.time, until) - max(before.time, since)
-        if length <= 0 or inside <= 0:
+        ran = length - after.stopped
+        if ran <= 0 or inside <= 0:
             continue
-        seconds += inside
+        seconds += ran * inside / length
         for name, totals in FIGURES.items():
             change = max(sum(getattr(after, total) - getattr(before, total) for total in totals), 0)
             counts[name] += change * inside / length
-            speeds[name].append(change / length * 3600)
+            speeds[name].append(change / ran * 3600)
     if not seconds:
         return Window(0.0, 0, {})
     known = len(speeds["fetched"])

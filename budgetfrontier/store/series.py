@@ -44,6 +44,8 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     inactive: Number = 0
     retired: Number = 0
     exhausted: Number = 0
+    stopped: Number = 0
+    """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out."""
 
 
 _STATES = {
@@ -54,7 +56,7 @@ _STATES = {
     "retired": QueueState.RETIRED,
     "exhausted": QueueState.EXHAUSTED,
 }
-_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in _STATES)
+_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:-1] if f not in _STATES)
 
 
 class BusyRow(msgspec.Struct, array_like=True, gc=False):
@@ -143,6 +145,13 @@ def totals(txn: keys.Txn, db: keys.Tables, since: float, until: float) -> Iterat
     for resolution in (Resolution.DAY, Resolution.HOUR, Resolution.MINUTE):
         for _, value in rows_between(txn, db, resolution, since, until):
             yield decode_row(value)
+
+
+def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> SeriesRow | None:
+    """Return the last row of totals of a resolution before a time (epoch seconds)."""
+    cursor = txn.cursor(db[keys.SERIES])
+    found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
+    return decode_row(cursor.value()) if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
 
 
 def busiest(txn: keys.Txn, db: keys.Tables, since: float, until: float, name_of: Callable[[int], str]) -> Busiest:

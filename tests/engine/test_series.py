@@ -157,3 +157,21 @@ def test_what_a_clock_set_back_has_counted_twice_counts_once(tmp_path: Path) -> 
                 f.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert window(reader.series(), START, START + HOUR).rates["scheduled"].count == 100
+
+
+@pytest.mark.parametrize("later", [2 * DAY, 60 * DAY])
+def test_time_without_a_process_is_known_when_its_rows_are_thinned(tmp_path: Path, later: float) -> None:
+    starts = [START, START + 5 * HOUR, START + 5 * HOUR + 900, START + 4 * DAY, START + 4 * DAY + later]
+    for run, start in enumerate(starts):
+        clock = ManualClock(start)
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for minute in range(10):
+                f.schedule_many(pages("A", 6, first=60 * run + 6 * minute))
+                clock.advance(60)
+                f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        rows = reader.series()
+    assert any(row.stopped for row in rows)
+    found = window(rows, rows[0].time, START + 90 * DAY)
+    assert found.rates["scheduled"].per_hour == pytest.approx(360, rel=0.01)
+    assert found.seconds == pytest.approx(600 * sum(start > rows[0].time for start in starts), abs=1)
