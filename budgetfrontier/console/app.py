@@ -28,7 +28,9 @@ from budgetfrontier.console.query import BadRequest, NotThere, Query
 from budgetfrontier.console.steering import Task, Tasks
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports import metrics
 from budgetfrontier.reports.charts import style_sheet
+from budgetfrontier.store.reader import Reader
 
 THREADS = 4
 """Pages that are made at a time."""
@@ -41,6 +43,7 @@ WAITING_TASKS = 10
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
+_METRICS = "/metrics"
 _ALIVE = 15.0  # seconds after which a quiet stream says that it is there
 
 SESSION = web.RequestKey("session", Session)
@@ -83,6 +86,7 @@ class Console:
         app.router.add_post("/-/sign-out", self._sign_out)
         if any(job.name for job in self.jobs):
             app.router.add_get("/", self._index)
+        app.router.add_get(_METRICS, self._metrics)
         for job in self.jobs:
             app.router.add_post(f"{job.base}/steer", partial(self._steer, job))
             app.router.add_get(f"{job.base}/steer/{{task}}", partial(self._task, job))
@@ -151,6 +155,8 @@ class Console:
             if self.access.has_token and session is None and not request.path.startswith("/-/"):
                 if "Authorization" in request.headers:
                     return self._message(request, 401, "Wrong token", "This is not the token of this console.")
+                if request.path == _METRICS:  # Prometheus would follow a redirect, and read the form
+                    return self._message(request, 401, "No token", "Send the token: `Authorization: Bearer TOKEN`.")
                 raise web.HTTPSeeOther(f"/-/sign-in?{urlencode({'next': request.path_qs[:500]})}")
             if request.method == "POST":
                 await self._check_form(request, session)
@@ -245,6 +251,13 @@ class Console:
             return await self._stream(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
         return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))
 
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answer a scrape of Prometheus with the metrics of all jobs."""
+        sources = {job.name or job.title: partial(_reader, job) for job in self.jobs}
+        accepts = request.headers.get("Accept", "")
+        body, kind = await self._in_thread(lambda: metrics.exposition(sources, accepts))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
     async def _stream(self, request: web.Request, make: Callable[[], str], every: float) -> web.StreamResponse:
         """Send a section whenever it has changed, as events, until the page is closed."""
         if self._streams >= STREAMS:
@@ -337,6 +350,10 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(COOKIE, path="/")
         raise answer
+
+
+def _reader(job: Job) -> Reader:
+    return job.reader
 
 
 def is_inside(target: str) -> bool:

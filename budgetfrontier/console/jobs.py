@@ -104,7 +104,7 @@ def named(folders: Sequence[tuple[Path, Path]]) -> list[Job]:
     jobs: list[Job] = []
     for folder, frontier in folders:
         name = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job"
-        taken, number = {job.name for job in jobs}, 2
+        taken, number = {"metrics", *(job.name for job in jobs)}, 2  # /metrics is a page of all jobs
         unique = name
         while unique in taken:
             unique, number = f"{name}-{number}", number + 1

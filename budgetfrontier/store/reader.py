@@ -29,6 +29,7 @@ from budgetfrontier.store.process import process, runs
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
 from budgetfrontier.store.report import Report, report, report_head
 from budgetfrontier.store.series import Busiest, SeriesRow
+from budgetfrontier.store.space import Space, space
 from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
 
@@ -110,6 +111,11 @@ class Reader:
         with self.view() as view:
             newest_first = runs(view, self.path, holder=self.lock_pid())
             return list(islice(newest_first, limit))[::-1]
+
+    def space(self) -> Space:
+        """Return the space that the frontier takes on disk, and the lag of its oldest reader. O(readers)."""
+        with self._last_commit.translated():
+            return space(self._last_commit.env)
 
     def summary(self) -> Summary:
         """Return the totals. O(1)."""

@@ -31,9 +31,9 @@ def test_a_record_is_one_gzip_member(size: int, parts: int) -> None:
     block = (os.urandom(size // 2) + b"text, text " * size)[:size]
     cut = size // parts
     blocks = [block[start : start + cut] for start in range(0, size, cut)] if cut else [block]
-    head, end, rest = gzip.decompress(
-        records.record("WARC-Type: x\r\nWARC-Y: ü\r\n", *blocks, kind="a/b")
-    ).partition(b"\r\n\r\n")
+    head, end, rest = gzip.decompress(records.record("WARC-Type: x\r\nWARC-Y: ü\r\n", *blocks, kind="a/b")).partition(
+        b"\r\n\r\n"
+    )
     assert end + rest == b"\r\n\r\n" + block + b"\r\n\r\n"
     assert head.decode().split("\r\n") == [
         "WARC/1.1",

@@ -1,0 +1,163 @@
+"""The metrics of frontiers for Prometheus, read at each scrape (the extra "console").
+
+All are as of the last commit and O(1): none has a label for each queue.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.rules.verdict import Standing, Verdict, verdict
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.space import Space
+from budgetfrontier.store.standing import standing
+
+PREFIX = "budgetfrontier_"
+Sources = Mapping[str, Callable[[], Reader]]
+"""By the name of a job's folder, what returns the reader of its frontier, or raises a FrontierError."""
+_LABELS = ("crawl", "folder")
+
+COUNTERS = {
+    "scheduled": ("urls_enqueued", "URIs ever admitted."),
+    "duplicates": ("urls_duplicate", "URIs refused because they were known."),
+    "succeeded": ("urls_succeeded", "URIs finished with SUCCESS."),
+    "failed": ("urls_failed", "URIs finished with FAILURE."),
+    "retried": ("urls_retried", "Attempts that ended with RETRY."),
+    "deferred": ("urls_deferred", "Attempts that ended with DEFERRED."),
+    "disregarded": ("urls_disregarded", "URIs finished with DISREGARDED."),
+    "expenditure": ("spend", "What all queues have spent, penalties included."),
+}
+"""The totals that only grow, by their name in Summary; the names of their metrics end with `_total`."""
+GAUGES = {
+    "queued": ("urls_queued", "URIs pending in queues that are not RETIRED, leased ones included."),
+    "in_process": ("leases", "Leases not finished."),
+    "future": ("urls_future", "URIs scheduled for later."),
+    "dead": ("dead_letters", "URIs given up, kept as dead letters."),
+    "seen": ("seen", "Canonical forms known to deduplication."),
+}
+"""The totals that grow and shrink, by their name in Summary."""
+
+
+class Reading(NamedTuple):
+    """The figures that one scrape reads of a frontier."""
+
+    crawl: str
+    standing: Standing
+    verdict: Verdict
+    space: Space
+    settings_revision: int
+    free: int
+
+
+def read(reader: Reader) -> Reading:
+    """Read a frontier as of its last commit. O(1). Raises what Reader raises, and OSError."""
+    space = reader.space()  # before the snapshot, which would be a reader, too
+    free = shutil.disk_usage(reader.path).free
+    with reader.view() as view:
+        crawl, revision = view.settings()[0].crawl, view.counters().settings_revision
+        found = standing(view, reader.path, now=time.time())
+    return Reading(crawl, found, verdict(found), space, revision, free)
+
+
+def exposition(sources: Sources, accepts: str = "") -> tuple[bytes, str]:
+    """Return the metrics in the format of an Accept header, and their content type. O(jobs)."""
+    registry = CollectorRegistry()
+    registry.register(_Frontiers(sources))
+    encode, kind = choose_encoder(accepts)
+    return encode(registry), kind
+
+
+class _Frontiers(Collector):
+    """A collector that reads frontiers at each scrape. Those that cannot be read are only said to be so."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        readable = GaugeMetricFamily(
+            f"{PREFIX}readable", "Whether the frontier could be read at this scrape.", labels=["folder"]
+        )
+        found: dict[str, Reading] = {}
+        for folder, open_reader in self._sources.items():
+            with suppress(FrontierError, OSError):
+                found[folder] = read(open_reader())
+            readable.add_metric([folder], float(folder in found))
+        yield readable
+        yield from _families(found)
+
+
+def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
+    """Yield all metrics of the frontiers that could be read."""
+
+    def gauge(name: str, text: str, value: Callable[[Reading], float | None]) -> Metric:
+        family = GaugeMetricFamily(PREFIX + name, text, labels=_LABELS)
+        for folder, one in found.items():
+            if (number := value(one)) is not None:
+                family.add_metric([one.crawl, folder], number)
+        return family
+
+    def labelled(
+        name: str, text: str, labels: Iterable[str], rows: Callable[[Reading], Mapping[tuple[str, ...], float]]
+    ) -> Metric:
+        family = GaugeMetricFamily(PREFIX + name, text, labels=[*_LABELS, *labels])
+        for folder, one in found.items():
+            for values, number in rows(one).items():
+                family.add_metric([one.crawl, folder, *values], number)
+        return family
+
+    for field, (name, text) in COUNTERS.items():
+        counter = CounterMetricFamily(PREFIX + name, text, labels=_LABELS)
+        for folder, one in found.items():
+            counter.add_metric([one.crawl, folder], _total(one, field))
+        yield counter
+    for field, (name, text) in GAUGES.items():
+        yield gauge(name, text, lambda one, field=field: _total(one, field))  # type: ignore[misc]
+    yield labelled("queues", "Queues by state.", ["state"], _queues)
+    yield labelled("crawl_state", "1 for the state of the crawl, 0 for all others.", ["state"], _states)
+    yield labelled(
+        "verdict_info", "Whether the crawl goes on, or why not; level is good, warn or bad.", ["slug", "level"],
+        lambda one: {(one.verdict.slug, one.verdict.level): 1.0},
+    )  # fmt: skip
+    yield gauge("urls_retired", "URIs held in RETIRED queues.", lambda one: one.standing.held)
+    yield gauge(
+        "process_alive", "Whether a process has the frontier open.", lambda one: float(one.standing.process.alive)
+    )
+    yield gauge(
+        "last_commit_age_seconds", "Seconds since the last commit.",
+        lambda one: _age(one, one.standing.process.last_commit),
+    )  # fmt: skip
+    yield gauge("store_used_bytes", "Bytes of the data file up to its last page.", lambda one: one.space.used)
+    yield gauge("store_disk_free_bytes", "Bytes free on the disk of the frontier.", lambda one: one.free)
+    yield gauge(
+        "store_oldest_reader_txn_lag", "Commits since the oldest snapshot still read.",
+        lambda one: one.space.reader_lag,
+    )  # fmt: skip
+    yield gauge("config_generation", "Revision of the settings in force.", lambda one: one.settings_revision)
+
+
+def _total(one: Reading, field: str) -> float:
+    totals: Summary = one.standing.totals
+    return float(totals[field])
+
+
+def _queues(one: Reading) -> dict[tuple[str, ...], float]:
+    return {(state,): float(count) for state, count in one.standing.totals.queues.items()}
+
+
+def _states(one: Reading) -> dict[tuple[str, ...], float]:
+    return {(str(state),): float(state is one.standing.totals.state) for state in CrawlState}
+
+
+def _age(one: Reading, when: float | None) -> float | None:
+    return None if when is None else max(one.standing.now - when, 0.0)

@@ -1,0 +1,111 @@
+"""The metrics of the console, as Prometheus reads them; and those that rules and dashboard ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from budgetfrontier import Reader
+from budgetfrontier.console.app import Console
+from budgetfrontier.model import Summary
+from budgetfrontier.reports import metrics
+from tests.console.conftest import TOKEN, Client, get, visit
+
+MONITORING = Path(__file__).parents[2] / "config" / "monitoring"
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """The samples of a scrape, by name and labels without those of the job."""
+    return {
+        (s.name, frozenset((k, v) for k, v in s.labels.items() if k not in ("crawl", "folder"))): s.value
+        for family in parse(text)
+        for s in family.samples
+    }
+
+
+def test_a_scrape_has_the_totals_of_the_frontier(job: Path) -> None:
+    status, text = get(job, "/metrics")
+    assert status == 200
+    found = samples(text)
+    with Reader(job / "frontier") as reader:
+        totals, slug = reader.summary(), reader.verdict().slug
+    none: frozenset[tuple[str, str]] = frozenset()
+    for field, (name, _) in metrics.COUNTERS.items():
+        assert found[f"budgetfrontier_{name}_total", none] == totals[field]
+    for field, (name, _) in metrics.GAUGES.items():
+        assert found[f"budgetfrontier_{name}", none] == totals[field]
+    for state, count in totals.queues.items():
+        assert found["budgetfrontier_queues", frozenset({("state", state)})] == count
+    assert found["budgetfrontier_urls_retired", none] == 5
+    assert found["budgetfrontier_process_alive", none] == 0
+    assert found["budgetfrontier_store_used_bytes", none] > 0
+    assert found["budgetfrontier_readable", none] == 1
+    assert any(name == "budgetfrontier_verdict_info" and ("slug", slug) in labels for name, labels in found)
+
+
+def test_each_total_has_a_metric() -> None:
+    others = {"state", "pause_reason", "queues"}
+    assert set(metrics.COUNTERS) | set(metrics.GAUGES) | others == set(Summary.__struct_fields__)
+
+
+def test_openmetrics_is_given_to_those_who_ask_for_it(job: Path) -> None:
+    _, text = get(job, "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert text.endswith("# EOF\n")
+    families = parse_openmetrics(text)  # type: ignore[no-untyped-call]
+    assert "budgetfrontier_queues" in {family.name for family in families}
+
+
+def test_several_jobs_are_told_apart_and_one_that_is_gone_is_named(job: Path, tmp_path: Path) -> None:
+    other = tmp_path / "else" / "job"
+    shutil.copytree(job, other)
+
+    async def act(client: Client, console: Console) -> str:
+        shutil.rmtree(other)
+        return await (await client.get("/metrics")).text()
+
+    families = {family.name: family for family in parse(visit((job, other), act))}
+    readable = {s.labels["folder"]: s.value for s in families["budgetfrontier_readable"].samples}
+    assert readable == {"job": 1, "job-2": 0}
+    assert [s.labels for s in families["budgetfrontier_leases"].samples] == [{"crawl": "resting", "folder": "job"}]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer of nothing"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}"}, 200),
+        ({"Host": "evil.test"}, 421),
+    ],
+)
+def test_metrics_need_the_token_of_a_console_that_has_one(job: Path, headers: dict[str, str], status: int) -> None:
+    async def act(client: Client, console: Console) -> int:
+        return (await client.get("/metrics", headers=headers, allow_redirects=False)).status
+
+    assert visit(job, act, token=TOKEN) == status
+
+
+def test_rules_and_dashboard_ask_for_metrics_that_exist(job: Path) -> None:
+    names = {name for name, _ in samples(get(job, "/metrics")[1])}
+    rules = yaml.safe_load((MONITORING / "prometheus-alerts.yaml").read_text(encoding="utf-8"))
+    dashboard = json.loads((MONITORING / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(asked) > 10
+    for expression in asked:
+        used = set(re.findall(r"budgetfrontier_\w+", expression))
+        assert used and used <= names, expression
+
+
+def test_every_metric_is_documented(job: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "monitoring.md").read_text(encoding="utf-8")
+    told = {name.partition("{")[0] for name in re.findall(r"`([^`\n]+)`", page)}
+    names = {name.removeprefix(metrics.PREFIX) for name, _ in samples(get(job, "/metrics")[1])}
+    assert names and names <= told
