@@ -7,6 +7,7 @@ last of which is the `Scan`.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import deque
@@ -79,4 +80,5 @@ def _say(step: Step) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one, which ends it
     main(sys.argv[1], int(sys.argv[2]))

@@ -7,6 +7,7 @@ frontier to change it. The order comes on the standard input; lines of JSON go t
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -151,4 +152,5 @@ def _say(step: Step) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that began this one; a command goes on
     main(Path(sys.argv[1]))

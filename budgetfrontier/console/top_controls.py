@@ -16,7 +16,10 @@ _SEQUENCES = {
     "\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\x1b[5~": "page up", "\x1b[6~": "page down",
     "\x1b[H": "home", "\x1b[F": "end", "\x1bOH": "home", "\x1bOF": "end",
 }  # fmt: skip
-_CHARACTERS = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape"}
+_CHARACTERS = {
+    "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape",
+    "\x03": "interrupt", "\x1a": "suspend",
+}  # fmt: skip
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~])")
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
 

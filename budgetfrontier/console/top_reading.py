@@ -49,6 +49,7 @@ class Reading:
         shown = Shown(title, now, sample, running, judged, rates=job.samples.rates(), series=rows)
         scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
+        shown.wrong = verdict.wrong(job, sample, scanned.scan if scanned else None)
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown
 

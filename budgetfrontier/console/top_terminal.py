@@ -8,8 +8,7 @@ import os
 import signal
 import sys
 import termios
-import tty
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -30,6 +29,7 @@ from budgetfrontier.reports.layout import layout_for
 EVERY = 1.0
 """Seconds between two screens."""
 _ESCAPE = 0.05  # seconds after which an Escape is no beginning of another key
+_ANSWER = 10.0  # seconds that quitting waits for a command that was given
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,12 +44,11 @@ def is_screen(stdin: IO[str], stdout: IO[str]) -> bool:
 def print_once(job: Job) -> None:
     """Print the overview once, as plain text. Waits for a scan of all queues."""
     reading = Reading(job)
-    shown = reading.read()
     asyncio.run(job.scans.run())
     scanned = job.scans.latest
     if scanned is None:
         raise FrontierError(f"the queues could not be read: {job.scans.error}")
-    shown.as_of = scanned.when
+    shown = reading.read()
     for line in plain(shown, reading.lists(scanned), width=layout_for(sys.stdout, wide=False).width):
         print(line.plain)
 
@@ -82,7 +81,10 @@ class _Terminal:
 
     def enter(self) -> None:
         """Prepare the terminal."""
-        tty.setcbreak(self.fd, termios.TCSANOW)
+        mode = termios.tcgetattr(self.fd)
+        # Ctrl-C and Ctrl-Z come as keys: as signals they would end the processes that scan and steer, too.
+        mode[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+        termios.tcsetattr(self.fd, termios.TCSANOW, mode)
         self._console.set_alt_screen(True)
         self._console.show_cursor(False)
 
@@ -118,6 +120,7 @@ class _Top:
         self._wake = asyncio.Event()
         self._ended_by: signal.Signals | None = None
         self._running: set[asyncio.Task[None]] = set()
+        self._commands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> signal.Signals | None:
         """Return when it is to end: with the signal that asked for it, or None."""
@@ -130,6 +133,8 @@ class _Top:
                     await asyncio.sleep(0)  # it has begun
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), EVERY)
+            if self._commands:  # one may be half-way through a stopped frontier
+                await asyncio.wait(self._commands, timeout=_ANSWER)
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -179,19 +184,25 @@ class _Top:
 
     def _press(self, keys: list[str]) -> None:
         for key in keys:
+            if key == "interrupt":
+                self._end(signal.SIGINT)
+            elif key == "suspend":
+                self._suspend()
             asked = self._controls.press(key)
             if asked is not None:
                 self._controls.message = f"{asked.op}: waiting for the answer"
-                self._begin(self._steer(asked))
+                self._commands.add(self._begin(self._steer(asked)))
         self._wake.set()
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._commands.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self._controls.message = f"it failed: {error}"
         self._wake.set()

@@ -42,6 +42,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BAR = 100  # columns at the most
 _NUMBERS = ("queued", "expenditure", "errors", "balance", "total_budget", "enqueued")
 _HEADS = {"expenditure": "spent", "total_budget": "budget"}
+_LOW, _HIGH = 16, 30  # lines below which the screen has less, and from which on it has more
 _NARROW = 100  # columns below which the last two are left out
 _HELP = """\
 p             pause the crawl, or resume it: asks for a reason, and whether you mean it
@@ -84,11 +85,13 @@ class Shown:
     scan_error: str = ""
     rows: list[QueueRecord] = field(default_factory=list)
     opened: Opened | None = None
+    wrong: list[str] = field(default_factory=list)
+    """Sentences that an operator should know."""
 
 
 def screen(shown: Shown, controls: Controls, *, width: int, height: int) -> list[Text]:
     """Return the lines of a terminal, at most `height`, the last of which is for keys and questions."""
-    lines = head(shown, width=width, brief=height < 16)
+    lines = _above(shown, width=width, height=height)
     if controls.screen is Mode.HELP:
         lines = [Text(line) for line in _HELP.splitlines()]
     elif controls.screen is Mode.QUEUE:
@@ -102,13 +105,27 @@ def screen(shown: Shown, controls: Controls, *, width: int, height: int) -> list
 
 def room(shown: Shown, *, width: int, height: int) -> int:
     """Return the number of queues for which a terminal has room."""
-    return max(height - len(head(shown, width=width, brief=height < 16)) - 3, 1)
+    return max(height - len(_above(shown, width=width, height=height)) - 3, 1)
+
+
+def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
+    """Return the lines above the list: more on a high screen than on a low one."""
+    lines = head(shown, width=width, brief=height < _LOW)
+    if height >= _HIGH:
+        lines += wrong(shown, width)
+    return lines
+
+
+def wrong(shown: Shown, width: int) -> list[Text]:
+    """Return what is wrong now, in lines."""
+    sentences = (part for text in shown.wrong for part in textwrap.wrap(f"! {clean(text)}", width))
+    return [Text(line, style="yellow") for line in sentences]
 
 
 def plain(shown: Shown, lists: Mapping[str, list[QueueRecord]], *, width: int | None) -> list[Text]:
     """Return the lines for a pipe, with a list for each order; `width` None: nothing is cut, and numbers are exact."""
     width = width or EXACT
-    lines = head(shown, width=width)
+    lines = head(shown, width=width) + wrong(shown, width)
     for sort, rows in lists.items():
         controls = Controls(sort=sort, selected=-1)
         lines += [Text(), *listing(replace(shown, rows=rows), controls, width=width, limit=len(rows))]
@@ -248,7 +265,9 @@ def listing(shown: Shown, controls: Controls, *, width: int, limit: int) -> list
     heads = [_HEADS.get(name, name) for name in names]
     sizes = [max(map(len, (heads[at], *(cell[at] for cell in cellular)))) for at in range(len(names))]
     longest = max((cells(clean(row.queue)) for row in rows), default=0)
-    first = max(longest, 5) if width >= EXACT else max(width - sum(sizes) - 2 * len(sizes) - 12, 8)
+    first = max(longest, 5)
+    if width < EXACT:
+        first = min(max(first, 40), max(width - sum(sizes) - 2 * len(sizes) - 12, 8))
     lines = [title, Text(_row("queue", "state", heads, sizes, first), style="dim")]
     for at, (row, values) in enumerate(zip(rows, cellular, strict=True)):
         line = Text(_row(row.queue, str(row.state), values, sizes, first))

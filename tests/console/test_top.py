@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import lmdb
 import pytest
 from rich.console import Console, Group
 
@@ -78,6 +77,7 @@ def test_the_overview(hostile: Path, width: int) -> None:
     assert "No process runs this crawl" in text and "last commit" in text and "RETIRED 2" in text
     assert "Queues by spend, as of " in text and "evil\\x1b[2J" in text and "snoozed.test" in text
     assert ("enqueued" in text) is (width == 200)  # there is room for it
+    assert "! 1 dead letter" in "\n".join(drawn(hostile, Controls(), width=width, height=40))
     assert lines[-1].startswith("p pause  s sort  / filter")
 
 
@@ -270,6 +270,51 @@ def test_a_signal_leaves_the_terminal_as_it_was(job: Path, number: signal.Signal
         top.ends(code)
 
 
+def test_ctrl_c_ends_it_also_while_something_is_typed(job: Path) -> None:
+    with on_screen(job) as top:
+        top.shows("Queues by spend")
+        top.press("p")
+        top.shows("reason:")
+        top.press("\x03")
+        top.ends(130)
+    with Reader(job / "frontier") as reader:
+        assert [entry.command for entry in reader.audit()] == ["retire"]
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(job: Path) -> None:
+    with on_screen(job) as top:
+        top.shows("Queues by spend")
+        top.press("\x1a")
+        _, status = os.waitpid(top.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status) and termios.tcgetattr(top.slave) == top.before
+        until(lambda: top.written.endswith("\x1b[?1049l"))
+        top.forget()
+        top.process.send_signal(signal.SIGCONT)
+        top.shows("Queues by spend")
+        top.press("q")
+        top.ends(0)
+
+
+def test_a_running_crawl_is_paused_and_resumed_through_its_mailbox(job: Path) -> None:
+    worker = [sys.executable, str(Path(__file__).parents[1] / "cli" / "worker.py"), str(job / "frontier")]
+    with (
+        subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine,
+        on_screen(job) as top,
+    ):
+        assert engine.stdin is not None and engine.stdout is not None and engine.stdout.readline() == b"running\n"
+        top.shows(f"pid {engine.pid}")
+        top.press("pbusy\ry")
+        top.shows("RUNNING -> PAUSED")
+        top.press("\x1b")
+        top.shows("p resume")
+        top.press("pidle\ry")
+        top.shows("PAUSED -> RUNNING")
+        top.press("q")
+        top.ends(0)
+        engine.stdin.close()
+        assert engine.wait(PATIENCE) == 0
+
+
 def test_a_terminal_is_resized_and_a_job_removed_and_brought_back(job: Path) -> None:
     with on_screen(job) as top:
         top.shows("Queues by spend, as of")
@@ -289,17 +334,16 @@ def test_a_terminal_is_resized_and_a_job_removed_and_brought_back(job: Path) -> 
 
 
 def test_no_snapshot_is_held_between_two_screens(job: Path) -> None:
-    with on_screen(job) as top:
+    with on_screen(job) as top, Reader(job / "frontier") as reader:
         top.shows("Queues by spend, as of")
-        readers = lmdb.open(str(job / "frontier"), readonly=True, max_dbs=64)
+        readers = reader._last_commit.env.readers  # LMDB's table, which no public method shows
 
-        def idle() -> bool:
-            mine = [line for line in readers.readers().splitlines() if line.split()[0] == str(top.process.pid)]
-            return all(line.split()[-1] == "-" for line in mine)
+        def holds_snapshot(pid: int) -> bool:
+            rows = [line.split() for line in readers().splitlines()]
+            return any(row[0] == str(pid) and row[-1] != "-" for row in rows)
 
-        try:
-            until(idle, top.process)
-        finally:
-            readers.close()
+        with reader.view():
+            assert holds_snapshot(os.getpid())
+        until(lambda: not holds_snapshot(top.process.pid), top.process)
         top.press("q")
         top.ends(0)
