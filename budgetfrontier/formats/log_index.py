@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypedDict
 
+import msgspec
 import xxhash
 
 from budgetfrontier.store.modes import make_folder, opener
@@ -34,6 +35,17 @@ _MOST_BYTES = 1 << _OFFSET_BITS
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 _CHECKED = 4096
 """Bytes at the start and before the end of what is indexed, by which a log that was replaced is noticed."""
+
+
+class _Manifest(TypedDict):
+    version: int
+    upto: Annotated[int, msgspec.Meta(ge=0)]
+    segments: list[tuple[str, Annotated[int, msgspec.Meta(gt=0)]]]
+    start: str
+    end: str
+
+
+_decode = msgspec.json.Decoder(_Manifest).decode
 
 KeyOf = Callable[[bytes], bytes]
 """A function that returns the URL of a line as the log has it, b"" if the line has none."""
@@ -100,7 +112,7 @@ class LogIndex:
         if manifest["upto"] > before or self.rebuilt:
             self._write(file, numbers, manifest, replaced)
         elif replaced:
-            manifest["segments"].append([replaced, len(numbers)])
+            manifest["segments"].append((replaced, len(numbers)))
         return manifest
 
     def _take(self, file: BinaryIO, numbers: array[int], manifest: dict[str, Any]) -> bool:
@@ -129,7 +141,7 @@ class LogIndex:
             name = f"{upto:016x}.segment"
             with atomic_file(self.folder / name, opener=opener) as out:
                 ordered.tofile(out)
-            manifest["segments"].append([name, len(numbers)])
+            manifest["segments"].append((name, len(numbers)))
         manifest["start"] = _digest(file, 0, min(upto, _CHECKED))
         manifest["end"] = _digest(file, max(upto - _CHECKED, 0), upto)
         with atomic_file(self.folder / "manifest.json", opener=opener) as out:
@@ -144,11 +156,11 @@ class LogIndex:
     def _manifest(self) -> dict[str, Any]:
         """Return the stored manifest, {} if there is none that can be used."""
         try:
-            manifest = json.loads((self.folder / "manifest.json").read_bytes())
+            manifest: dict[str, Any] = {**_decode((self.folder / "manifest.json").read_bytes())}
             usable = manifest["version"] == VERSION and all(
                 (self.folder / name).stat().st_size == 8 * count for name, count in manifest["segments"]
             )
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError):  # msgspec's errors are ValueErrors
             return {}
         return manifest if usable else {}
 

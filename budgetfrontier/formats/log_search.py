@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,10 +33,10 @@ def past_of(url: str, log: Path, *, progress: Progress | None = None) -> Past | 
     pages = log.with_name("pages.jsonl")
     if any(attempt.status > 0 for attempt in attempts) and pages.is_file():
         found_pages = LogIndex(pages, _url_of_page).find(_encode(url)[1:-1], progress)
-        newest = deque(found_pages, maxlen=1)
-        page = msgspec.json.decode(newest[0]) if newest else None
+        newest = deque(filter(None, map(_page, found_pages)), maxlen=1)
+        page = newest[0] if newest else None
     begins = "" if attempts else _first_time(log)
-    return Past(attempts, total, page if isinstance(page, dict) else None, str(log), begins, index.rebuilt)
+    return Past(attempts, total, page, str(log), begins, index.rebuilt)
 
 
 def _url_of_line(line: bytes) -> bytes:
@@ -47,6 +48,15 @@ def _url_of_page(line: bytes) -> bytes:
     """Return the URL as it is in the JSON, escapes included."""
     start = line.find(_URL) + len(_URL)
     return line[start : line.find(b'"', start)] if start >= len(_URL) else b""
+
+
+def _page(line: bytes) -> dict[str, Any] | None:
+    """Return the page of a line, None if the line is damaged, such as one that a crash has cut."""
+    try:
+        page = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return page if isinstance(page, dict) else None
 
 
 def _attempt(found: Entry) -> Attempt:

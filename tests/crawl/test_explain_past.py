@@ -80,3 +80,10 @@ def test_attempts_are_counted_and_the_last_one_is_told(crawled: Path, capsys: py
         file.write(line.replace(" 200 ", "  -5 ") + "\n")
     code, told, past = explained(capsys, crawled, "http://a.test/1")
     assert (code, past["total"]) == ("failed", 2) and "Attempts in the log: 2." in told
+
+
+def test_a_page_whose_line_was_cut_is_left_out(crawled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (crawled / "logs/pages.jsonl").open("ab") as file:
+        file.write(b'{"url":"http://a.test/1","title":"cu\n{"url":"http://a.test/1"\n[1]"url":"http://a.test/1"\n')
+    code, _, past = explained(capsys, crawled, "http://a.test/1")
+    assert code == "fetched" and past["page"]["outcome"] == "SUCCESS"

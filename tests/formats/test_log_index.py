@@ -100,6 +100,16 @@ def test_a_damaged_index_is_built_anew(log: Path, damage: str) -> None:
     assert list(LogIndex(log, key_of).find(b"key1")) == search(log, b"key1")
 
 
+@pytest.mark.parametrize("change", ['"upto":-5', '"upto":"a"', '"segments":[]', '"segments":[["lock",0]]'])
+def test_a_manifest_that_makes_no_sense_is_written_anew(log: Path, change: str) -> None:
+    grow(log, random.Random(3), 40)
+    index = LogIndex(log, key_of)
+    list(index.find(b"key1"))
+    manifest = index.folder / "manifest.json"
+    manifest.write_text(f'{{"version":1,"start":"","end":"",{change}}}')
+    assert list(LogIndex(log, key_of).find(b"key1")) == search(log, b"key1")
+
+
 def test_keys_of_equal_hashes_are_told_apart(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xxhash.xxh3_64_intdigest", lambda key: 7 << 40)
     grow(log, random.Random(4), 50, keys=3)
