@@ -91,6 +91,7 @@ class _Terminal:
     def leave(self) -> None:
         """Restore the terminal."""
         with suppress(OSError):  # it is gone
+            self._console.clear()  # with the cursor below, tmux mixes the two screens if it has grown meanwhile
             self._console.show_cursor(True)
             self._console.set_alt_screen(False)
         with suppress(termios.error):
