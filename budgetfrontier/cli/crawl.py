@@ -6,11 +6,15 @@ import argparse
 import gc
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings, warn_of_adjustments
 from budgetfrontier.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from budgetfrontier.crawl.metrics_server import MetricsServer
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
 _EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
@@ -36,6 +40,11 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--adopt", action="store_true", help="continue in the folder of a crawl of another name, which was renamed"
     )
+    parser.add_argument(
+        "--metrics", metavar="ADDRESS:PORT", default=None,
+        help="answer Prometheus there, on /metrics, while it runs, such as 127.0.0.1:9464 (default: not); whoever "
+        "reaches the address may read them; needs the extra 'console'",
+    )  # fmt: skip
     parser = add_command(
         commands,
         "demo",
@@ -56,10 +65,13 @@ def crawl(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
+    again += ["--metrics", args.metrics] if args.metrics else []
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
-    with _rare_collections():
-        return job.crawl(settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again))
+    with _metrics(args.metrics) as metrics, _rare_collections():
+        return job.crawl(
+            settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again), metrics=metrics
+        )
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -69,6 +81,20 @@ def demo(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise _explained(error) from error
     return run.demo(args.job)
+
+
+@contextmanager
+def _metrics(listen: str | None) -> Iterator[MetricsServer | None]:
+    """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
+    if listen is None:
+        yield None
+        return
+    try:
+        from budgetfrontier.crawl.metrics_server import MetricsServer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
+    with closing(MetricsServer(listen)) as server:
+        yield server
 
 
 @contextmanager

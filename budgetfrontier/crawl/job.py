@@ -7,6 +7,7 @@ import contextlib
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
@@ -38,6 +39,9 @@ from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
 
+if TYPE_CHECKING:
+    from budgetfrontier.crawl.metrics_server import MetricsServer
+
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
 
 
@@ -49,6 +53,7 @@ def crawl(
     paused: bool = False,
     adopt: bool = False,
     command: str = "",
+    metrics: MetricsServer | None = None,
 ) -> int:
     """Start or continue the crawl in a job folder; return the exit code.
 
@@ -57,15 +62,16 @@ def crawl(
     flight are finished; after a second one, the crawl stops at once. In both cases, all finished URIs are on disk.
 
     `paused`: fetch nothing until `budgetfrontier resume`. `adopt`: continue a crawl of another name. `command` is the
-    command that runs the crawl again, for the closing summary. Raises what `Frontier.open` raises, StorageFull,
-    SettingsError if the folder contains another crawl, and ScopeChanged if the crawl was paused because its changed
-    scope would disregard many queued URIs.
+    command that runs the crawl again, for the closing summary; `metrics` answers scrapes while it runs. Raises what
+    `Frontier.open` raises, StorageFull, SettingsError if the folder contains another crawl, and ScopeChanged if the
+    crawl was paused because its changed scope would disregard many queued URIs.
     """
     with interrupts() as heard, progress or ProgressDisplay() as shown:
         try:
             return Job(
-                settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command
-            ).run()
+                settings, folder, progress=shown, interrupts=heard, paused=paused, adopt=adopt, command=command,
+                metrics=metrics,
+            ).run()  # fmt: skip
         except KeyboardInterrupt:
             if heard.count < 2:  # the KeyboardInterrupt came from elsewhere
                 raise
@@ -86,7 +92,9 @@ class Job:
         paused: bool,
         adopt: bool,
         command: str,
+        metrics: MetricsServer | None,
     ) -> None:
+        self._metrics = metrics
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
         self._paused, self._adopt, self._command = paused, adopt, command
         self._scope = Scope(settings.scope)
@@ -113,7 +121,7 @@ class Job:
                     self._open(opened, written)
                     begun = self._prepare()
                 if begun:
-                    asyncio.run(self._loop.run())
+                    asyncio.run(self._crawl())
                     self._sync_all()  # stores the time used, too, if nothing was committed at the end
             if begun or self._policy_failures.failure:
                 end, reason = self._run_end()
@@ -122,6 +130,10 @@ class Job:
                 self._summarize(frontier, reports)
         self._policy_failures.raise_failure()
         return 0 if begun and self._loop.stop is not Stop.FORCED else 1
+
+    async def _crawl(self) -> None:
+        async with self._metrics.serving(self._folder) if self._metrics else contextlib.nullcontext():
+            await self._loop.run()
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:
         """Open the frontier, to be closed by `opened`, and the cache and outputs, to be closed by `written`."""
