@@ -233,10 +233,15 @@ def _threads(args: argparse.Namespace, reader: Reader) -> Rows:
     return Rows(columns, map(itemgetter(*columns), rows), drop=lease_rows.DROP)
 
 
+def _length(args: argparse.Namespace) -> float:
+    """Return the seconds that a report over time is about."""
+    return _HOUR if args.since is None else float(args.since)
+
+
 def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
 
-    now, length = time.time(), args.since or _HOUR
+    now, length = time.time(), _length(args)
     series = reader.series(now - over_time.DAY - 2 * length)
     rows = over_time.rate_rows(series, now, length)
     unknown = over_time.rates_known(series, now, length)
@@ -247,7 +252,7 @@ def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
     from budgetfrontier.reports.format import percent
 
-    found = reader.busiest(time.time() - (args.since or _HOUR))
+    found = reader.busiest(time.time() - _length(args))
     rows: Iterable[tuple[Any, ...]] = over_time.busiest_rows(found)
     if args.format == "text":
         rows = ((*row[:2], percent(row[2]), *row[3:]) for row in rows)
@@ -258,7 +263,7 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
     from budgetfrontier.units import describe_duration
 
-    now, length = time.time(), args.since or _HOUR
+    now, length = time.time(), _length(args)
     with reader.view() as view:
         found = list(
             over_time.forecast_rows(

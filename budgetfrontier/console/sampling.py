@@ -56,8 +56,11 @@ class Samples:
         self._kept: deque[Sample] = deque(maxlen=KEPT)
 
     def add(self, sample: Sample) -> None:
-        """Add a sample. One that is older than the last, because a clock was set back, makes all others useless."""
-        if self._kept and sample.when < self._kept[-1].when:
+        """Add a sample. One that is older than the last makes all others useless: a clock was set back, or the frontier
+        was replaced by another, such as a backup.
+        """
+        last = self.last
+        if last and (sample.when < last.when or sample.committed < last.committed):
             self._kept.clear()
         self._kept.append(sample)
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 FIGURES: dict[str, tuple[str, ...]] = {
     "fetched": ("succeeded", "failed", "retried"),
@@ -34,6 +34,9 @@ class Totals(Protocol):
     stopped: int
 
 
+Row = TypeVar("Row", bound=Totals)
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """One figure of a time: how much of it, per hour, and the hourly rates of its slower and its faster quarter."""
@@ -59,13 +62,13 @@ def progress(row: Totals) -> int:
     return sum(getattr(row, total) for total in _GROWING)
 
 
-def successive(rows: Iterable[Totals]) -> Iterator[tuple[Totals, Totals]]:
+def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
 
     If the clock was set back between two runs, their rows alternate: a row follows the one with the most progress that
     is not beyond its own.
     """
-    latest: list[Totals] = []  # of each run, in order of progress
+    latest: list[Row] = []  # of each run, in order of progress
     for row in rows:
         place = bisect_right(latest, progress(row), key=progress)
         if place and not row.begins:

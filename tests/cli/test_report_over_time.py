@@ -55,6 +55,11 @@ def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) ->
     assert "the crawl ran for 1h2" in partly.replace(" ", "") or "of that time" in partly
 
 
+def test_nothing_is_known_of_no_time(job: Path, cli: Cli) -> None:
+    rows, unknown = rows_of(cli, job, "--since", "0")
+    assert rows == [] and unknown
+
+
 def test_the_busiest_queues_have_their_share(job: Path, cli: Cli) -> None:
     rows, unknown = rows_of(cli, job, "--kind", "busiest", "--since", "3h")
     assert {row["queue"] for row in rows} == {"a.test", "b.test"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
+from budgetfrontier.rules.rates import successive
 from budgetfrontier.store.series import SeriesRow
 
 SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
@@ -45,7 +45,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     busiest = job.reader.busiest(since)
     curves = []
     for name, count in COUNTS.items():
-        total = sum(max(count(after) - count(before), 0) for before, after in pairwise(rows))
+        total = sum(max(count(after) - count(before), 0) for before, after in successive(rows))
         curves.append((name, total, buckets(rows, count, since, until)))
     levels = [(name, count(rows[-1]), [float(count(row)) for row in rows]) for name, count in LEVELS.items() if rows]
     return {
@@ -67,9 +67,9 @@ def buckets(
     What was counted between two rows is spread evenly over the time between them.
     """
     found, width = [0.0] * points, (until - since) / points
-    for before, after in pairwise(rows):
+    for before, after in successive(rows):
         seconds, counted = after.time - before.time, max(count(after) - count(before), 0)
-        if seconds <= 0 or not counted or after.begins:  # before a run begins, nothing was fetched
+        if seconds <= 0 or not counted:
             continue
         at = max(int((before.time - since) / width), 0)
         while at < points and since + at * width < after.time:
