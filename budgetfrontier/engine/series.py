@@ -46,7 +46,9 @@ class Series:
         return f"<Series {self._env.txn.stat(self._table)['entries'] - 1} rows, {self._busiest!r}>"
 
     def _restore(self) -> None:
-        """Go on with the counts of the current hour, of which an earlier run has written a part."""
+        """Go on with the counts of the current hour, of which an earlier run has written a part, or all of them if the
+        clock was set back since.
+        """
         value = self._env.txn.get(records.series_key(Resolution.BUSIEST_OF_HOUR, self._hour), db=self._table)
         if value is not None:
             counts, missed, sampled = records.decode_busy(value)
@@ -99,6 +101,7 @@ class Series:
         if hour != self._hour:
             self._hour = hour
             counted.start()
+            self._restore()
 
     def _thin(self, resolution: Resolution, now: float) -> None:
         """Replace the oldest rows of a resolution by one of a coarser one, if they are old enough."""

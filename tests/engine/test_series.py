@@ -175,3 +175,16 @@ def test_time_without_a_process_is_known_when_its_rows_are_thinned(tmp_path: Pat
     found = window(rows, rows[0].time, START + 90 * DAY)
     assert found.rates["scheduled"].per_hour == pytest.approx(360, rel=0.01)
     assert found.seconds == pytest.approx(600 * sum(start > rows[0].time for start in starts), abs=1)
+
+
+def test_the_busiest_queues_of_hours_to_which_the_clock_was_set_back_are_those_of_all_runs(tmp_path: Path) -> None:
+    for run, start in enumerate((START, START - 2 * HOUR, START)):
+        clock = ManualClock(start)
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for page in range(30):
+                f.schedule_many(pages("A", 1, first=30 * run + page))
+                f.finish(one(f))
+                clock.advance(360)
+                f.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert [queue.fetched for queue in reader.busiest(0.0).queues] == [90]
