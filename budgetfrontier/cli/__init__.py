@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complete()
         args = _parsed(argv)
         if not isinstance(args, int):
-            args.line = shlex.join(("budgetfrontier", *argv))[:_LONGEST_LINE]
+            line = shlex.join(("budgetfrontier", *argv))[:_LONGEST_LINE]
+            args.line = line.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
         code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
         return int(code or 0)
