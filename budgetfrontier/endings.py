@@ -8,7 +8,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Finish, Lease
 
-OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue")
+OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size")
 LATE = "lease {} of {} has ended; drop the result, its URI is delivered again if need be"
 
 Failure = tuple[Lease, Exception]

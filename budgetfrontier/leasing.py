@@ -185,16 +185,21 @@ class LeaseQueue:
     # -- ending a lease
 
     def ack_lease(
-        self, lease: Lease | int | str, *, fetch_seconds: float | None = None, discovered: Iterable[str | CrawlUri] = ()
+        self,
+        lease: Lease | int | str,
+        *,
+        fetch_seconds: float | None = None,
+        discovered: Iterable[str | CrawlUri] = (),
+        size: int = 0,
     ) -> bool:
         """End the lease of a URI that succeeded: charge its cost and remove it.
 
-        Add `discovered` in the same transaction.
+        Add `discovered` in the same transaction. `size` is that of the response in bytes.
         """
         # Without `_finish` and `suppress`, which would cost a tenth of `lease_request` and this call.
         given = lease if isinstance(lease, Lease) else _as_lease(lease)
         try:
-            self.frontier.finish(given, fetch_seconds=fetch_seconds, discovered=discovered)
+            self.frontier.finish(given, fetch_seconds=fetch_seconds, discovered=discovered, size=size)
         except LeaseExpired:
             return False
         return True

@@ -142,6 +142,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The revision of the settings from which its budgets were taken."""
     landed: Number = 0
     """Leases not finished that no longer count towards `per_queue_concurrency`."""
+    bytes: Number = 0
+    """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
 
     @property
     def average_cost(self) -> float:
@@ -256,6 +258,34 @@ class Summary(msgspec.Struct, kw_only=True):
     expenditure: int
     queues: dict[str, int]
     """The number of queues in each QueueState."""
+    bytes: int = 0
+    """The sum of the sizes of responses, as `finish` was told them."""
+    full: int = 0
+    """URIs that were refused as FULL."""
+    invalid: int = 0
+    """URIs that were refused as INVALID."""
+    invalid_reasons: dict[str, int] = {}
+    """The same by reason, a short slug."""
+    given_up: int = 0
+    """Attempts that ended as DEAD, including those whose retries were exhausted."""
+    succeeded_expenditure: int = 0
+    """The part of `expenditure` that was charged for SUCCESS; the next ones for FAILURE, RETRY and DEAD."""
+    failed_expenditure: int = 0
+    """Penalties included."""
+    retried_expenditure: int = 0
+    given_up_expenditure: int = 0
+    other_expenditure: int = 0
+    """The rest: charged by `mark_seen`, or before schema 3."""
+    penalties: int = 0
+    """The part of `failed_expenditure` beyond the costs of the URIs."""
+    buried: int = 0
+    """Dead letters ever made, also those that were replayed or deleted."""
+    expired: int = 0
+    """Deliveries that ended without an outcome: the lease expired, or the process died."""
+    robots_denials: int = 0
+    """Attempts that ended as DISREGARDED with the reason "robots"."""
+    prerequisites: int = 0
+    """URIs with the directive HIGHEST, such as robots.txt files, that were finished for good."""
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
@@ -278,6 +308,7 @@ class Finish(_Ending, kw_only=True):
     reason: str = ""
     delay: float | None = None
     retire_queue: bool = False
+    size: int = 0
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):

@@ -87,5 +87,6 @@ ROW_FIELDS = (
     "errors",
     "last_enqueued",
     "last_leased",
+    "bytes",
 )
 """The columns of a queue row in every report, in order."""

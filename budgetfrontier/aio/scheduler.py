@@ -21,6 +21,7 @@ import msgspec
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
+from budgetfrontier.engine.arguments import size as _size
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierClosed
@@ -194,6 +195,7 @@ class Scheduler:
         reason: str = "",
         delay: float | None = None,
         retire_queue: bool = False,
+        size: int = 0,
     ) -> None:
         """Report the outcome of a request, once for each `get`; the options are those of `Frontier.finish`.
 
@@ -213,7 +215,7 @@ class Scheduler:
         if discovered is not _NO_URIS and isinstance(discovered, str | bytes):  # its characters would be taken for URLs
             raise TypeError("discovered is an iterable of URIs; one alone goes into a list")
         waits = fetch_seconds is not None or crawl_delay is not None or delay is not None
-        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue):
+        if outcome is _SUCCESS and not (waits or discovered or reason or retire_queue or size):
             self._outbox.end(request)
         else:
             found: list[str | CrawlUri] = list(discovered) if discovered else []
@@ -226,6 +228,7 @@ class Scheduler:
                 reason=reason,
                 delay=None if delay is None else _seconds(delay, "delay"),
                 retire_queue=retire_queue,
+                size=_size(size),
             )
             self._outbox.end(finish, len(found))
         if entry[0].id == request.id:  # else it took too long, and has been handed out again

@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
 RATES: dict[str, Callable[[Summary], int]] = {
     "fetched": lambda totals: totals.succeeded + totals.failed + totals.retried,
-    "discovered": lambda totals: totals.seen,
+    "discovered": lambda totals: totals.scheduled,
     "spent": lambda totals: totals.expenditure,
     "failed": lambda totals: totals.failed + totals.dead,
 }

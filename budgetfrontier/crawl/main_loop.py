@@ -310,6 +310,7 @@ class MainLoop:
             discovered=discovered,
             reason=response.reason or f"status {response.status}",
             delay=delay,
+            size=len(response.raw),
         )
         self._written.append((finish, response))
 

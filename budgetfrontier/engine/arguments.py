@@ -34,6 +34,13 @@ def waits(
     return fetch_seconds, crawl_delay, delay
 
 
+def size(value: object) -> int:
+    """Return the size of a response, a whole number of bytes of at least 0."""
+    if not isinstance(value, int) or not 0 <= value < 1 << 48:
+        raise ValueError(f"size is a number of bytes, not {value!r}")
+    return int(value)
+
+
 def queue_key(key: object) -> str:
     """Return a queue key, whether there is such a queue or not."""
     if not isinstance(key, str):

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord, Tally
+from budgetfrontier.model import CrawlUri, Directive, Lease, Outcome, QueueRecord, Tally
 from budgetfrontier.rules import charges, queue_states, uri_outcomes, wake_times
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store.keys import DIRECTIVE
 from budgetfrontier.store.records import tries, with_tries
 
 _SUCCESS, _RETRY = Outcome.SUCCESS, Outcome.RETRY
+_HIGHEST = int(Directive.HIGHEST)
+ROBOTS = "robots"
+"""The reason of a URI that is DISREGARDED because robots.txt forbids it."""
 
 
 class Finisher:
@@ -56,6 +60,7 @@ class Finisher:
         reason: str,
         delay: float | None,
         retire_queue: bool,
+        size: int,
         now: float,
     ) -> None:
         """End an attempt. Policies are asked first: a PolicyError leaves everything as it was.
@@ -84,8 +89,13 @@ class Finisher:
         queue.reserved -= cost
         if lease.landed:
             queue.landed -= 1
+        if size:
+            queue.bytes += size
+            counters.bytes += size
         if outcome is _SUCCESS:
             counters.succeeded += 1
+            if lease.key[DIRECTIVE] == _HIGHEST:
+                counters.prerequisites += 1
             tables.pending.remove(queue, lease.key)
             charges.charge(queue, cost, 0)
             counters.expenditure += cost
@@ -144,31 +154,42 @@ class Finisher:
         """Count and charge an attempt that was no success, and put its URI where it belongs."""
         tables, counters, key = self._tables, self._tables.counters, lease.key
         if outcome is _RETRY:
-            self._retry(queue, lease, settings, reason, delay, now)
+            outcome = self._retry(queue, lease, settings, reason, delay, now)
         elif outcome is Outcome.DEFERRED:
             counters.deferred += 1
             tables.pending.put_back(queue.id, key)
         elif outcome is Outcome.DISREGARDED:
             counters.disregarded += 1
+            counters.robots_denials += reason == ROBOTS
             tables.pending.remove(queue, key)
         elif outcome is Outcome.FAILURE:
             counters.failed += 1
             queue.errors += 1
             tables.pending.remove(queue, key)
         else:
-            queue.errors += 1
-            tables.bury(queue, key, tables.pending.value(key), reason or "dead", now)
+            self._give_up(queue, key, tables.pending.value(key), reason or "dead", now)
+        if key[DIRECTIVE] == _HIGHEST and outcome not in (_RETRY, Outcome.DEFERRED):
+            counters.prerequisites += 1
         if charges.is_charged(outcome):
             penalty = charges.penalty(outcome, settings)
             charges.charge(queue, lease.cost, penalty)
-            counters.expenditure += lease.cost + penalty
+            spent = lease.cost + penalty
+            counters.expenditure += spent
+            if outcome is Outcome.FAILURE:
+                counters.failed_expenditure += spent
+                counters.penalties += penalty
+            elif outcome is _RETRY:
+                counters.retried_expenditure += spent
+            else:
+                counters.given_up_expenditure += spent
             tables.busiest.charged.append(key)
             if penalty:
                 tables.busiest.penalized(queue.id, penalty)
 
     def _retry(
         self, queue: QueueRecord, lease: Lease, settings: QueueSettings, reason: str, delay: float | None, now: float
-    ) -> None:
+    ) -> Outcome:
+        """Put the URI back for another attempt, or give it up; return which, as RETRY or DEAD."""
         tables, key = self._tables, lease.key
         value = tables.pending.value(key)
         attempts, deliveries = tries(value)
@@ -176,12 +197,17 @@ class Finisher:
         delay = wake_times.retry_delay(settings, delay)
         fate = uri_outcomes.fate(_RETRY, attempts + 1, settings, delay)
         if fate is Fate.DEAD:
-            queue.errors += 1
-            tables.bury(queue, key, value, reason or "retries exhausted", now)
-            return
+            self._give_up(queue, key, value, reason or "retries exhausted", now)
+            return Outcome.DEAD
         tables.counters.retried += 1
         if fate is Fate.DELAYED:
             tables.pending.remove(queue, key)
             tables.future.add(queue, key[4:], value, now + delay)
         else:
             tables.pending.put_back(queue.id, key, value)
+        return _RETRY
+
+    def _give_up(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
+        queue.errors += 1
+        self._tables.counters.given_up += 1
+        self._tables.bury(queue, key, value, reason, now)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
+from operator import itemgetter
 from typing import cast
 
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
+from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease, Outcome
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store.keys import DIRECTIVE
 
 BATCH = 1000
 """Leases ended, and URIs found on them, in one operation; its URIs carry `batches.PART` bytes at the most. A single
@@ -23,6 +25,7 @@ finish may have more."""
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
+_directive, _HIGHEST = itemgetter(DIRECTIVE), int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
 
 
@@ -81,6 +84,7 @@ class BatchFinisher:
             reason=str(item.reason or ""),
             delay=delay,
             retire_queue=bool(item.retire_queue),
+            size=arguments.size(item.size) if item.size != 0 else 0,
         )
 
     def _end(self, part: list[Lease | Finish], bare: bool, late: list[Lease]) -> PolicyError | None:
@@ -127,6 +131,7 @@ class BatchFinisher:
             item.reason,
             item.delay,
             item.retire_queue,
+            item.size,
             now,
         )
         counters = self._tables.counters
@@ -138,7 +143,7 @@ class BatchFinisher:
     def _end_successes(
         self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
     ) -> None:
-        """End leases as successes, of which at most `fetch_seconds` and `crawl_delay` are known. Raises PolicyError.
+        """End leases as successes, of which at most waits and `size` are known. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end
         take 30 % fewer instructions. `PendingTable.remove`, `charges.charge`, `wake_times.extended`,
@@ -156,11 +161,12 @@ class BatchFinisher:
         unlimited = in_force.trivial and settings.queue_total_budget < 0
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
-        written = retired = spent = others = 0
+        written = retired = spent = others = size = received = 0
         try:
             for lease in leases:
                 if asked:
                     item = next(items)
+                    size = 0 if item is None else item.size
                     if lease.id in out_now:
                         rest, settings = self._ask(out_now[lease.id], item)
                         wake = now + rest
@@ -189,6 +195,9 @@ class BatchFinisher:
                 queue.charges += 1
                 queue.last_cost = cost
                 spent += cost
+                if size:
+                    queue.bytes += size
+                    received += size
                 state = queue.state
                 if (
                     state is IN_PROCESS
@@ -220,6 +229,8 @@ class BatchFinisher:
             counters.succeeded += len(ended)
             counters.queued -= len(ended) - retired
             counters.expenditure += spent
+            counters.bytes += received
+            counters.prerequisites += list(map(_directive, ended)).count(_HIGHEST)
             counters.in_process -= len(ended) - others
             tables.busiest.charged += ended
 
@@ -274,4 +285,4 @@ def _kind(item: Lease | Finish) -> int:
     assert isinstance(item, Finish)
     if item.outcome is not _SUCCESS or item.discovered or item.delay or item.retire_queue:
         return _OTHER
-    return _BARE if item.fetch_seconds is None and item.crawl_delay is None else _TIMED
+    return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED

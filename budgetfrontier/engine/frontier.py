@@ -176,13 +176,15 @@ class Frontier:
         reason: str = "",
         delay: float | None = None,
         retire_queue: bool = False,
+        size: int = 0,
     ) -> None:
         """End a lease: charge the attempt, and move the URI and its queue as the outcome requires.
 
         `fetch_seconds` and robots' `crawl_delay` determine the politeness delay of the queue; `delay` (seconds)
         replaces `retry.delay` for a RETRY, and is a minimum of the delay for other outcomes. `discovered` are URIs
         found in the fetch: they are scheduled before the charge, with this URI as their via, except a revisit (this URI
-        with `force`). `reason` is stored with a dead letter. Raises LeaseExpired for a lease that has ended, and
+        with `force`). `reason` is stored with a dead letter. `size` is that of the response in bytes, whatever the
+        outcome; the queue and the totals add it up. Raises LeaseExpired for a lease that has ended, and
         PolicyError, having changed nothing. For a lease that has landed, `fetch_seconds` and `crawl_delay` are ignored.
         """
         guard, leases = self._guard, self._tables.leases
@@ -192,6 +194,8 @@ class Frontier:
             outcome = Outcome(outcome)
         if fetch_seconds is not None or crawl_delay is not None or delay is not None:
             fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
+        if size != 0:
+            size = arguments.size(size)
         if reason.__class__ is not str:
             reason = str(reason or "")
         found = guard.materialize(discovered) if discovered else ()
@@ -200,7 +204,9 @@ class Frontier:
         if mine is None or now >= leases.next_expiry:
             mine, now = guard.still_out(lease)
         try:
-            self._finisher.finish(mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, now)
+            self._finisher.finish(
+                mine, outcome, fetch_seconds, crawl_delay, found, reason, delay, retire_queue, size, now
+            )
             if not self._counters.queued or self._counters.state is not _RUNNING:
                 guard.settle()
         except BaseException as e:

@@ -57,6 +57,7 @@ class Tables:
 
     def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         """Move a URI from its queue to the dead letters."""
+        self.counters.buried += 1
         self.pending.remove(queue, key)
         self.dead_letters.add(queue, key, value, reason, now)
 

@@ -55,6 +55,7 @@ class UnfinishedLeases:
     def _count_delivery(self, lease: Lease, now: float) -> None:
         """Give a URI back with one more delivery counted; make a dead letter of it if there were too many."""
         tables = self._tables
+        tables.counters.expired += 1
         queue, value = tables.queues.get(lease.queue_id), tables.pending.value(lease.key)
         attempts, deliveries = tries(value)
         value = with_tries(value, attempts, deliveries + 1)

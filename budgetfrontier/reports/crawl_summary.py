@@ -46,7 +46,7 @@ def crawl_summary(
         "began": runs[0].began if runs else None,
         "ended": last.ended if last else None,
         "duration": seconds,
-        "discovered": totals.seen,
+        "discovered": totals.scheduled,
         "queued": totals.queued,
         "future": totals.future,
         "succeeded": totals.succeeded,

@@ -18,8 +18,8 @@ WIDE = (*PIPED, "balance_replenish_amount", "last_cost", "last_leased", "last_en
 """All columns."""
 
 DROP = (
-    "last_enqueued", "last_leased", "last_cost", "balance_replenish_amount", "average_cost", "enqueued", "balance",
-    "precedence", "errors",
+    "last_enqueued", "last_leased", "last_cost", "balance_replenish_amount", "average_cost", "enqueued",
+    "balance", "precedence", "errors",
 )  # fmt: skip
 """The columns that a terminal without room leaves out, in this order."""
 

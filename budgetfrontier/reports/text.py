@@ -114,7 +114,7 @@ def _head(report: Report, layout: Layout) -> Iterator[str]:
 def _stats(report: Report) -> Iterator[str]:
     totals = report.totals
     yield from _title("STATS")
-    yield f" Discovered:    {totals.seen}"
+    yield f" Discovered:    {totals.scheduled}"
     yield f" Queued:        {totals.queued}"
     yield f" Finished:      {totals.succeeded + totals.failed + totals.disregarded}"
     yield f"  Successfully: {totals.succeeded}"
@@ -125,7 +125,20 @@ def _stats(report: Report) -> Iterator[str]:
     yield f" Duplicates:    {totals.duplicates}"
     yield f" Future:        {totals.future}"
     yield f" Dead letters:  {totals.dead}"
+    yield f"  Ever made:    {totals.buried}"
+    yield f" Expired:       {totals.expired}"
+    yield f" Robots denied: {totals.robots_denials}"
+    yield f" Prerequisites: {totals.prerequisites}"
+    yield f" Full:          {totals.full}"
+    reasons = ", ".join(f"{clean(reason)}: {n}" for reason, n in sorted(totals.invalid_reasons.items()))
+    yield f" Invalid:       {totals.invalid}" + (f" ({reasons})" if reasons else "")
+    yield f" Bytes:         {totals.bytes}"
     yield f" Expenditure:   {totals.expenditure}"
+    yield f"  Successes:    {totals.succeeded_expenditure}"
+    yield f"  Failures:     {totals.failed_expenditure} (penalties: {totals.penalties})"
+    yield f"  Retries:      {totals.retried_expenditure}"
+    yield f"  Given up:     {totals.given_up_expenditure} ({totals.given_up} attempts)"
+    yield f"  Other:        {totals.other_expenditure}"
 
 
 def _queues(report: Report, overview: Overview) -> Iterator[str]:

@@ -33,7 +33,7 @@ from budgetfrontier.scrapy import download_slots
 class RequestState:
     """The state of one request in flight."""
 
-    __slots__ = ("lease", "own_slot", "reached", "received", "status")
+    __slots__ = ("lease", "own_slot", "reached", "received", "size", "status")
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
@@ -43,6 +43,8 @@ class RequestState:
         """Whether it has reached the downloader."""
         self.received = False
         """Whether a response has reached the spider."""
+        self.size = 0
+        """The bytes of the body that was downloaded for it, 0 before."""
         self.status = 0
         """The HTTP status of its last response, 0 before."""
 
@@ -60,11 +62,11 @@ class RequestState:
         return Outcome.FAILURE if self.reached else Outcome.DISREGARDED
 
     def ending(self, request: Any) -> Lease | Finish:
-        """Return what ends the lease: itself, if it is a success and no delay is to be derived from the fetch."""
+        """Return what ends the lease: itself, if it is a success of which nothing else is known."""
         outcome, seconds = self.outcome(), None if self.lease.landed else self.seconds(request)
-        if outcome is Outcome.SUCCESS and seconds is None:
+        if outcome is Outcome.SUCCESS and seconds is None and not self.size:
             return self.lease
-        return Finish(self.lease, outcome, fetch_seconds=seconds)
+        return Finish(self.lease, outcome, fetch_seconds=seconds, size=self.size)
 
 
 class InFlight:
@@ -127,6 +129,7 @@ class InFlight:
     def _downloaded(self, response: Any, request: Any) -> None:
         if state := self._states.get(request):
             state.status = response.status
+            state.size = len(response.body)
 
     def _left_downloader(self, request: Any) -> None:
         if request in self._downloading:

@@ -223,6 +223,7 @@ class _Checker:
         truth = {
             "queued": sum(queued_totals.share(q, q.state)[0] for q in all_queues),
             "expenditure": sum(q.expenditure for q in all_queues),
+            "bytes": sum(q.bytes for q in all_queues),
             "future": sum(q.future for q in all_queues),
             "future_retired": sum(queued_totals.share(q, q.state)[1] for q in all_queues),
             "queues": len(all_queues),
@@ -234,6 +235,8 @@ class _Checker:
         }
         if self._schema > 1:  # schema 1 did not count them
             truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
+        if self._schema > 2:
+            truth["penalties"] = sum(q.penalties for q in all_queues)
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")

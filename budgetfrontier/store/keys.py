@@ -67,6 +67,8 @@ timed = Layout(">dI")  # wake time, queue id; doubles >= 0 sort as bytes
 due = Layout(">dQ")  # due time, ordinal
 pending = Layout(">IBIIQ")  # queue id, then the rank of a URI in it: `rules.uri_order`
 pending_start = Layout(">IBII")  # the same without the arrival
+DIRECTIVE = 4
+"""The place of the directive in the key of a pending record."""
 rank = Layout(">BIIQ")  # the rank by itself: directive, inverted priority, cost, arrival
 series = Layout(">BI")  # resolution: `rules.series_periods`; seconds
 delivery = Layout(">HH")  # attempts, deliveries

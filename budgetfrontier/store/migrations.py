@@ -37,7 +37,11 @@ def _count_retired_by_name(txn: keys.Txn, db: keys.Tables) -> None:
 
 
 def _add_runs_and_series(txn: keys.Txn, db: keys.Tables) -> None:
-    """Leave the new tables empty: what happened before schema 3 was not recorded."""
+    """Leave the new tables empty: what happened before schema 3 was not recorded. Penalties are summed, O(queues)."""
+    counters = meta.read_counters(txn, db[keys.META])
+    counters.penalties = sum(decode_queue(value).penalties for _, value in txn.cursor(db[keys.QUEUES]) if value)
+    counters.other_expenditure = counters.expenditure
+    txn.put(b"counters", encode(counters), db=db[keys.META])
 
 
 STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series}

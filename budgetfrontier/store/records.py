@@ -82,6 +82,20 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     """Numbers of commands after `command` that were applied before a long one was finished."""
     time: float = 0.0
     """The time of the last commit; if the clock is behind it at the next opening, it was set back."""
+    bytes: Number = 0
+    full: Number = 0
+    invalid_reasons: dict[str, Number] = {}
+    given_up: Number = 0
+    failed_expenditure: Number = 0
+    """With the next three, parts of `expenditure`; the rest was charged for SUCCESS."""
+    retried_expenditure: Number = 0
+    given_up_expenditure: Number = 0
+    other_expenditure: Number = 0
+    penalties: Number = 0
+    buried: Number = 0
+    expired: Number = 0
+    robots_denials: Number = 0
+    prerequisites: Number = 0
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):

@@ -46,6 +46,20 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     exhausted: Number = 0
     stopped: Number = 0
     """Seconds since the row before in which no process had the frontier open, if a beginning was thinned out."""
+    bytes: Number = 0
+    full: Number = 0
+    invalid: Number = 0
+    given_up: Number = 0
+    succeeded_expenditure: Number = 0
+    failed_expenditure: Number = 0
+    retried_expenditure: Number = 0
+    given_up_expenditure: Number = 0
+    other_expenditure: Number = 0
+    penalties: Number = 0
+    buried: Number = 0
+    expired: Number = 0
+    robots_denials: Number = 0
+    prerequisites: Number = 0
 
 
 _STATES = {
@@ -56,7 +70,7 @@ _STATES = {
     "retired": QueueState.RETIRED,
     "exhausted": QueueState.EXHAUSTED,
 }
-_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:-1] if f not in _STATES)
+_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in _STATES and f != "stopped")
 
 
 class BusyRow(msgspec.Struct, array_like=True, gc=False):

@@ -94,6 +94,7 @@ class View:
             QueueState.RETIRED: c.retired,
         }
         states[QueueState.EXHAUSTED] = c.queues - sum(states.values())
+        other = c.other_expenditure if keys.SERIES in self.db else c.expenditure  # older schemas do not tell it apart
         return Summary(
             state=c.state,
             pause_reason=c.pause_reason,
@@ -111,6 +112,22 @@ class View:
             duplicates=c.duplicates,
             expenditure=c.expenditure,
             queues={state.value: count for state, count in states.items()},
+            bytes=c.bytes,
+            full=c.full,
+            invalid=sum(c.invalid_reasons.values()),
+            invalid_reasons=dict(c.invalid_reasons),
+            given_up=c.given_up,
+            succeeded_expenditure=c.expenditure
+            - (c.failed_expenditure + c.retried_expenditure + c.given_up_expenditure + other),
+            failed_expenditure=c.failed_expenditure,
+            retried_expenditure=c.retried_expenditure,
+            given_up_expenditure=c.given_up_expenditure,
+            other_expenditure=other,
+            penalties=c.penalties,
+            buried=c.buried,
+            expired=c.expired,
+            robots_denials=c.robots_denials,
+            prerequisites=c.prerequisites,
         )
 
     def counters(self) -> Counters:

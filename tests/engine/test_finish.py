@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from budgetfrontier import CrawlUri, Outcome
+from budgetfrontier import CrawlUri, Directive, Finish, Outcome
 from budgetfrontier.clock import ManualClock
 from tests.support import START, crawl, memory, one, pages, record, state
 
@@ -91,3 +93,39 @@ def test_a_retry_waits_for_the_longer_of_its_delay_and_politeness() -> None:
         assert record(f, "A").wake_time == START + 25
         f.finish(second, Outcome.RETRY, delay=10.0, fetch_seconds=0.1)
         assert record(f, "B").wake_time == START + 10
+
+
+def test_all_that_happens_is_counted() -> None:
+    clock = ManualClock()
+    with memory(clock, error_penalty_amount=3, retry={"max_retries": 0}) as f:
+        f.schedule_many([*pages("A", 7), "not a url", CrawlUri("https://a.test/first", directive=Directive.HIGHEST)])
+        ends = [Outcome.SUCCESS, Outcome.FAILURE, Outcome.RETRY, Outcome.DEAD, Outcome.DISREGARDED]
+        for number, outcome in enumerate(ends):
+            f.finish(one(f), outcome, size=10, reason="robots" if number == 4 else "")
+        assert f.finish_many([Finish(one(f), size=5)]) == []
+        one(f)
+        clock.advance(1000)
+        f.lease(0)
+        totals, queue = f.summary(), record(f, "A")
+    assert (totals.bytes, queue.bytes) == (55, 55)
+    assert (totals.invalid, sum(totals.invalid_reasons.values()), totals.full) == (1, 1, 0)
+    assert (totals.given_up, totals.buried, totals.expired, totals.robots_denials, totals.prerequisites) == (
+        2,
+        2,
+        1,
+        1,
+        1,
+    )
+    assert (totals.failed_expenditure, totals.penalties, totals.retried_expenditure) == (4, 3, 0)
+    assert (totals.succeeded_expenditure, totals.given_up_expenditure, queue.errors) == (2, 2, 3)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "many", 1 << 48])
+def test_a_size_is_a_number_of_bytes(size: Any) -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 1))
+        lease = one(f)
+        for finish in (lambda: f.finish(lease, size=size), lambda: f.finish_many([Finish(lease, size=size)])):
+            with pytest.raises(ValueError, match="number of bytes"):
+                finish()
+        f.finish(lease)

@@ -45,6 +45,7 @@ class Queue:
     charges: int = 0
     penalties: int = 0
     errors: int = 0
+    bytes: int = 0
     wake: float = 0.0
     by_name: bool = False
 
@@ -233,7 +234,9 @@ class Model:
             if charge:
                 key = spec["queue"] or url.split("/")[2]
                 queue = self.queues.setdefault(key, Queue(key, len(self.queues)))
-                queue.spent += 1 if spec["cost"] is None else spec["cost"]
+                cost = 1 if spec["cost"] is None else spec["cost"]
+                queue.spent += cost
+                self.counts["spent unseen"] += cost
                 queue.charges += 1
         self.settle()
         return tally
@@ -293,9 +296,11 @@ class Model:
         queue, uri = lease.queue, lease.uri
         uri.out = uri.landed = False
         uri.deliveries += counted
+        self.counts["expired"] += counted
         if uri.deliveries >= self.options["max_deliveries"]:
             queue.uris.remove(uri)
             self.dead.append(uri)
+            self.counts["buried"] += 1
             if not queue.uris and queue.state != RETIRED:
                 self.move(queue, EXHAUSTED)
 
@@ -322,7 +327,8 @@ class Model:
         self.schedule(*discovered, within=True)
         del self.leases[number]
         uri.out = uri.landed = False
-        self.charge(queue, uri, outcome, retry_delay)
+        queue.bytes += options["size"]
+        self.charge(queue, uri, outcome, retry_delay, options["reason"])
         if queue.state != RETIRED:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
@@ -334,12 +340,16 @@ class Model:
         delay = 3.0 if fetch is None else min(max(5.0 * fetch, 3.0), 30.0)
         return max(delay, min(crawl_delay or 0.0, 300.0))
 
-    def charge(self, queue: Queue, uri: Uri, outcome: str, aside: float) -> None:
+    def charge(self, queue: Queue, uri: Uri, outcome: str, aside: float, reason: str) -> None:
         self.counts[outcome] += 1
+        self.counts["robots"] += outcome == "DISREGARDED" and reason == "robots"
+        self.counts["prerequisites"] += uri.directive == 0 and outcome not in ("RETRY", "DEFERRED")
+        self.counts["buried"] += outcome == "DEAD"
         if outcome not in ("DEFERRED", "DISREGARDED"):
             penalty = self.options["error_penalty_amount"] if outcome == "FAILURE" else 0
             queue.balance -= uri.cost + penalty
             queue.spent += uri.cost + penalty
+            self.counts["spent " + outcome] += uri.cost + penalty
             queue.penalties += penalty
             queue.charges += 1
             queue.errors += outcome in ("FAILURE", "DEAD")
@@ -484,6 +494,21 @@ class Model:
             "duplicates": counts["duplicates"],
             "expenditure": sum(queue.spent for queue in queues),
             "queues": {state: sum(queue.state == state for queue in queues) for state in STATES},
+            "bytes": sum(queue.bytes for queue in queues),
+            "full": 0,
+            "invalid": counts["INVALID"],
+            "invalid_reasons": {"not-text": counts["INVALID"]} if counts["INVALID"] else {},
+            "given_up": counts["DEAD"],
+            "succeeded_expenditure": counts["spent SUCCESS"],
+            "failed_expenditure": counts["spent FAILURE"],
+            "retried_expenditure": counts["spent RETRY"],
+            "given_up_expenditure": counts["spent DEAD"],
+            "other_expenditure": counts["spent unseen"],
+            "penalties": sum(queue.penalties for queue in queues),
+            "buried": counts["buried"],
+            "expired": counts["expired"],
+            "robots_denials": counts["robots"],
+            "prerequisites": counts["prerequisites"],
         }
 
     def commit(self) -> None:

@@ -56,6 +56,8 @@ ways_to_finish = st.fixed_dictionaries(
         "crawl_delay": st.sampled_from((None, None, None, 45.0, 900.0)),
         "delay": st.sampled_from((None, 0.0, 10.0, 200.0)),
         "retire_queue": st.sampled_from((False,) * 9 + (True,)),
+        "size": st.sampled_from((0, 0, 700)),
+        "reason": st.sampled_from(("", "robots")),
     }
 )
 option_sets = st.fixed_dictionaries(
@@ -87,7 +89,14 @@ moves = st.tuples(
     st.integers(0, 9),
 )
 overlapping = st.lists(moves, min_size=20, max_size=60)
-PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+PLAIN: dict[str, Any] = {
+    "fetch_seconds": None,
+    "crawl_delay": None,
+    "delay": None,
+    "retire_queue": False,
+    "size": 0,
+    "reason": "",
+}
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
 

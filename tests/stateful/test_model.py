@@ -22,7 +22,14 @@ OPTIONS: dict[str, Any] = {
     "retry_delay": 0.0,
     "retry_scope": "queue",
 }
-PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+PLAIN: dict[str, Any] = {
+    "fetch_seconds": None,
+    "crawl_delay": None,
+    "delay": None,
+    "retire_queue": False,
+    "size": 0,
+    "reason": "",
+}
 
 
 def spec(url: str, **options: Any) -> dict[str, Any]:

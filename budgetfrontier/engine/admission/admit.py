@@ -95,6 +95,7 @@ class Admitter:
                 name, cost = candidate[0].queue, constant
             charges.charge_seen(tables.queues.find_or_create(name), cost)
             tables.counters.expenditure += cost
+            tables.counters.other_expenditure += cost
 
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
@@ -147,6 +148,7 @@ class Admitter:
         counters, in_force = tables.counters, tables.in_force
         full = in_force.has_limits and self._limits.is_full((authority, rest), via)
         if full and not self._seen.is_seen(fingerprint):
+            counters.full += 1
             return _FULL
         if not self._seen.add(fingerprint, url):
             counters.duplicates += 1
@@ -197,6 +199,10 @@ class Admitter:
         counters = self._tables.counters
         counters.duplicates += repeated
         counters.scheduled += len(candidates)
+        if full or found.invalid:
+            counters.full += len(full)
+            for reason in found.reasons:
+                counters.invalid_reasons[reason] = counters.invalid_reasons.get(reason, 0) + 1
         self._seen.remember(batch, found.invalid + full)
 
     def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> None:

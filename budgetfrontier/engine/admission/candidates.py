@@ -91,6 +91,8 @@ class Batch(NamedTuple):
     forced: list[int]
     invalid: list[Any]
     each: list[tuple[Any, Plain | Special | None]] | None = None
+    reasons: Sequence[str] = ()
+    """Why each of the invalid is INVALID."""
     """If it was asked for: for each URI its key and what it would be admitted as, repeated ones included; for a URI
     that cannot be admitted, the result and None."""
 
@@ -130,6 +132,7 @@ class Candidates:
         candidates: dict[Any, Plain | Special] = {}
         forced: list[int] = []
         invalid: list[Any] = []
+        reasons: list[str] = []
         every: list[tuple[Any, Plain | Special | None]] | None = [] if each else None
         known, digest = self._known.get, xxhash.xxh3_128_digest
         fingerprint: bytes | None
@@ -175,6 +178,7 @@ class Candidates:
                 fingerprint, candidate = self.prepare(given, via)
             except InvalidUrl as e:
                 tally.refuse(e.reason)
+                reasons.append(e.reason)
                 invalid.append(given)
                 if every is not None:
                     every.append((Admission.INVALID, None))
@@ -185,7 +189,7 @@ class Candidates:
             candidates.setdefault(key, candidate)
             if every is not None:
                 every.append((key, candidate))
-        return Batch(candidates, forced, invalid, every)
+        return Batch(candidates, forced, invalid, every, reasons)
 
     def _forget_overrides(self) -> None:
         """Forget what overrides said of authorities: settings have changed. O(authorities kept)."""

@@ -171,6 +171,8 @@ class QueueRebuild:
         self._tables.put(keys.QUEUE_IDS, queue.queue.encode(), keys.u32.pack(queue.id))
         totals.queues += 1
         totals.expenditure += queue.expenditure
+        totals.penalties += queue.penalties
+        totals.bytes += queue.bytes
         totals.future += queue.future
         totals.settings_revision = max(totals.settings_revision, queue.revision)
         if state is not EXHAUSTED:
@@ -219,6 +221,7 @@ class QueueRebuild:
         totals.command = max(totals.command, self._findings.last_command)
         if stored is None and self._findings.names:
             totals.scheduled = self._tables.entries(keys.SEEN)
+            totals.other_expenditure = totals.expenditure
             totals.epoch = max(totals.epoch, int(self._now) >> 8)  # more than the runs so far: one each four minutes
             totals.settings_revision += 1
             totals.state, totals.pause_reason = CrawlState.PAUSED, "repair"
@@ -264,12 +267,12 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 """The states in which queues wait in an order, each with the field of the totals that has its last position."""
 
 _REPORTED_FIELDS = (
-    "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "charges",
-    "errors", "wake_time", "block", "position",
+    "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
+    "charges", "errors", "wake_time", "block", "position",
 )  # fmt: skip
 _COUNTED = (
-    "queued", "expenditure", "future", "future_retired", "queues", "ready", "in_process", "snoozed", "inactive",
-    "retired", "retired_by_name", "leases",
+    "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
+    "snoozed", "inactive", "retired", "retired_by_name", "leases",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "retired_back", "audit", "command",
