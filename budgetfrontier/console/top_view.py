@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from budgetfrontier.model import Process, QueueRecord, QueueState
 from budgetfrontier.reports.charts import STATES
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
+from budgetfrontier.rules.rates import successive
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
 from budgetfrontier.units import format_count, format_duration
@@ -226,11 +226,12 @@ def last_hour(rows: Sequence[SeriesRow], now: float) -> tuple[dict[str, float], 
     """Return the rates of the last hour while a process ran, and the fetches a second in each minute of it."""
     amounts, seconds = dict.fromkeys(RATES, 0), 0.0
     curve = [0.0] * 60
-    for before, after in pairwise(rows):
+    for before, after in successive(rows):
         took = after.time - before.time
-        if after.begins or took <= 0:
+        ran = took - after.stopped
+        if ran <= 0:
             continue
-        seconds += took
+        seconds += ran
         for name, count in RATES.items():
             amounts[name] += max(count(after) - count(before), 0)  # type: ignore[arg-type] # it has the same totals
         rate = max(RATES["fetched"](after) - RATES["fetched"](before), 0) / took  # type: ignore[arg-type]

@@ -101,6 +101,12 @@ def test_rates_of_the_last_hour_leave_out_the_time_without_a_process() -> None:
     assert spark([0.0, 0.01, 1.0]) == " ▁█" and spark([]) == ""
 
 
+def test_rows_that_alternate_because_the_clock_was_set_back_count_once() -> None:
+    rows = [SeriesRow(60.0 * n + 30 * run, n == 0, succeeded=90 * run + 10 * n) for n in range(10) for run in range(2)]
+    rates, _ = last_hour(rows, 600.0)
+    assert rates["fetched"] == pytest.approx(10 / 60)
+
+
 def test_keys_are_told_from_what_terminals_send() -> None:
     assert split_keys("s\x1b[A\x1bOB\x1b[5~\r") == (["s", "up", "down", "page up", "enter"], "")
     assert split_keys("\x1b[15;2~q\x01ä") == (["q", "ä"], "")  # a sequence that is not known, a control character
