@@ -221,11 +221,12 @@ class _Spend:
         if _is_out(queue, settings):
             return
         total = settings.queue_total_budget
-        self.floor += _affordable(view, queue, settings)
+        spent = _affordable(view, queue, settings)
+        self.floor += spent
         if total < 0:
             self.ceiling = None
         elif self.ceiling is not None:
-            self.ceiling += total - queue.expenditure
+            self.ceiling += max(total - queue.expenditure, spent)  # the last URI may go beyond the budget
 
 
 def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
