@@ -47,9 +47,13 @@ class UnfinishedLeases:
             self._release(lease, now, front=True)
 
     def _each(self, leases: Sequence[Lease]) -> Iterator[Lease]:
-        """Yield leases; keep the records of their queues in memory bounded meanwhile."""
+        """Yield leases; keep the records of their queues in memory bounded meanwhile.
+
+        Each queue first takes changed settings from its head, because a URI that comes back may become the head.
+        """
         queues = self._tables.queues.each(lease.queue_id for lease in leases)
-        for lease, _ in zip(leases, queues, strict=True):
+        for lease, queue in zip(leases, queues, strict=True):
+            self._turns.settings.refresh(queue)
             yield lease
 
     def _count_delivery(self, lease: Lease, now: float) -> None:

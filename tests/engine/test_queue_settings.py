@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Outcome
-from tests.support import kernel, memory, one, pages, record, state
+from budgetfrontier import CrawlUri, Directive, Frontier, LeaseExpired, Outcome
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.model import Lease
+from budgetfrontier.testing import crash
+from tests.support import START, kernel, memory, on_disk, one, pages, record, state
 
 OVERRIDES = [
     {"match": "regex:.*/rich", "set": {"queue_total_budget": 50, "precedence": 1}},
@@ -40,6 +48,85 @@ def test_after_a_change_it_takes_those_of_its_head_and_a_look_shows_them_before(
     assert record(frontier, "A").total_budget == 2  # until the next turn
     frontier.adjust(match="*", error_penalty_amount=3)
     assert record(frontier, "A").total_budget == -1
+
+
+def _late(call: Callable[[Frontier, Lease], object]) -> Callable[[Frontier, Lease, ManualClock], None]:
+    """A call with a lease that has expired."""
+
+    def end(frontier: Frontier, lease: Lease, clock: ManualClock) -> None:
+        clock.advance(301)
+        with suppress(LeaseExpired):
+            call(frontier, lease)
+
+    return end
+
+
+def _paused(frontier: Frontier, _: Lease) -> None:
+    """A lease that gives no queue a turn."""
+    frontier.pause()
+    assert frontier.lease(1) == []
+
+
+HEAD_RETURNS: dict[str, Callable[[Frontier, Lease, ManualClock], object]] = {
+    "renew": _late(lambda f, lease: f.renew(lease)),
+    "landed": _late(lambda f, lease: f.landed(lease)),
+    "finish": _late(lambda f, lease: f.finish(lease)),
+    "finish_many": _late(lambda f, lease: f.finish_many([lease])),
+    "lease": _late(_paused),
+    "retry": lambda f, lease, _: f.finish(lease, Outcome.RETRY),
+    "deferred": lambda f, lease, _: f.finish(lease, Outcome.DEFERRED),
+    "close": lambda f, *_: f.close(),
+    "crash": lambda f, *_: crash(f),
+}
+
+
+@pytest.mark.parametrize("retired", [False, True])
+@pytest.mark.parametrize("end", HEAD_RETURNS)
+def test_after_a_change_a_head_that_returns_is_not_asked(end: str, retired: bool, tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    options: dict[str, Any] = {"concurrency": 3, "retry": {"delay": 0.0}, "overrides": OVERRIDES}
+    f = on_disk(tmp_path, clock, **options)
+    f.schedule_each(["https://a.test/other", CrawlUri("https://a.test/rich", directive=Directive.HIGHEST)])
+    lease = one(f)
+    assert lease.uri.url == "https://a.test/rich"
+    if retired:
+        f.retire("a.test")
+    f.adjust(error_penalty_amount=3)
+    f.commit()
+    assert (record(f, "A").total_budget, record(f, "A").precedence) == (-1, 3)
+    HEAD_RETURNS[end](f, lease, clock)
+    if end in ("close", "crash"):
+        f = on_disk(tmp_path, clock)
+    assert (record(f, "A").queued, record(f, "A").out) == (2, 0)
+    assert (record(f, "A").total_budget, record(f, "A").precedence) == (-1, 3)
+    f.check()
+
+
+def test_nor_is_the_next_when_one_that_was_delivered_too_often_is_buried() -> None:
+    clock = ManualClock(START)
+    f = memory(clock, concurrency=2, max_deliveries=1, overrides=OVERRIDES)
+    f.schedule_each(["https://a.test/rich", CrawlUri("https://a.test/other", directive=Directive.HIGHEST)])
+    other, rich = (*f.lease(1, ttl=10.0), one(f))
+    f.retire("a.test")  # else it would be asked at once, because nothing more may go out
+    f.adjust(error_penalty_amount=3)
+    clock.advance(11)
+    f.renew(rich)
+    assert [letter.uri.url for letter in f.dead_letters()] == [other.uri.url]
+    assert (record(f, "A").total_budget, record(f, "A").precedence) == (-1, 3)
+
+
+@pytest.mark.parametrize("retired", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+def test_nor_is_the_next_when_the_head_is_deleted(held: bool, retired: bool) -> None:
+    f = memory(hold_queues=held, overrides=OVERRIDES)
+    f.schedule_each([CrawlUri("https://a.test/other", directive=Directive.HIGHEST), "https://a.test/rich"])
+    if retired:
+        f.retire("a.test")
+    f.adjust(error_penalty_amount=3)
+    assert (record(f, "A").total_budget, record(f, "A").precedence) == (-1, 3)
+    f.delete(pattern="other")
+    assert (record(f, "A").queued, record(f, "A").total_budget, record(f, "A").precedence) == (1, -1, 3)
+    f.check()
 
 
 def test_without_a_uri_it_keeps_what_it_took_until_it_gets_one() -> None:

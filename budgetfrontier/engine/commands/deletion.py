@@ -178,6 +178,7 @@ def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -
         if queue_id is None:
             continue
         queue = kernel.tables.queues.get(queue_id)
+        kernel.turns.settings.refresh(queue)  # from the head of now, which may be deleted
         for key, _ in group:
             kernel.tables.pending.delete(queue, key)
             progress.effect["deleted"] += 1
