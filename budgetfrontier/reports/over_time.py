@@ -96,8 +96,7 @@ def forecast_rows(
     holds = forecasts.held((queue, _shortest_delay(queue, in_force)) for queue in queues)
     limits: dict[str, tuple[float, str]] = {}
     if settings.limits.max_uris:
-        ended = totals.succeeded + totals.failed + totals.disregarded
-        limits["max_uris"] = (settings.limits.max_uris - ended, "fetched")
+        limits["max_uris"] = (settings.limits.max_uris - totals.succeeded - totals.failed, "finished")
     waiting = totals.queued + totals.future
     return forecasts.forecasts(window(rows, now - length, now), waiting=waiting, holds=holds, limits=limits)
 

@@ -9,14 +9,16 @@ from statistics import quantiles
 from typing import NamedTuple, Protocol, TypeVar
 
 FIGURES: dict[str, tuple[str, ...]] = {
-    "fetched": ("succeeded", "failed", "retried"),
+    "fetched": ("succeeded", "failed", "retried", "given_up"),
+    "finished": ("succeeded", "failed"),
     "succeeded": ("succeeded",),
-    "failed": ("failed", "dead"),
+    "failed": ("failed", "buried"),
     "retried": ("retried",),
     "disregarded": ("disregarded",),
     "scheduled": ("scheduled",),
     "duplicates": ("duplicates",),
     "spent": ("expenditure",),
+    "bytes": ("bytes",),
 }
 """The figures of a time, each with the totals of which it is the sum."""
 

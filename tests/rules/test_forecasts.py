@@ -62,7 +62,7 @@ def test_the_longest_queue_at_its_delay_is_the_tail() -> None:
 
 
 def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
-    found = by_bound(an_hour(), 5, max_uris=(1200, "fetched"), max_time=(50, ""))
+    found = by_bound(an_hour(), 5, max_uris=(1200, "finished"), max_time=(50, ""))
     assert (found["max_uris"].seconds, found["max_time"].seconds) == (7200, 50)
-    assert by_bound(an_hour(), 5, max_uris=(-3, "fetched"))["max_uris"].seconds == 0
-    assert by_bound(an_hour(step=0), 5, max_uris=(3, "fetched"))["max_uris"].seconds is None
+    assert by_bound(an_hour(), 5, max_uris=(-3, "finished"))["max_uris"].seconds == 0
+    assert by_bound(an_hour(step=0), 5, max_uris=(3, "finished"))["max_uris"].seconds is None
