@@ -37,6 +37,20 @@ COUNTERS = {
     "deferred": ("urls_deferred", "Attempts that ended with DEFERRED."),
     "disregarded": ("urls_disregarded", "URIs finished with DISREGARDED."),
     "expenditure": ("spend", "What all queues have spent, penalties included."),
+    "succeeded_expenditure": ("spend_succeeded", "What attempts that ended with SUCCESS were charged."),
+    "failed_expenditure": ("spend_failed", "What attempts that ended with FAILURE were charged, penalties included."),
+    "retried_expenditure": ("spend_retried", "What attempts that ended with RETRY were charged."),
+    "given_up_expenditure": ("spend_given_up", "What attempts that ended with DEAD were charged."),
+    "other_expenditure": ("spend_other", "What was charged without an attempt, or before outcomes were told apart."),
+    "penalties": ("spend_penalties", "The penalties for errors in what was spent."),
+    "bytes": ("bytes", "Bytes of the responses, as far as they were told."),
+    "full": ("urls_full", "URIs refused because there was no room."),
+    "invalid": ("urls_invalid", "URIs refused because they were not valid."),
+    "given_up": ("urls_given_up", "Attempts that ended with DEAD."),
+    "buried": ("urls_buried", "URIs ever moved to the dead letters."),
+    "expired": ("leases_expired", "Leases that expired, or whose process died."),
+    "robots_denials": ("robots_denials", "URIs that robots.txt forbade."),
+    "prerequisites": ("prerequisites", "Prerequisites that were fetched."),
 }
 """The totals that only grow, by their name in Summary; the names of their metrics end with `_total`."""
 GAUGES = {

@@ -51,7 +51,7 @@ def test_a_scrape_has_the_totals_of_the_frontier(job: Path) -> None:
 
 
 def test_each_total_has_a_metric() -> None:
-    others = {"state", "pause_reason", "queues"}
+    others = {"state", "pause_reason", "queues", "invalid_reasons"}
     assert set(metrics.COUNTERS) | set(metrics.GAUGES) | others == set(Summary.__struct_fields__)
 
 
