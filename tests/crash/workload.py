@@ -17,7 +17,14 @@ from tests.stateful.model import Model
 START = 1_000_000.0
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
-PLAIN: dict[str, Any] = {"fetch_seconds": None, "crawl_delay": None, "delay": None, "retire_queue": False}
+PLAIN: dict[str, Any] = {
+    "fetch_seconds": None,
+    "crawl_delay": None,
+    "delay": None,
+    "retire_queue": False,
+    "size": 0,
+    "reason": "",
+}
 STEERING = ("adjust", "retire", "unretire", "snooze", "wake", "pause", "resume", "delete", "replay")
 
 WEIGHTS = {
@@ -167,6 +174,8 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
                 "crawl_delay": chance.choice((None, None, None, 45.0)),
                 "delay": chance.choice((None, 0.0, 10.0, 200.0)) if outcome == "RETRY" else None,
                 "retire_queue": chance.random() < 0.04,
+                "size": chance.choice((0, 0, 700)),
+                "reason": chance.choice(("", "robots")),
             }
             return chance.choice(out), outcome, options, _batch(chance, model.now, chance.choice((0, 0, 1, 4)))
         case "landed" if out:
