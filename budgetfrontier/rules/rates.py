@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from statistics import quantiles
 from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 FIGURES: dict[str, tuple[str, ...]] = {
     "fetched": ("succeeded", "failed", "retried", "given_up"),
@@ -39,8 +39,7 @@ class Totals(Protocol):
 Row = TypeVar("Row", bound=Totals)
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """One figure of a time: how much of it, per hour, and the hourly rates of its slower and its faster quarter."""
 
     count: float
@@ -125,6 +124,8 @@ def window(rows: Iterable[Totals], since: float, until: float) -> Window:
 def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
     low = high = None
     if len(speeds) >= FEWEST:
+        from statistics import quantiles  # the engine imports this module, and statistics takes milliseconds
+
         low, _, high = quantiles(speeds, n=4, method="inclusive")
     return Rate(count, count / seconds * 3600, low, high)
 
