@@ -7,7 +7,7 @@ from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import seed_urls
 from budgetfrontier.errors import InvalidUrl, SettingsError
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.reports.explain import ScopeVerdict
+from budgetfrontier.reports.explanation import ScopeVerdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import ScopeSettings
 from budgetfrontier.settings.scope_rules import OF_ANSWER

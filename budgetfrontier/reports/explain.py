@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
-from budgetfrontier.reports.sources import setting_sources, source_lines
+from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
@@ -27,102 +24,11 @@ from budgetfrontier.store.start_command import start_command
 from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.model import CrawlUri
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.view import PendingUri
 
 
-class Outlook(StrEnum):
-    """The outlook for a URL, or for the next URI of a queue: when it would be leased."""
-
-    NOW = "now"  # as soon as a worker asks
-    LATER = "later"  # without intervention, in time
-    BLOCKED = "blocked"  # only after a command or another action
-    NEVER = "never"  # there is nothing to lease
-
-
-_SEVERITY = list(Outlook)
 _MAX_COMPARED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonStep:
-    """One step of the chain of reasons. `code` is stable, for programs; `command` would remove the reason."""
-
-    code: str
-    text: str
-    command: str | None = None
-
-
-class ScopeVerdict(NamedTuple):
-    """The decision of a crawl's scope on a URL: whether it is accepted (None: unknown), in words, and by which rule."""
-
-    accepted: bool | None
-    text: str
-    rule: str | None = None
-
-
-ScopeOf = Callable[[str, "CrawlUri | None"], ScopeVerdict | None]
-"""A function of a URL, and of its record if the frontier has one. It returns None if there is no scope."""
-
-
-@dataclass(slots=True)
-class Explanation:
-    """The result of `explain`. `when` is the earliest time (epoch seconds), if it is known.
-
-    `scope` has the keys `accepted` (None: unknown) and `rule`, for a URL of a crawl that has a scope; `past` the
-    `attempts` in the log, for one that is seen and not pending.
-    """
-
-    target: str
-    kind: str
-    queue: str | None = None
-    verdict: Outlook = Outlook.NOW
-    when: float | None = None
-    scope: dict[str, Any] | None = None
-    past: dict[str, Any] | None = None
-    reasons: list[ReasonStep] = field(default_factory=list)
-    settings: list[dict[str, Any]] = field(default_factory=list)
-    """The settings in force for it, with their sources, as `reports.sources` has them."""
-
-    def add(
-        self,
-        code: str,
-        text: str,
-        *,
-        verdict: Outlook = Outlook.NOW,
-        when: float | None = None,
-        command: str | None = None,
-    ) -> None:
-        """Add a reason, and keep the worst verdict and the latest time of all reasons."""
-        self.reasons.append(ReasonStep(code, clean(text), command))
-        self.verdict = max(self.verdict, verdict, key=_SEVERITY.index)
-        if when is not None:
-            self.when = max(self.when or 0.0, when)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, as `explain --format json` prints it."""
-        return asdict(self)
-
-    def text(self, *, now: float | None = None) -> str:
-        """Return the chain of reasons, numbered, and a last line that says when."""
-        now = time.time() if now is None else now
-        lines = [clean(self.target)]
-        for number, reason in enumerate(self.reasons, 1):
-            lines.append(f"  {number}. {reason.text}")
-            if reason.command:
-                lines.append(f"     $ {reason.command}")
-        if of_settings := list(source_lines(self.settings)):
-            lines += ["Settings of its own:", *(f"  {clean(line)}" for line in of_settings)]
-        when = {
-            Outlook.NOW: "as soon as a worker asks for a URI",
-            Outlook.LATER: "when its turn comes",
-            Outlook.BLOCKED: "after the commands above, or what they stand for",
-            Outlook.NEVER: "never, as things stand",
-        }[self.verdict]
-        if self.verdict is Outlook.LATER and self.when is not None and self.when > now:
-            when += f", in {format_duration(self.when - now)} at the earliest"
-        return "\n".join((*lines, f"When: {when}.", ""))
 
 
 def explain(
@@ -296,14 +202,16 @@ class _Explainer:
         """Return the settings in force for a queue: those of its first URI."""
         settings = self._reader.settings
         effective = Effective(settings.frontier, [*settings.overrides, *self._reader.adjustments])
-        head = self._reader.pending(queue.queue, 1)
-        return effective.for_uri(head[0].uri.url if head else queue.last_enqueued or "http://unknown/", queue.queue)
+        return effective.for_uri(self._first_url(queue), queue.queue)
+
+    def _first_url(self, queue: QueueRecord) -> str:
+        """Return the URL of a queue's first URI, or of the last one that was added if it is empty."""
+        first = self._reader.pending(queue.queue, 1)
+        return first[0].uri.url if first else queue.last_enqueued or "http://unknown/"
 
     def _explain_settings(self, explanation: Explanation, queue: QueueRecord, url: str | None = None) -> None:
         """Add the settings in force for a URL, or for a queue: those of its first URI."""
-        if url is None:
-            head = self._reader.pending(queue.queue, 1)
-            url = head[0].uri.url if head else queue.last_enqueued or "http://unknown/"
+        url = url or self._first_url(queue)
         with self._reader.view() as view:
             explanation.settings = setting_sources(view, url, queue.queue)
 
@@ -367,27 +275,9 @@ class _Explainer:
         )
         if queue.wake_time > self._now:
             self._explain_wait(explanation, queue, "Once activated, it is SNOOZED")
-        settings = self._settings(queue)
-        replenish, total = settings.balance_replenish_amount, settings.queue_total_budget
-        amount = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
-        if is_over_total(queue.expenditure, total, settings.reached):
-            explanation.add(
-                "over-budget",
-                f"It is over budget, and will retire again on its turn without a fetch: it has spent "
-                f"{queue.expenditure:,} of its total budget of {total:,}. The command gives it one more session.",
-                verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, total=queue.expenditure + amount),
-            )
-        if replenish <= 0:
-            explanation.add(
-                "over-budget",
-                f"It will retire on its turn without a fetch: its balance_replenish_amount is {replenish}.",
-                verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, replenish=amount),
-            )
+        self._explain_budgets(explanation, queue)
 
     def _explain_retired(self, explanation: Explanation, queue: QueueRecord) -> None:
-        settings = self._settings(queue)
         name, reasons_before = f"Queue {queue.queue}", len(explanation.reasons)
         if queue.by_name:
             explanation.add(
@@ -396,30 +286,41 @@ class _Explainer:
                 verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
             )
-        replenish = settings.balance_replenish_amount
-        amount = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
-        if is_over_total(queue.expenditure, settings.queue_total_budget, settings.reached):
-            rule = "as much as" if queue.expenditure == settings.queue_total_budget else "more than"
-            explanation.add(
-                "over-total-budget",
-                f"{name} is RETIRED: it has spent {queue.expenditure:,}, {rule} its total budget of "
-                f"{settings.queue_total_budget:,}. The command gives it one more session.",
-                verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, total=queue.expenditure + amount),
-            )
-        if replenish <= 0:
-            explanation.add(
-                "no-replenishment",
-                f"{name} is RETIRED: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
-                verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, replenish=amount),
-            )
+        self._explain_budgets(explanation, queue)
         if len(explanation.reasons) == reasons_before:
             explanation.add(
                 "retired",
                 f"{name} is RETIRED at the request of a worker, not for its budgets.",
                 verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
+            )
+
+    def _explain_budgets(self, explanation: Explanation, queue: QueueRecord) -> None:
+        """Add the budgets for which a queue is RETIRED, or will be on its turn."""
+        settings, retired = self._settings(queue), queue.state is QueueState.RETIRED
+        replenish, total = settings.balance_replenish_amount, settings.queue_total_budget
+        session = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
+        if is_over_total(queue.expenditure, total, settings.reached):
+            subject = (
+                f"Queue {queue.queue} is RETIRED"
+                if retired
+                else "It is over budget, and will retire again on its turn without a fetch"
+            )
+            rule = "as much as" if queue.expenditure == total else "more than"
+            explanation.add(
+                "over-total-budget" if retired else "over-budget",
+                f"{subject}: it has spent {queue.expenditure:,}, {rule} its total budget of {total:,}. The command "
+                "gives it one more session.",
+                verdict=Outlook.BLOCKED,
+                command=self._adjust(queue, total=queue.expenditure + session),
+            )
+        if replenish <= 0:
+            subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
+            explanation.add(
+                "no-replenishment" if retired else "over-budget",
+                f"{subject}: its balance_replenish_amount is {replenish}, so that it has nothing to spend.",
+                verdict=Outlook.BLOCKED,
+                command=self._adjust(queue, replenish=session),
             )
 
     def _who_retired(self, queue: QueueRecord) -> str:

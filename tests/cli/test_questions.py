@@ -14,6 +14,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.console.pages.table import PAGES
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
 MANUAL = Path(__file__).parents[2] / "docs" / "operators.md"
 
 ROW = re.compile(r"^\| (?P<question>[^|]+\?) \| `(?P<command>[^`|]+)` \| (?P<page>[^|]*) \|$", re.MULTILINE)
@@ -24,7 +26,7 @@ ANSWERS = {
     "Is it alive, and how old are these figures?": ("Process: none", "last commit"),
     "When and why did it last stop?": ("EXIT",),
     "Why is this URL not crawled, or what became of it?": ("the queue will be retired first",),
-    "Why is this host retired?": ("over budget, and will retire again", "it has spent 3 of its total budget of 2"),
+    "Why is this host retired?": ("over budget, and will retire again", "spent 3, more than its total budget of 2"),
     "Which override or adjustment gave it this budget?": ("queue_total_budget", "2", "override 1 (domain:capped.test)"),
     "Which hosts eat the budget?": ("capped.test",),
     "Which hosts ate it in the last hour?": ("capped.test", "%"),
