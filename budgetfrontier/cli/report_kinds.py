@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.kinds import WITH_SINCE
 
 if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
     from budgetfrontier.store.reader import Reader
 
-KINDS = (
-    *("frontier", "crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
-    *("rates", "busiest", "forecast"),
-)
-_HERITRIX = {
-    "frontier-summary": "frontier", "crawl": "crawl-summary", "mimetype": "mimetypes", "responsecode": "responsecodes",
-    "source": "sourcetags",
-}  # fmt: skip
-_SINCE = ("crawl-summary", "hosts", "mimetypes", "responsecodes", "sourcetags", "rates", "busiest", "forecast")
 _HOUR = 3600.0
 
 UNKNOWN = "unknown: this frontier was not filled by `budgetfrontier crawl`, and there is no {log}"
@@ -44,12 +36,6 @@ class Rows:
         self.rows = rows
 
 
-def kind(text: str) -> str:
-    """Parse the name of a kind, or of Heritrix's file (`hosts-report.txt`)."""
-    name = text.lower().removesuffix(".txt").removesuffix("-report")
-    return _HERITRIX.get(name, name)
-
-
 def run(args: argparse.Namespace) -> None:
     """Print the report of `args.kind`, which is not that of the frontier."""
     from budgetfrontier.store.reader import Reader
@@ -58,8 +44,8 @@ def run(args: argparse.Namespace) -> None:
         args.kind = "rates"
     if args.format == "html":
         raise FrontierError(f"--kind {args.kind} is text, json or csv; html is for --kind frontier")
-    if args.since is not None and args.kind not in _SINCE:
-        raise FrontierError(f"--since is for --kind {', '.join(_SINCE)}; this report is as of now")
+    if args.since is not None and args.kind not in WITH_SINCE:
+        raise FrontierError(f"--since is for --kind {', '.join(WITH_SINCE)}; this report is as of now")
     with Reader(common.frontier_path(args.job)) as reader:
         made = _MAKERS[args.kind](args, reader)
         if args.format == "json":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from budgetfrontier.cli import common, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports import kinds
 from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="list all queues of each state, all rows")
     parser.add_argument(
-        "--kind", type=report_kinds.kind, choices=report_kinds.KINDS, default="frontier", metavar="KIND",
-        help=f"one of Heritrix's other reports, or one over time: {', '.join(report_kinds.KINDS[1:])} "
+        "--kind", type=kinds.kind, choices=kinds.KINDS, default="frontier", metavar="KIND",
+        help=f"one of Heritrix's other reports, or one over time: {', '.join(kinds.KINDS[1:])} "
         "(default: frontier; with --since: rates)",
     )  # fmt: skip
     parser.add_argument(

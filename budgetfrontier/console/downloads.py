@@ -13,9 +13,9 @@ from aiohttp import web
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.log_files import log_files
-from budgetfrontier.console.pages.reports import FORMATS, KINDS, TABLE_FORMATS
 from budgetfrontier.console.query import NotThere
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.kinds import formats
 
 AT_ONCE = 2
 """Reports that are made at a time."""
@@ -32,8 +32,7 @@ class Downloads:
     async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
         """Send a report as of now. What is wrong is known before the first byte is sent."""
         kind, ending = request.match_info["kind"], request.match_info["ending"]
-        known = FORMATS if kind == "frontier" else TABLE_FORMATS if kind in KINDS else {}
-        format = {ending: format for format, ending in known.items()}.get(ending)
+        format = {ending: format for format, ending in formats(kind).items()}.get(ending)
         if format is None:
             raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}.")
         async with self._places:

@@ -8,24 +8,14 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.log_files import log_files
 from budgetfrontier.console.query import Query
-
-FORMATS = {"text": "txt", "json": "json", "csv": "csv", "html": "html"}
-"""The formats of the frontier report, each with the ending of its file."""
-TABLE_FORMATS = {"text": "txt", "json": "json", "csv": "csv"}
-"""The same for the other kinds of reports."""
-KINDS = (
-    *("crawl-summary", "seeds", "hosts", "mimetypes", "responsecodes", "sourcetags", "threads"),
-    *("rates", "busiest", "forecast"),
-)
-"""Heritrix's other reports and those over time, by the names that `report --kind` has for them."""
+from budgetfrontier.reports.kinds import KINDS, formats
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return the lists of reports."""
     command = shlex.join(("budgetfrontier", "report", str(job.folder)))
-    kinds = dict.fromkeys(KINDS, TABLE_FORMATS) | {"frontier": FORMATS}
     return {
-        "kinds": {kind: kinds[kind] for kind in ("frontier", *KINDS)},
+        "kinds": {kind: formats(kind) for kind in KINDS},
         "files": log_files(job.folder / "reports"),
         "command": command,
     }
