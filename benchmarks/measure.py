@@ -67,31 +67,24 @@ def schedule_singly(path: str, urls: list[str]) -> dict[str, float]:
         return calls.figures()
 
 
-def drain(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
-    """Measure URIs leased and finished per second until none is left, the commit of the last `lease` included."""
+def drain(path: str, count: int, *, hold_queues: bool, many: bool = False) -> dict[str, float]:
+    """Measure URIs leased and finished per second until none is left, the commit of the last `lease` included.
+
+    `many`: the URIs of each `lease` are finished with one `finish_many`.
+    """
     with _filled(path, count, hold_queues) as f:
         watch = Stopwatch()
         done = 0
         while leases := f.lease(LEASES):
-            for lease in leases:
-                assert lease.uri.url
-                f.finish(lease)
-            done += len(leases)
-        figures = watch.rates(done)
-    assert done == count, (done, count)
-    return figures
-
-
-def drain_many(path: str, count: int, *, hold_queues: bool) -> dict[str, float]:
-    """The same with one `finish_many` for the URIs of each `lease`."""
-    with _filled(path, count, hold_queues) as f:
-        watch = Stopwatch()
-        done = 0
-        while leases := f.lease(LEASES):
-            for lease in leases:
-                assert lease.uri.url
-            late = f.finish_many(leases)
-            assert not late, late
+            if many:
+                for lease in leases:
+                    assert lease.uri.url
+                late = f.finish_many(leases)
+                assert not late, late
+            else:
+                for lease in leases:
+                    assert lease.uri.url
+                    f.finish(lease)
             done += len(leases)
         figures = watch.rates(done)
     assert done == count, (done, count)
@@ -254,8 +247,8 @@ def run(name: str, folder: Path, scale: float) -> dict[str, float]:
         "schedule singly": lambda: schedule_singly(path, stream()[:singly]),
         "drain": lambda: drain(path, drained, hold_queues=False),
         "drain held": lambda: drain(path, drained, hold_queues=True),
-        "drain many": lambda: drain_many(path, drained, hold_queues=False),
-        "drain held many": lambda: drain_many(path, drained, hold_queues=True),
+        "drain many": lambda: drain(path, drained, hold_queues=False, many=True),
+        "drain held many": lambda: drain(path, drained, hold_queues=True, many=True),
         "drain in memory": lambda: drain(":memory:", drained, hold_queues=False),
         "drain singly": lambda: drain_singly(path, drained, hold_queues=False),
         "drain held singly": lambda: drain_singly(path, drained, hold_queues=True),

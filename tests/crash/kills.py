@@ -13,7 +13,8 @@ from typing import Any
 from tests.crash.faults import STRACE, AtCall, AtEvent, AtLine, AtTime, NoFault
 from tests.crash.figures import Figures, Unavailable
 from tests.crash.runs import BEGUN, COMMITTED, STEP, Fault, Subject, run_process
-from tests.crash.workload import PLAIN, Step, any_values, drain, on_model, plan
+from tests.crash.workload import Step, any_values, drain, on_model, plan
+from tests.stateful.model import PLAIN
 
 WRITING = ("writev", "pwrite64", "fdatasync")
 """The system calls of a commit."""

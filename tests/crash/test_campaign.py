@@ -16,7 +16,8 @@ from tests.crash.figures import Unavailable
 from tests.crash.kills import begun
 from tests.crash.processes import Go
 from tests.crash.runs import COMMITTED, Subject, run_process
-from tests.crash.workload import PLAIN, Step, on_model, plan
+from tests.crash.workload import Step, on_model, plan
+from tests.stateful.model import PLAIN
 from tests.support import PATIENCE
 
 

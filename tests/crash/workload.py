@@ -12,19 +12,11 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive, Lease
-from tests.stateful.model import Model
+from tests.stateful.model import PLAIN, Model
 
 START = 1_000_000.0
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
-PLAIN: dict[str, Any] = {
-    "fetch_seconds": None,
-    "crawl_delay": None,
-    "delay": None,
-    "retire_queue": False,
-    "size": 0,
-    "reason": "",
-}
 STEERING = ("adjust", "retire", "unretire", "snooze", "wake", "pause", "resume", "delete", "replay")
 
 WEIGHTS = {

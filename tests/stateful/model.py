@@ -12,6 +12,16 @@ READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
 INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
 STATES = (READY, IN_PROCESS, SNOOZED, INACTIVE, RETIRED, EXHAUSTED)
 
+PLAIN: dict[str, Any] = {
+    "fetch_seconds": None,
+    "crawl_delay": None,
+    "delay": None,
+    "retire_queue": False,
+    "size": 0,
+    "reason": "",
+}
+"""The options of a finish without any."""
+
 
 @dataclass(eq=False)
 class Uri:

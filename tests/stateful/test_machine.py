@@ -19,7 +19,7 @@ from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import LeaseExpired
 from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
-from tests.stateful.model import Model
+from tests.stateful.model import PLAIN, Model
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
@@ -89,14 +89,6 @@ moves = st.tuples(
     st.integers(0, 9),
 )
 overlapping = st.lists(moves, min_size=20, max_size=60)
-PLAIN: dict[str, Any] = {
-    "fetch_seconds": None,
-    "crawl_delay": None,
-    "delay": None,
-    "retire_queue": False,
-    "size": 0,
-    "reason": "",
-}
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stateful.model import Model
+from tests.stateful.model import PLAIN, Model
 
 OPTIONS: dict[str, Any] = {
     "hold_queues": True,
@@ -21,14 +21,6 @@ OPTIONS: dict[str, Any] = {
     "max_retries": 30,
     "retry_delay": 0.0,
     "retry_scope": "queue",
-}
-PLAIN: dict[str, Any] = {
-    "fetch_seconds": None,
-    "crawl_delay": None,
-    "delay": None,
-    "retire_queue": False,
-    "size": 0,
-    "reason": "",
 }
 
 
