@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,14 @@ for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them
 if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = str(SHARED_MEMORY)  # for the processes that are started, too
     tempfile.tempdir = None  # it may have been looked up
+
+
+@pytest.fixture
+def stopped_time(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Stop `time.time()` at the start of a test, so that ages do not depend on how long the machine takes."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    return now
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ from budgetfrontier.clock import ManualClock
 from budgetfrontier.testing import crash
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
 HOUR = 3600.0
 
 
@@ -38,10 +40,10 @@ def hanging(tmp_path: Path) -> Path:
 def test_the_oldest_lease_comes_first(hanging: Path, cli: Cli) -> None:
     rows = json.loads(cli("leases", hanging, "--format", "json").out)
     assert [row["queue"] for row in rows] == ["slow.test", "slower.test", "fresh.test"]
-    assert [round(row["age"] / 60) for row in rows] == [120, 20, 1]
+    assert [row["age"] / 60 for row in rows] == [pytest.approx(minutes) for minutes in (120, 20, 1)]
     assert [row["landed"] for row in rows] == [False, True, False]
     assert [(row["deliveries"], row["attempt"]) for row in rows] == [(1, 1)] * 3
-    assert rows[0]["deadline"] > time.time() + 19 * HOUR
+    assert rows[0]["deadline"] == pytest.approx(time.time() + 20 * HOUR - 60)
     assert [row["queue"] for row in json.loads(cli("leases", hanging, "--format", "json", "--reverse").out)] == [
         "fresh.test", "slower.test", "slow.test",
     ]  # fmt: skip

@@ -15,23 +15,24 @@ from budgetfrontier.store.report import Report
 from tests.cli.conftest import Cli
 from tests.support import make_settings, pages
 
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
 MINUTES = 90
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
     """A crawl of ninety minutes until now: three pages of `a` and one of `b` are found each minute, three fetched."""
-    folder = tmp_path_factory.mktemp("job")
     clock = ManualClock(time.time() - MINUTES * 60)
     settings = make_settings(queue_total_budget=10_000)
-    with Frontier.open(folder / "frontier", settings, clock=clock) as f:
+    with Frontier.open(tmp_path / "frontier", settings, clock=clock) as f:
         for minute in range(MINUTES):
             f.schedule_many([*pages("A", 3, first=3 * minute), *pages("B", 1, first=minute)])
             for _ in range(3):
                 f.finish_many(f.lease(1))
             f.commit()
             clock.advance(60)
-    return folder
+    return tmp_path
 
 
 def rows_of(cli: Cli, job: Path, *options: str) -> tuple[list[dict[str, Any]], str]:

@@ -26,6 +26,8 @@ from tests.cli.conftest import Cli
 from tests.crash.disks import disk_or_skip
 from tests.crash.processes import in_child
 
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
 HOUR = 3600.0
 
 

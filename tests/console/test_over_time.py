@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from budgetfrontier import Frontier
 from budgetfrontier.clock import ManualClock
 from tests.console.conftest import get
 from tests.support import make_settings, pages
+
+pytestmark = pytest.mark.usefixtures("stopped_time")
 
 
 def test_rates_of_the_last_hour_and_the_end_at_that_rate(tmp_path: Path) -> None:

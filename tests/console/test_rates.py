@@ -15,6 +15,8 @@ from budgetfrontier.store.series import SeriesRow
 from tests.console.conftest import get
 from tests.support import on_disk
 
+pytestmark = pytest.mark.usefixtures("stopped_time")
+
 
 def test_the_sum_of_the_parts_is_what_was_counted() -> None:
     rows = [SeriesRow(100.0 + 60 * n, succeeded=n * n) for n in range(20)]
