@@ -30,6 +30,7 @@ def coverage(view: View, key: str) -> Covers:
         urls = [queue.last_enqueued]
 
     def covers_match(text: str) -> str | None:
+        """Tell how the pattern of an override concerns the queue."""
         try:
             match = parse_match(text)
         except SettingsError:
@@ -42,6 +43,7 @@ def coverage(view: View, key: str) -> Covers:
         return None if not hits else "yes" if hits == len(urls) else "partly"
 
     def covers(entry: AuditEntry) -> str | None:
+        """Tell how an entry concerns the queue: by its pattern, the queue it names, or what it may have changed."""
         effect = entry.effect
         withdrawn = effect.get("withdrawn")
         match = entry.args.get("match") or (withdrawn["match"] if withdrawn else None)

@@ -97,8 +97,8 @@ def window(rows: Iterable[Totals], since: float, until: float) -> Window:
     """Return what happened between two times (epoch seconds), from rows in order of time.
 
     Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile, or if totals
-    fell, as a repair may have them. Of what two
-    rows include that are only partly in the time, that part is counted.
+    fell, as a repair may have them. If only a part of the time between two rows is in this time, that part of what
+    happened between them is counted.
     """
     seconds = 0.0
     counts = dict.fromkeys(FIGURES, 0.0)
