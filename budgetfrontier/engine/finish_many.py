@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
-from operator import itemgetter
 from typing import cast
 
 from budgetfrontier.engine import arguments, batches
@@ -16,7 +15,7 @@ from budgetfrontier.model import CrawlState, CrawlUri, Directive, Finish, Lease,
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.queue_states import IN_PROCESS, READY, RETIRED
 from budgetfrontier.settings.overrides import QueueSettings
-from budgetfrontier.store.keys import DIRECTIVE
+from budgetfrontier.store.keys import DIRECTIVE, pending
 
 BATCH = 1000
 """Leases ended, and URIs found on them, in one operation; its URIs carry `batches.PART` bytes at the most. A single
@@ -25,7 +24,7 @@ finish may have more."""
 _TAKES = "finish_many takes leases, or Finish(lease, ...) for each"
 _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
-_directive, _HIGHEST = itemgetter(DIRECTIVE), int(Directive.HIGHEST)
+_DIRECTIVES, _HIGHEST = slice(DIRECTIVE, None, pending.size), int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
 
 
@@ -52,7 +51,7 @@ class BatchFinisher:
         if not bare:
             given = [self._checked(item) for item in given]
         leases = given if bare else [item.lease if isinstance(item, Finish) else item for item in given]
-        if not set(map(type, [lease.id for lease in cast("list[Lease]", leases)])) <= {int}:
+        if not {type(lease.id) for lease in cast("list[Lease]", leases)} <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
         for part, changes in _bare_parts(given) if bare else _parts(given):
@@ -230,7 +229,7 @@ class BatchFinisher:
             counters.queued -= len(ended) - retired
             counters.expenditure += spent
             counters.bytes += received
-            counters.prerequisites += list(map(_directive, ended)).count(_HIGHEST)
+            counters.prerequisites += b"".join(ended)[_DIRECTIVES].count(_HIGHEST)
             counters.in_process -= len(ended) - others
             tables.busiest.charged += ended
 

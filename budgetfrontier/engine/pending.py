@@ -129,7 +129,7 @@ class PendingTable:
             found, last = self._walk(start, prefix, length)
         elif met:
             last = met[-1]
-        size = sum(map(len, found))
+        size = sum(map(len, found[1::2])) + len(found) // 2 * keys.pending.size
         if size > MOST_OF_RUN and len(found) > 2:
             del found[2:]
             last, size = found[0], len(found[1])

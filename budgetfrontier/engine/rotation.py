@@ -207,7 +207,7 @@ class Rotation:
 
     def front_inactive(self) -> QueueRecord:
         """Return the front INACTIVE queue of the best precedence; there must be one."""
-        cursor = self._env.txn.cursor(self._env.db[keys.INACTIVE])
+        cursor = self._env.inactive
         cursor.set_range(keys.FIRST)
         return self._queues.get(keys.u32.unpack(cursor.value())[0])
 

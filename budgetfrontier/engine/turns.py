@@ -13,7 +13,7 @@ from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETI
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.keys import FRESH
-from budgetfrontier.store.records import LONGEST_SHOWN, LOW_COSTS, PLAIN_FROM, SCHEME_OF, restore_pending, tries
+from budgetfrontier.store.records import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
@@ -96,8 +96,11 @@ class Turns:
 
     def _activate_next(self, now: float) -> None:
         """Activate the front INACTIVE queue of the best precedence. Raises PolicyError."""
-        queue = self._rotation.front_inactive()
-        self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
+        queue, in_force = self._rotation.front_inactive(), self._tables.in_force
+        if in_force.fixed_precedence:  # then the head need not be looked at
+            self.activate(queue, in_force.base, in_force.base.precedence, now)
+        else:
+            self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
@@ -114,7 +117,7 @@ class Turns:
         trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
         concurrency = settings.per_queue_concurrency
         out_now, take, first_id, before = leases.out, pending.taken.add, leases.next_id, len(leased)
-        turns, in_ring, deadline, low_costs = MAX_TURNS, 0, now + ttl, LOW_COSTS.get
+        turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
         leases.next_expiry = min(leases.next_expiry, deadline)
         try:
@@ -140,13 +143,14 @@ class Turns:
                     else:  # all of it is out
                         run, (key, value) = None, pending.head(queue_id) or _NOTHING
                     name = queue.queue
-                    low_cost = low_costs(key[_KIND_AND_COST]) if value >= PLAIN_FROM else None
                     try:
+                        scheme = scheme_of(value[0])  # of a plain URL
+                        low_cost = low_costs(key[_KIND_AND_COST]) if scheme else None
                         if low_cost is None:
                             uri = restore_pending(key, value, name)
                         else:
-                            uri = CrawlUri(f"{SCHEME_OF[value[0]]}{name}{value[_URL].decode()}", cost=low_cost)
-                    except UnicodeDecodeError:  # it is damaged
+                            uri = CrawlUri(f"{scheme}{name}{value[_URL].decode()}", cost=low_cost)
+                    except (UnicodeDecodeError, IndexError):  # it is damaged
                         uri = restore_pending(key, value, name)
                     if not trivial:
                         settings = in_force.effective.for_uri(uri.url, name)

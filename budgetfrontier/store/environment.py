@@ -116,6 +116,7 @@ class Environment:
         # The number of new URIs that are expected to hit that many pages, at random.
         self._most_added = inf if pages <= MOST_SEEN_PAGES else -pages * log1p(-MOST_SEEN_PAGES / pages)
         self.pending = self.txn.cursor(self.db[keys.PENDING])
+        self.inactive = self.txn.cursor(self.db[keys.INACTIVE])
         self.snoozed = self.txn.cursor(self.db[keys.SNOOZED])
         self.seen = self.txn.cursor(self.db[keys.SEEN])
 

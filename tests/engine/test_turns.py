@@ -9,6 +9,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Lease, Outcome, QueueState
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import Directive, QueueRecord
 from budgetfrontier.rules import budgets, charges, queue_states
 from budgetfrontier.settings.overrides import QueueSettings
@@ -144,6 +145,27 @@ def test_a_uri_whose_bytes_are_damaged_goes_out_as_it_is_reported() -> None:
         key = next(iter(tables.env.view().items(PENDING)))[0]
         tables.env.txn.put(key, b"\xff/\xe9", db=tables.env.db[PENDING])
         assert one(f).uri.url == "https://a.test/\xe9"
+
+
+def test_an_empty_record_is_damage() -> None:
+    with memory(hold_queues=False) as f:
+        f.schedule_many(pages("A", 2))
+        tables = kernel(f).tables
+        key = next(iter(tables.env.view().items(PENDING)))[0]
+        tables.env.txn.put(key, b"", db=tables.env.db[PENDING])
+        with pytest.raises(CorruptFrontier):
+            f.lease()
+
+
+@pytest.mark.parametrize("overrides", [[], [{"match": "host:a.test", "set": {"precedence": 2}}]])
+def test_a_queue_that_holds_less_than_it_counts_is_damage(overrides: list[dict[str, Any]]) -> None:
+    with memory(overrides=overrides) as f:
+        f.schedule_many(pages("A", 1))
+        tables = kernel(f).tables
+        key = next(iter(tables.env.view().items(PENDING)))[0]
+        tables.env.txn.delete(key, db=tables.env.db[PENDING])
+        with pytest.raises(CorruptFrontier):
+            f.lease()
 
 
 def test_a_retired_queue_stays_retired_even_when_empty() -> None:
