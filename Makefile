@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
+.PHONY: help demo test check format wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make format       sort imports and format the code"
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
 	@echo "make docs         build docs/_build/html"
+	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
 	@echo "make bench        run the benchmarks"
 	@echo "make growth       measure up to ten million URLs (ARGS='--scale 0.01' takes seconds)"
 	@echo "make crawl-bench  crawl 20,000 pages with budgetfrontier and with Scrapy, in turn"
@@ -67,6 +68,9 @@ wheel-check: $(VENV)/.stamp-dev
 docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+screenshots: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.console.screenshots $(ARGS)
 
 bench: $(VENV)/.stamp-bench
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -133,6 +133,11 @@ class Tab:
         picture = await self._do("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(picture["data"]))
 
+    def status(self) -> int:
+        """The HTTP status of the page."""
+        answers = (event for method, event in self.events if method == "Network.responseReceived")
+        return next(int(event["response"]["status"]) for event in answers if event["type"] == "Document")
+
     def requested(self) -> list[str]:
         """The addresses that the page asked for."""
         return [event["request"]["url"] for method, event in self.events if method == "Network.requestWillBeSent"]

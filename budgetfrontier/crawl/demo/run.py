@@ -32,7 +32,7 @@ def demo(job: Path | None) -> int:
     folder = job or Path(tempfile.mkdtemp(prefix="budgetfrontier-demo-"))
     if (folder / "frontier").exists():
         raise FrontierError(f"{folder} holds a crawl already; name a new folder, or remove this one")
-    with _web() as addresses:
+    with serve() as addresses:
         settings = _settings(addresses)
         budget = settings.frontier.queue_total_budget
         _say(f"{len(web.HOSTS)} hosts on {addresses['*.test']}; each may spend {budget}; the job is in {folder}")
@@ -67,7 +67,7 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def _web() -> Iterator[dict[str, str]]:
+def serve() -> Iterator[dict[str, str]]:
     """Serve the synthetic web; yield the value of `fetch.resolve` for its hosts."""
     with Loopback(web.respond) as server, socket.socket() as refusing:
         refusing.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
