@@ -11,7 +11,7 @@ from xxhash import xxh3_128_digest
 
 from budgetfrontier import plugins, uris
 from budgetfrontier.rules import uri_order
-from budgetfrontier.store import keys, records
+from budgetfrontier.store import keys, uri_values
 
 Row = tuple[bytes, bytes, bytes]
 """Key in `seen`; key and value in `pending`, for when it is new."""
@@ -42,4 +42,4 @@ class Rows:
         canonical = place + self._canonical.path(path) + (self._canonical.query(query) if query else "")
         self._ordinal += 1  # counts known URLs, too, unlike our frontier: the order is the same
         key = keys.pending.pack(queue_id, *uri_order.rank(uri_order.NORMAL, 0, 1, self._ordinal))
-        return start + xxh3_128_digest(canonical.encode())[:12], key, records.encode_url(url, queue)
+        return start + xxh3_128_digest(canonical.encode())[:12], key, uri_values.encode_url(url, queue)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import AuditEntry, Counters, encode
+from budgetfrontier.store.records import AuditEntry, Counters
 
 
 class Audit:

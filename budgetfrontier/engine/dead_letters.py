@@ -7,8 +7,9 @@ from itertools import islice
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, DeadRow, decode_dead, encode
+from budgetfrontier.store.records import Counters, DeadRow, decode_dead
 
 Letters = list[tuple[int, DeadRow]]
 

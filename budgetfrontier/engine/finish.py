@@ -13,7 +13,7 @@ from budgetfrontier.rules.queue_states import IN_PROCESS, READY, SNOOZED
 from budgetfrontier.rules.uri_outcomes import Fate
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.keys import DIRECTIVE
-from budgetfrontier.store.records import tries, with_tries
+from budgetfrontier.store.uri_values import tries, with_tries
 
 _SUCCESS, _RETRY = Outcome.SUCCESS, Outcome.RETRY
 _HIGHEST = int(Directive.HIGHEST)

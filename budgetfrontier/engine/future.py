@@ -14,8 +14,10 @@ from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queued_totals
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, FutureRow, decode_future, encode, tries
+from budgetfrontier.store.records import Counters, FutureRow, decode_future
+from budgetfrontier.store.uri_values import tries
 
 
 class FutureTable:

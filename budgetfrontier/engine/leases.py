@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from budgetfrontier.engine.rotation import NEVER
 from budgetfrontier.model import Lease, StoredLease
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, LeaseRow, decode_lease, encode
+from budgetfrontier.store.records import Counters, LeaseRow, decode_lease
 
 
 class Leases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.store.records import decoder
+from budgetfrontier.store.encoding import decoder
 
 
 class LiveQueue(QueueRecord, array_like=True, gc=False, eq=False):

@@ -13,8 +13,10 @@ from budgetfrontier.rules import queue_keys
 from budgetfrontier.rules.queue_states import READY
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import LONGEST_SHOWN, Counters, encode, shorten
+from budgetfrontier.store.records import Counters
+from budgetfrontier.store.uri_values import LONGEST_SHOWN, shorten
 
 _pack = keys.u32.pack
 

@@ -14,7 +14,8 @@ from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules import budgets
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import decode_uri, expanded
+from budgetfrontier.store.records import expanded
+from budgetfrontier.store.uri_values import decode_uri
 
 
 class SettingsOfQueues:

@@ -7,7 +7,7 @@ from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.uri_order import arrival
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import decode_uri, short_url
+from budgetfrontier.store.uri_values import decode_uri, short_url
 
 MAX_DUE = 500  # URIs that waited for their time, in one call
 

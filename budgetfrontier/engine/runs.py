@@ -11,9 +11,10 @@ from time import monotonic
 from budgetfrontier.model import CrawlState, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.last_note import decode_note, encode_note, is_copy
-from budgetfrontier.store.records import decode_run, encode
+from budgetfrontier.store.records import decode_run
 
 TOUCH_EVERY = 10.0
 """Seconds between two signs of life."""

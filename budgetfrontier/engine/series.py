@@ -12,8 +12,8 @@ from budgetfrontier.rules import busiest, rates, series_periods
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store import series as records
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import encode
 
 _AT_ONCE = 4
 """The most periods that are thinned with one row: after a long stop, the rows of weeks are due."""

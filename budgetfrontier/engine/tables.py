@@ -17,8 +17,9 @@ from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.records import Counters, encode
+from budgetfrontier.store.records import Counters
 from budgetfrontier.store.view import View
 
 

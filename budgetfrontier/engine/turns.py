@@ -13,7 +13,7 @@ from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETI
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.keys import FRESH
-from budgetfrontier.store.records import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, restore_pending, tries
+from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease

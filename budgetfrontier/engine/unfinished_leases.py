@@ -13,7 +13,7 @@ from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Lease
 from budgetfrontier.rules import queue_states, uri_outcomes
 from budgetfrontier.rules.queue_states import READY
-from budgetfrontier.store.records import tries, with_tries
+from budgetfrontier.store.uri_values import tries, with_tries
 
 
 class UnfinishedLeases:

@@ -25,9 +25,9 @@ from budgetfrontier.store.records import (
     decode_lease,
     decode_queue,
     decode_run,
-    restore_uri,
 )
 from budgetfrontier.store.series import check_row
+from budgetfrontier.store.uri_values import restore_uri
 
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:

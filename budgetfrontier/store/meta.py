@@ -13,6 +13,7 @@ from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.records import (
     Counters,
     Progress,
@@ -20,7 +21,6 @@ from budgetfrontier.store.records import (
     decode_begun,
     decode_counters,
     decode_progress,
-    encode,
 )
 
 NAMES = frozenset(

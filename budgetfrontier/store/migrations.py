@@ -12,7 +12,8 @@ import lmdb
 
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import decode_queue, encode
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import decode_queue
 
 Step = Callable[[keys.Txn, keys.Tables], None]
 

@@ -13,7 +13,7 @@ from budgetfrontier.rules.busiest import Counts, merged
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import decoder, encode
+from budgetfrontier.store.encoding import decoder, encode
 from budgetfrontier.vocabulary import QueueState
 
 _LAST = (1 << 32) - 1  # the last second of keys, in 2106

@@ -12,9 +12,10 @@ from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store import keys
 from budgetfrontier.store.process import process
-from budgetfrontier.store.records import decode_lease, expand, short_url
+from budgetfrontier.store.records import decode_lease
 from budgetfrontier.store.series import totals as totals_of
 from budgetfrontier.store.start_command import start_command
+from budgetfrontier.store.uri_values import expand, short_url
 from budgetfrontier.store.view import BudgetsInForce, HeadUrls, View
 
 LOOKED_AT = 100

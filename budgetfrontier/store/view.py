@@ -20,6 +20,7 @@ from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import Damage
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.records import (
     AuditEntry,
     Counters,
@@ -28,17 +29,10 @@ from budgetfrontier.store.records import (
     decode_dead,
     decode_future,
     decode_lease,
-    decode_uri,
-    encode,
-    encode_url,
-    expand,
     restore_lease,
-    restore_uri,
-    short_url,
-    shorten,
-    tries,
     whole_queue,
 )
+from budgetfrontier.store.uri_values import decode_uri, encode_url, expand, restore_uri, short_url, shorten, tries
 
 _LATEST = 1000  # entries of the audit
 

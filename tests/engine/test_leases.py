@@ -9,7 +9,8 @@ import pytest
 from budgetfrontier import Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import LeaseExpired
-from budgetfrontier.store.records import LeaseRow, decode_lease, encode
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import LeaseRow, decode_lease
 from budgetfrontier.testing import crash
 from tests.support import START, memory, on_disk, one, pages, record
 

@@ -9,7 +9,8 @@ import pytest
 
 from budgetfrontier.engine.live_queue import LiveQueue, decode_live, record_of, set_plainly
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.store.records import decode_queue, encode
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import decode_queue
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from budgetfrontier import CrawlUri, Frontier, Outcome, Reader
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import CorruptFrontier, FrontierError
-from budgetfrontier.store import keys, records
+from budgetfrontier.store import keys, records, uri_values
 from budgetfrontier.store.lmdb_env import translate_error
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY
@@ -33,12 +33,12 @@ DECODERS: tuple[Callable[[bytes], object], ...] = (
     records.decode_audit,
     records.decode_run,
     records.whole_queue,
-    records.tries,
-    records.short_url,
-    lambda value: records.decode_uri(value, "a.test"),
-    lambda value: records.with_tries(value, 1, 1),
-    lambda value: records.restore_uri(keys.rank.pack(3, 0, 1, 1), value, "a.test"),
-    lambda value: records.restore_uri(value[:17], value[17:], "a.test"),
+    uri_values.tries,
+    uri_values.short_url,
+    lambda value: uri_values.decode_uri(value, "a.test"),
+    lambda value: uri_values.with_tries(value, 1, 1),
+    lambda value: uri_values.restore_uri(keys.rank.pack(3, 0, 1, 1), value, "a.test"),
+    lambda value: uri_values.restore_uri(value[:17], value[17:], "a.test"),
     lambda value: records.dead_letter(1, records.decode_dead(value)),
     lambda value: records.restore_lease(1, records.decode_lease(value), "a.test", b"\xff/"),
 )

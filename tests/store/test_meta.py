@@ -12,8 +12,9 @@ from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import create_environment, open_lmdb
-from budgetfrontier.store.records import Counters, Progress, StartedCommand, encode
+from budgetfrontier.store.records import Counters, Progress, StartedCommand
 
 BEGUN = StartedCommand(5, "delete", {"queue": "a*"}, "somebody", "a reason", 9)
 

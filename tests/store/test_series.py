@@ -12,7 +12,7 @@ from budgetfrontier.model import Summary
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys, series
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.records import encode
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.vocabulary import QueueState
 from tests.support import START, memory, on_disk, pages
 

@@ -15,7 +15,8 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import decode_dead, encode_url, short_url, shorten
+from budgetfrontier.store.records import decode_dead
+from budgetfrontier.store.uri_values import encode_url, short_url, shorten
 from budgetfrontier.store.view import View
 
 ROWS = 50

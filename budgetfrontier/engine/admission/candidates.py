@@ -24,9 +24,9 @@ from budgetfrontier.rules.duplicates import identifying_url
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import (
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.uri_values import (
     decode_uri,
-    encode,
     encode_found,
     encode_uri,
     encode_url,

@@ -13,7 +13,8 @@ from budgetfrontier.rules import budgets, uri_order
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import LONGEST_SHOWN, encode, encode_found, link_hops, shorten
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.uri_values import LONGEST_SHOWN, encode_found, link_hops, shorten
 
 Group = tuple[int, QueueRecord, list[Any], list[int]]
 """The candidates for a queue: its id, itself, the candidates, and their ordinals."""

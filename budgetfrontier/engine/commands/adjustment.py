@@ -16,7 +16,7 @@ from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, compacted, validate_override
 from budgetfrontier.store import keys
 from budgetfrontier.store.meta import write_settings
-from budgetfrontier.store.records import expand, short_url
+from budgetfrontier.store.uri_values import expand, short_url
 from budgetfrontier.store.view import identified
 
 COUNTED = 1000

@@ -6,7 +6,8 @@ from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.store.records import Progress, with_tries
+from budgetfrontier.store.records import Progress
+from budgetfrontier.store.uri_values import with_tries
 
 
 def check(args: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.patterns import Pattern
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import Progress, decode_future, expand, short_url
+from budgetfrontier.store.records import Progress, decode_future
+from budgetfrontier.store.uri_values import expand, short_url
 from budgetfrontier.store.view import View
 
 LATER, PENDING = range(2)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.commands.runner import STARTS, STEP, CommandRun, Runner
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import Counters, encode
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import Counters
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.guard import Guard

@@ -19,9 +19,9 @@ import msgspec
 from budgetfrontier.engine.data_size import excess
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import is_unfinished, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.records import encode
 
 
 class Command(msgspec.Struct, array_like=True):

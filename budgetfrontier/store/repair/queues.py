@@ -17,7 +17,8 @@ from budgetfrontier.rules import crawl_states, queue_keys, queue_states, queued_
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import Counters, encode, salvage_queue
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import Counters, salvage_queue
 from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage

@@ -22,6 +22,7 @@ from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override, validate_override
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.invariants import check_url
 from budgetfrontier.store.recognition import FINGERPRINT
 from budgetfrontier.store.records import (
@@ -33,17 +34,13 @@ from budgetfrontier.store.records import (
     decode_lease,
     decode_progress,
     decode_run,
-    encode,
-    encode_uri,
-    restore_uri,
-    tries,
-    with_tries,
 )
 from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findings, QueueRebuild, decode_readable
 from budgetfrontier.store.series import check_row
+from budgetfrontier.store.uri_values import encode_uri, restore_uri, tries, with_tries
 
 _NO_NAME = "\0"  # stands for an unknown queue key: a URL that contains it is relative to its queue
 

@@ -14,7 +14,7 @@ from budgetfrontier import CrawlUri
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.store.records import encode
+from budgetfrontier.store.encoding import encode
 from tests.support import crawl, on_disk, pages, post, whole
 
 

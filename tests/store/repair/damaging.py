@@ -18,9 +18,10 @@ from budgetfrontier.errors import (
     CorruptFrontier,
 )
 from budgetfrontier.store import keys, verify
+from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.lmdb_env import open_lmdb
 from budgetfrontier.store.lmdb_pages import File, Trees
-from budgetfrontier.store.records import decode_counters, decode_queue, encode
+from budgetfrontier.store.records import decode_counters, decode_queue
 from budgetfrontier.store.repair.run import Repaired, repair
 from tests.store.old_frontiers import NEWEST, found_in
 

@@ -14,7 +14,8 @@ from budgetfrontier.errors import (
 )
 from budgetfrontier.model import RunEnd, RunRow
 from budgetfrontier.store import keys, verify
-from budgetfrontier.store.records import LeaseRow, encode
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import LeaseRow
 from budgetfrontier.store.repair.run import repair
 from tests.data.make_frontier import drain, look
 from tests.store.old_frontiers import NEWEST, found_in
