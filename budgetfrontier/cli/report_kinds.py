@@ -228,7 +228,7 @@ def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
 
     now, length = time.time(), _length(args)
-    series = reader.series(now - over_time.DAY - 2 * length)
+    series = reader.series(now - max(over_time.DAY + length, 2 * length), preceded=True)
     rows = over_time.rate_rows(series, now, length)
     unknown = over_time.rates_known(series, now, length)
     return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
@@ -238,7 +238,8 @@ def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
     from budgetfrontier.reports.format import percent
 
-    found = reader.busiest(time.time() - _length(args))
+    now = time.time()
+    found = reader.busiest(now - _length(args), now)
     rows: Iterable[tuple[Any, ...]] = over_time.busiest_rows(found)
     if args.format == "text":
         rows = ((*row[:2], percent(row[2]), *row[3:]) for row in rows)
@@ -253,7 +254,7 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     with reader.view() as view:
         found = list(
             over_time.forecast_rows(
-                reader.series(now - 2 * length),
+                reader.series(now - length, preceded=True),
                 view.summary(),
                 view.queues(),
                 view.settings()[0],

@@ -115,7 +115,10 @@ class Series:
                 return
             to, start, end = due
             rows = list(records.rows_between(self._env.txn, self._env.db, resolution, start, end))
-            self._put(to, start, self._thinned(resolution, start, [value for _, value in rows]))
+            # If the clock was set back so far, the period has a row already, which goes into the new one.
+            same = self._env.txn.get(records.series_key(to, start), db=self._table)
+            values = [*([] if same is None else [same]), *(value for _, value in rows)]
+            self._put(to, start, self._thinned(resolution, start, values))
             for key, _ in rows:
                 self._env.txn.delete(key, db=self._table)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -67,16 +67,31 @@ def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
 
     If the clock was set back between two runs, their rows alternate: a row follows the one with the most progress that
-    is not beyond its own.
+    is not beyond its own. If a later row has a progress between the two, it is the one that follows: the other row is
+    of a run that began before the first row.
     """
+    in_order = list(rows)
     latest: list[Row] = []  # of each run, in order of progress
-    for row in rows:
+    for row, below in zip(in_order, _below(in_order), strict=True):
         place = bisect_right(latest, progress(row), key=progress)
-        if place and not row.begins:
+        if place and not row.begins and below <= progress(latest[place - 1]):
             yield latest[place - 1], row
             latest[place - 1] = row
         else:
             latest.insert(place, row)
+
+
+def _below(rows: Sequence[Totals]) -> list[int]:
+    """Return, for each row, the most progress below its own of a later row that begins no run; -1 if there is none."""
+    found, later = [-1] * len(rows), list[int]()
+    for number in range(len(rows) - 1, -1, -1):
+        own = progress(rows[number])
+        place = bisect_left(later, own)
+        if place:
+            found[number] = later[place - 1]
+        if not rows[number].begins:
+            later.insert(place, own)
+    return found
 
 
 def stopped(rows: Iterable[Totals], before: Totals | None) -> int:

@@ -271,6 +271,8 @@ def _age(s: Standing, since: float) -> str:
 
 def _ago(s: Standing, when: float) -> str:
     age = s.now - when
+    if age < -SILENT:  # written under a clock that was set back since
+        return f"{format_duration(round(-age))} ahead of this clock"
     return "just now" if age < 1.0 else f"{_age(s, when)} ago"
 
 

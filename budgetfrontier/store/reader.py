@@ -257,14 +257,15 @@ class Reader:
         with self.view() as view:
             return view.audit(limit)
 
-    def series(self, since: float = 0.0, until: float = inf) -> list[SeriesRow]:
+    def series(self, since: float = 0.0, until: float = inf, *, preceded: bool = False) -> list[SeriesRow]:
         """Return the totals over time, oldest first: each minute of a day, each hour of 30 days, each day before.
 
-        `since` and `until` are epoch seconds. While nothing changes there are no rows. O(result), which is 2,200 rows
-        and one for each day at the most.
+        `since` and `until` are epoch seconds; `preceded` begins with the last row before `since`, so that all changes
+        since then can be told. While nothing changes there are no rows. O(result), which is 2,200 rows and one for
+        each day at the most.
         """
         with self.view() as view:
-            return list(series.totals(view.txn, view.db, since, until))
+            return list(series.totals(view.txn, view.db, since, until, preceded=preceded))
 
     def busiest(self, since: float, until: float = inf) -> Busiest:
         """Return the queues that spent and fetched most between two times (epoch seconds), the busiest first.

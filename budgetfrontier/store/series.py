@@ -154,18 +154,39 @@ def rows_between(
             yield key, value
 
 
-def totals(txn: keys.Txn, db: keys.Tables, since: float, until: float) -> Iterator[SeriesRow]:
-    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, whatever is kept."""
-    for resolution in (Resolution.DAY, Resolution.HOUR, Resolution.MINUTE):
-        for _, value in rows_between(txn, db, resolution, since, until):
+def totals(
+    txn: keys.Txn, db: keys.Tables, since: float, until: float, *, preceded: bool = False
+) -> Iterator[SeriesRow]:
+    """Yield the rows of totals in a time, oldest first: of each minute, hour or day, whatever is kept.
+
+    `preceded`: begin with the last row that is before the time for certain, so that all changes in it can be told.
+    """
+    found: list[Iterator[tuple[bytes, bytes]]] = []
+    for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
+        bound = since - series_periods.PERIODS.get(resolution, 1) + 1
+        before = _last_before(txn, db, resolution, bound) if preceded else None
+        start = since if before is None else keys.series.unpack(before[0])[1]
+        found.append(rows_between(txn, db, resolution, start, until))
+        if before is not None:
+            break  # coarser rows are older
+    for rows in reversed(found):
+        for _, value in rows:
             yield decode_row(value)
 
 
 def totals_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> SeriesRow | None:
     """Return the last row of totals of a resolution before a time (epoch seconds)."""
+    found = _last_before(txn, db, resolution, time)
+    return decode_row(found[1]) if found else None
+
+
+def _last_before(txn: keys.Txn, db: keys.Tables, resolution: Resolution, time: float) -> tuple[bytes, bytes] | None:
+    """Return key and value of the last row of a resolution before a time (epoch seconds)."""
+    if keys.SERIES not in db:
+        return None
     cursor = txn.cursor(db[keys.SERIES])
     found = cursor.prev() if cursor.set_range(series_key(resolution, time)) else cursor.last()
-    return decode_row(cursor.value()) if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
+    return cursor.item() if found and cursor.key()[:1] == series_key(resolution, 0)[:1] else None
 
 
 def busiest(txn: keys.Txn, db: keys.Tables, since: float, until: float, name_of: Callable[[int], str]) -> Busiest:

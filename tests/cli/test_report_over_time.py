@@ -56,6 +56,34 @@ def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) ->
     assert "the crawl ran for 1h2" in partly.replace(" ", "") or "of that time" in partly
 
 
+def test_yesterday_is_known_just_after_a_full_hour(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = time.time() // 86_400 * 86_400 + 43_200
+    clock = ManualClock(noon - 86_400 - 7_200)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        for minute in range(2 * 60):
+            f.schedule_many(pages("A", 2, first=2 * minute))
+            f.commit()
+            clock.advance(60)
+    clock = ManualClock(noon)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        f.schedule_many(pages("B", 1))
+        clock.advance(60)
+    monkeypatch.setattr(time, "time", lambda: noon + 60)
+    rows, _ = rows_of(cli, tmp_path, "--since", "15m")
+    assert {row["figure"]: row["yesterday"] for row in rows}["scheduled"] == pytest.approx(120, rel=0.1)
+
+
+def test_the_busiest_queues_under_a_clock_that_was_a_year_ahead_are_not_those_of_the_last_hour(
+    tmp_path: Path, cli: Cli
+) -> None:
+    for host, start in (("A", time.time() + 365 * 86_400), ("B", time.time() - 300)):
+        with Frontier.open(tmp_path / "frontier", make_settings(), clock=ManualClock(start)) as f:
+            f.schedule_many(pages(host, 1))
+            f.finish_many(f.lease(1))
+    rows, _ = rows_of(cli, tmp_path, "--kind", "busiest")
+    assert [row["queue"] for row in rows] == ["b.test"]
+
+
 def test_nothing_is_known_of_no_time(job: Path, cli: Cli) -> None:
     rows, unknown = rows_of(cli, job, "--since", "0")
     assert rows == [] and unknown

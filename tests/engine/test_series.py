@@ -188,3 +188,29 @@ def test_the_busiest_queues_of_hours_to_which_the_clock_was_set_back_are_those_o
                 f.commit()
     with Reader(tmp_path / "frontier") as reader:
         assert [queue.fetched for queue in reader.busiest(0.0).queues] == [90]
+
+
+@pytest.mark.parametrize("back", [5 * DAY, 40 * DAY])
+def test_a_clock_set_back_to_hours_and_days_that_are_thinned_overwrites_none(tmp_path: Path, back: float) -> None:
+    path = tmp_path / "frontier"
+
+    def crawl(host: str, start: float, count: int) -> None:
+        clock = ManualClock(start)
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for page in range(count):
+                f.schedule_many(pages(host, 1, first=page))
+                f.finish(one(f))
+                clock.advance(60)
+                f.commit()
+
+    crawl("A", START, 30)
+    crawl("B", START + back, 40)  # thins the rows above
+    with Reader(path) as reader:
+        before = reader.series()[0]
+    crawl("C", START + 600, 5)  # the clock is set back
+    crawl("D", START + back + DAY, 40)  # and put right
+    with Reader(path) as reader:
+        rows = reader.series()
+        assert (before.scheduled, rows[0].scheduled) == (30, 75), "the last totals of that hour"
+        spent = {queue.queue: queue.fetched for queue in reader.busiest(START, START + 60).queues}
+    assert spent == {"a.test": 30, "c.test": 5}

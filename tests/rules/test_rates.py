@@ -61,6 +61,14 @@ def test_rows_that_alternate_because_the_clock_was_set_back_count_once() -> None
     assert (window(rows, 0, 600).seconds, window(rows, 0, 600).rates["succeeded"].per_hour) == (18 * 60, 6000)
 
 
+def test_alternating_rows_count_once_too_if_the_beginning_of_the_later_run_is_not_among_them() -> None:
+    first = [row(minute, 100 * minute) for minute in range(10)]
+    second = [row(minute + 0.5, 900 + 100 * minute) for minute in range(10)]
+    rows = sorted(first + second, key=lambda row: row.time)
+    found = window(rows, 0, 600)
+    assert (found.seconds, found.rates["succeeded"].count) == (18 * 60, 1800)
+
+
 def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:
     rows = [row(0, 0), row(1, 10), row(2, 10), row(3, 40), row(5, 40, begins=True), row(6, 41)]
     assert curves(rows, 0, 360, 6)["fetched"] == [600, 0, 1800, 0, 0, 60]

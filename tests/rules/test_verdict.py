@@ -294,3 +294,10 @@ def test_inactive_queues_within_their_budget_are_handed_out_on_request() -> None
 )
 def test_the_line_on_the_process(process: Process, line: str) -> None:
     assert process_line(standing(process=process)) == line
+
+
+def test_what_a_clock_that_was_ahead_has_dated_is_not_said_to_be_of_now() -> None:
+    ahead = Process(alive=False, pid=None, last_commit=NOW + 40 * 24 * HOUR)
+    assert process_line(standing(process=ahead)) == "none; last commit 40d ahead of this clock"
+    text = verdict(standing(queues=queues(ready=1), process=ahead)).text
+    assert text.endswith("; the last commit was 40d ahead of this clock.")

@@ -55,6 +55,32 @@ def test_times_beyond_those_of_keys_are_clipped() -> None:
     assert series.series_key(Resolution.MINUTE, float("inf")) == series.series_key(Resolution.MINUTE, 2**32)
 
 
+def test_rows_may_begin_with_the_last_one_before_the_time(tmp_path: Path) -> None:
+    hour, day = 3600, 86_400
+    today = int(START // day * day)
+    noon = today + 3 * hour
+    with on_disk(tmp_path, ManualClock(noon + day / 2)) as f:
+        env = f._tables.env
+        for resolution, key, length in [
+            *((Resolution.DAY, today - number * day, day) for number in (2, 1)),
+            *((Resolution.HOUR, today + number * hour, hour) for number in range(3)),
+            *((Resolution.MINUTE, noon + number * 60, 1) for number in range(3)),
+        ]:
+            row = series.SeriesRow(key + length - 0.5)  # the last one of its period
+            env.txn.put(series.series_key(resolution, key), encode(row), db=env.db[keys.SERIES])
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.series(noon + 180, noon + 200) == []
+        for since, first in [
+            (noon + 121.5, noon + 120.5),
+            (noon + 0.7, noon - 0.5),
+            (noon - 1, noon - hour - 0.5),
+            (today, today - 0.5),
+            (today - 1, today - day - 0.5),
+            (today - 5 * day, today - day - 0.5),
+        ]:
+            assert reader.series(since, noon + 200, preceded=True)[0].time == first
+
+
 def test_the_busiest_queues_of_days_and_hours_are_added_up(tmp_path: Path) -> None:
     with on_disk(tmp_path, ManualClock(START)) as f:
         f.schedule_many(pages("AB", 1))

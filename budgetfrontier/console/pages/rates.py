@@ -42,7 +42,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     until = time.time()
     since = until - SPANS[span]
     rows = job.reader.series(since, until)
-    busiest = job.reader.busiest(since)
+    busiest = job.reader.busiest(since, until)
     curves = []
     for name, count in COUNTS.items():
         total = sum(max(count(after) - count(before), 0) for before, after in successive(rows))
