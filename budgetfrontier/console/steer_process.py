@@ -24,9 +24,10 @@ from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import decode_dead
-from budgetfrontier.store.view import BudgetsInForce, View
+from budgetfrontier.store.view import View
 
 _EVERY = 10_000  # queues between two reports of progress
 _COUNTED = 100_000  # dead letters

@@ -15,8 +15,9 @@ from budgetfrontier.console.top_view import HOUR, Opened, Shown
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.store import series
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.process import process
-from budgetfrontier.store.view import BudgetsInForce, View
+from budgetfrontier.store.view import View
 
 URIS = 100
 """URIs that are read of an open queue."""

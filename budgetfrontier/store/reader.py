@@ -7,21 +7,20 @@ import time
 from array import array
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from budgetfrontier import uris
-from budgetfrontier.errors import FrontierError, InvalidUrl
-from budgetfrontier.model import CrawlUri, DeadLetter, Process, QueueRecord, QueueState, Run, StoredLease, Summary
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import DeadLetter, Process, QueueRecord, QueueState, Run, StoredLease, Summary
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
-from budgetfrontier.settings import Settings, policy_factory, policy_results
+from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store import keys, meta, pending_pages, series
+from budgetfrontier.store import keys, meta, pending_pages, series, turn_order, url_search
 from budgetfrontier.store.backup import atomic_folder, copy, copy_cache
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
@@ -31,7 +30,7 @@ from budgetfrontier.store.report import Report, report, report_head
 from budgetfrontier.store.series import Busiest, SeriesRow
 from budgetfrontier.store.space import Space, space
 from budgetfrontier.store.standing import standing
-from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
+from budgetfrontier.store.view import PendingUri, View
 
 _PART = 1000  # URIs that `each_pending` takes from one snapshot
 
@@ -191,7 +190,7 @@ class Reader:
         O(result), less than 0.1 us each.
         """
         with self.view() as view:
-            return view.turns_before(queue)
+            return turn_order.turns_before(view, queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
         """Return the first URIs of a queue, in the order in which they would be leased."""
@@ -321,22 +320,5 @@ class Reader:
         O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
         O(URIs scheduled for later) and O(dead letters). Raises PolicyError.
         """
-        try:
-            href = uris.parse(url)
-        except InvalidUrl as e:
-            return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
         with self.view() as view:
-            frontier = view.settings()[0].frontier
-            canonical = partial(
-                policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
-            )
-            seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
-            assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
-            name = policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
-            queue = view.find_queue(name)
-            pending = None
-            if queue is not None:
-                pending = view.find_pending(queue, href, canonical)
-                pending = pending or view.find_future(queue, href, canonical)
-            dead = None if pending else view.find_dead(href)
-            return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}
+            return url_search.find(view, url)

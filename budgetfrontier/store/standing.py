@@ -7,16 +7,18 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 
-from budgetfrontier.model import CrawlState, Process, QueueRecord, QueueState, Summary
-from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.model import CrawlState, Process, QueueState, Summary
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store import keys
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.head_urls import HeadUrls
 from budgetfrontier.store.process import process
 from budgetfrontier.store.records import decode_lease
 from budgetfrontier.store.series import totals as totals_of
 from budgetfrontier.store.start_command import start_command
+from budgetfrontier.store.turn_order import in_turn
 from budgetfrontier.store.uri_values import expand, short_url
-from budgetfrontier.store.view import BudgetsInForce, HeadUrls, View
+from budgetfrontier.store.view import View
 
 LOOKED_AT = 100
 """The most queues of a state, and leases, that are looked at."""
@@ -64,8 +66,8 @@ def _what_queues_wait_for(found: Standing, view: View) -> None:
     if counts.get(QueueState.SNOOZED, 0):
         _look_at_snoozed(found, view)
     if counts.get(QueueState.INACTIVE, 0):
-        ids = [keys.u32.unpack(value)[0] for _, value in islice(view.items(keys.INACTIVE), LOOKED_AT)]
-        found.over_budget = bool(ids) and all(map(_Retiring(view), map(view.queue_by_id, ids)))
+        ids = [id_ for _, id_ in islice(in_turn(view, QueueState.INACTIVE), LOOKED_AT)]
+        found.over_budget = bool(ids) and all(map(BudgetsInForce(view).over_budget, map(view.queue_by_id, ids)))
     due = next(view.items(keys.FUTURE), None)
     found.next_due = None if due is None else keys.due.unpack(due[0])[0]
 
@@ -101,17 +103,3 @@ def _look_at_snoozed(found: Standing, view: View) -> None:
         wake_time, queue_id = keys.timed.unpack(key)
         found.next_wake = wake_time if found.next_wake is None else found.next_wake
         found.for_robots += (heads.url(view.queue_by_id(queue_id)) or "").endswith(_ROBOTS)
-
-
-class _Retiring:
-    """Tells whether an INACTIVE queue is RETIRED on its turn, by the settings now in force."""
-
-    def __init__(self, view: View) -> None:
-        self._budgets = BudgetsInForce(view)
-        self._in_force = view.in_force()
-        self._heads = HeadUrls(view)
-
-    def __call__(self, queue: QueueRecord) -> bool:
-        queue = self._budgets.show(queue)
-        url = self._heads.url(queue) or "http://none.invalid/"
-        return must_retire(queue, self._in_force.for_uri(url, queue.queue).reached)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
@@ -13,14 +12,12 @@ import msgspec
 
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
 from budgetfrontier.rules import queue_keys
-from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.damage import Damage
-from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.records import (
     AuditEntry,
     Counters,
@@ -32,7 +29,8 @@ from budgetfrontier.store.records import (
     restore_lease,
     whole_queue,
 )
-from budgetfrontier.store.uri_values import decode_uri, encode_url, expand, restore_uri, short_url, shorten, tries
+from budgetfrontier.store.turn_order import INDEXED, in_turn
+from budgetfrontier.store.uri_values import decode_uri, expand, restore_uri, short_url, tries
 
 _LATEST = 1000  # entries of the audit
 
@@ -197,25 +195,10 @@ class View:
         """
         if QueueState.EXHAUSTED in states:
             return filter(lambda queue: queue.state in states, self.queues())
-        ids = array("I", sorted(set(self._ids_in(states))))
+        ids = array("I", sorted({id_ for state in INDEXED if state in states for _, id_ in in_turn(self, state)}))
         if 2 * len(ids) > self.counters().queues:  # reading all of them in order takes less time
             return filter(lambda queue: queue.state in states, self.queues())
         return filter(lambda queue: queue.state in states, self.queues_by_id(ids))
-
-    def _ids_in(self, states: Container[QueueState]) -> Iterator[int]:
-        """Yield the ids of all queues in these states from their indexes, and some others that have leases out."""
-        indexes = (
-            (QueueState.READY, keys.ACTIVE),
-            (QueueState.INACTIVE, keys.INACTIVE),
-            (QueueState.RETIRED, keys.RETIRED),
-        )
-        for state, table in indexes:
-            if state in states:
-                yield from (keys.u32.unpack(value)[0] for _, value in self.items(table))
-        if QueueState.SNOOZED in states:
-            yield from (keys.timed.unpack(key)[1] for key, _ in self.items(keys.SNOOZED))
-        if QueueState.IN_PROCESS in states:
-            yield from (decode_lease(value).queue for _, value in self.items(keys.LEASES))
 
     def queues_by_id(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
         """Yield the queues with these ids, in the same order, with the budgets now in force."""
@@ -230,40 +213,6 @@ class View:
         """Yield the pending records of the queue whose id is `prefix` (four bytes), from the key `start` on."""
         return takewhile(lambda item: item[0][:4] == prefix, self.items(keys.PENDING, start or prefix))
 
-    def find_pending(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
-        """Return the first URI of a queue with this URL, otherwise the first one with the same canonical form.
-
-        The bytes are compared first: that takes 0.3 s for a million URIs, computing their canonical forms takes
-        seconds.
-        """
-        plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
-        part = encode(short)
-        for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
-            if value == plain or (part in value and short_url(value) == short):
-                return pending_uri(queue, key[4:], value, place=place, leased=key in self.leased_keys())
-        wanted, name = canonical(href), queue.queue
-        for place, (key, value) in enumerate(self.pending_items(keys.u32.pack(queue.id))):
-            if canonical(expand(short_url(value), name)) == wanted:
-                return pending_uri(queue, key[4:], value, place=place, leased=key in self.leased_keys())
-        return None
-
-    def find_future(self, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
-        """Return the first URI of a queue that is scheduled for later and has the same canonical form as this URL."""
-        wanted = canonical(href)
-        for key, value in self.items(keys.FUTURE) if queue.future else ():
-            row = decode_future(value)
-            if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
-                return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
-        return None
-
-    def find_dead(self, href: str) -> DeadLetter | None:
-        """Return the oldest dead letter of a URL."""
-        for key, value in self.items(keys.DEAD):
-            row = decode_dead(value)
-            if short_url(row.value) == shorten(href, row.name):
-                return dead_letter(keys.u64.unpack(key)[0], row)
-        return None
-
     def costs(self, queue: QueueRecord, count: int | None = None) -> Iterator[int]:
         """Yield the costs of the first `count` URIs of a queue, read from their keys."""
         cursor, prefix = self.txn.cursor(self.db[keys.PENDING]), keys.u32.pack(queue.id)
@@ -272,26 +221,6 @@ class View:
                 if key[:4] != prefix:
                     return
                 yield keys.pending.unpack(key)[3]
-
-    def turns_before(self, queue: QueueRecord) -> tuple[int, int]:
-        """Count the queues whose turn is before that of a READY or INACTIVE one: of its precedence, and of better ones.
-
-        O(result), less than 0.1 us each.
-        """
-        if queue.state is QueueState.READY:
-            table, own, group = keys.ACTIVE, keys.u64.pack(queue.position), 0
-        else:
-            table, own, group = keys.INACTIVE, keys.fifo.pack(queue.precedence, queue.position), 2
-        cursor, before, better = self.txn.cursor(self.db[table]), 0, 0
-        if cursor.set_range(keys.FIRST):
-            for key in cursor.iternext(values=False):
-                if key >= own:
-                    break
-                if key[:group] == own[:group]:
-                    before += 1
-                else:
-                    better += 1
-        return before, better
 
     def waiting(self) -> Iterator[CrawlUri]:
         """Yield every URI that is pending or scheduled for later, without priority, cost and directive.
@@ -409,67 +338,3 @@ def identified(adjustments: Sequence[Override], newest_commands: Iterable[AuditE
         if not unknown:
             break
     return found
-
-
-class HeadUrls:
-    """The head URLs of queues: of each, the first URI that is not leased, or the first of all if all are."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._cursor = view.txn.cursor(view.db[keys.PENDING])
-
-    @cached_property
-    def _out(self) -> frozenset[bytes]:
-        return frozenset(self._view.leased_keys())
-
-    def url(self, queue: QueueRecord) -> str | None:
-        """Return the URL of a queue's head; None if the queue is empty."""
-        prefix, cursor = keys.u32.pack(queue.id), self._cursor
-        if not queue.queued or not cursor.set_range(prefix):
-            return None
-        key, first = cursor.item()
-        value = first
-        while queue.out and key in self._out:
-            key, value = cursor.item() if cursor.next() else (b"", b"")
-        if key[:4] != prefix:  # all are leased
-            value = first
-        return expand(short_url(value), queue.queue)
-
-
-_OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
-
-
-class BudgetsInForce:
-    """The budgets that queues will have at their next turn, if their records do not have them yet."""
-
-    def __init__(self, view: View) -> None:
-        settings, adjustments = view.settings()
-        overrides = [*settings.overrides, *adjustments]
-        ours = [o for o in overrides if not _OF_BUDGETS.isdisjoint(o.set)]
-        self._same_limit = not any("retire_when" in o.set for o in ours)
-        self._revision = view.counters().settings_revision
-        self._trivial = not overrides
-        self._by_key = all(parse_match(o.match).by_key for o in ours)
-        self._effective = Effective(settings.frontier, ours)
-        self._heads = HeadUrls(view)
-
-    def over_budget(self, queue: QueueRecord) -> bool:
-        """Tell whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
-        if queue.by_name or not queue.queued:
-            return False
-        self.show(queue)
-        reached = self._effective.base.reached
-        if not self._same_limit:
-            url = self._heads.url(queue)
-            reached = self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
-        return must_retire(queue, reached)
-
-    def show(self, queue: QueueRecord) -> QueueRecord:
-        """Set the budgets of a record to those in force, and return it."""
-        if queue.revision != self._revision and (queue.queued or self._trivial):
-            url = "http://none.invalid/" if self._by_key else self._heads.url(queue)
-            if url is not None:
-                settings = self._effective.for_uri(url, queue.queue)
-                queue.balance_replenish_amount = settings.balance_replenish_amount
-                queue.total_budget = settings.queue_total_budget
-        return queue

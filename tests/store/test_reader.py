@@ -74,21 +74,6 @@ def test_turns_are_counted_as_the_queues_stand(mixed: Path) -> None:
                 assert reader.turns_before(row) == (before, better)
 
 
-def test_budgets_are_those_of_the_first_uri_that_is_not_out(tmp_path: Path) -> None:
-    with on_disk(tmp_path, concurrency=2) as f:
-        f.schedule_many(["https://a.test/out", "https://a.test/next", "https://a.test/last", "https://b.test/out"])
-        f.lease(1)
-        f.adjust(match="regex:/out$", queue_total_budget=1)
-        f.adjust(match="regex:/next$", queue_total_budget=2)
-        with Reader(tmp_path / "frontier") as reader:
-            f.commit()
-            assert [row.total_budget for row in reader.queues()] == [2, 1]
-            f.lease(2)
-            f.commit()
-            assert f.summary().in_process == 3
-            assert [row.total_budget for row in reader.queues()] == [row.total_budget for row in f.report().queues]
-
-
 def test_a_url_is_found_as_it_is_written_or_by_its_canonical_form(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule_many(["https://a.test/?b=1&a=2", *pages("A", 3), "https://b.test/"])

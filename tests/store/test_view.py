@@ -1,4 +1,4 @@
-"""What one transaction sees: the engine's own changes before a commit, URIs by URL, and damage by its name."""
+"""What one transaction sees: the engine's own changes before a commit, URIs in their order, and damage by its name."""
 
 from __future__ import annotations
 
@@ -13,20 +13,6 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.last_commit import LastCommit
 from tests.support import START, on_disk, pages
-
-
-def test_urls_are_found_as_they_stand_before_others_of_the_same_canonical_form(tmp_path: Path) -> None:
-    with on_disk(tmp_path) as frontier:
-        frontier.schedule_many(CrawlUri(f"https://a.test/{page}", force=True) for page in ("b?x", "b", "B"))
-    with closing(LastCommit(tmp_path / "frontier")) as last, last.view() as view:
-        queue = view.find_queue("a.test")
-        assert queue is not None
-
-        def found(path: str) -> str | None:
-            uri = view.find_pending(queue, f"https://a.test/{path}", str.lower)
-            return None if uri is None else uri.uri.url.removeprefix("https://a.test/")
-
-        assert [found(path) for path in ("b", "B", "b?x", "B?X", "c")] == ["b", "B", "b?x", "b?x", None]
 
 
 def test_uris_of_a_queue_come_in_their_order_with_places_and_those_that_are_out(tmp_path: Path) -> None:

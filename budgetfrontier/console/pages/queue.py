@@ -18,8 +18,9 @@ from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.view import BudgetsInForce, PendingUri, View
+from budgetfrontier.store.view import PendingUri, View
 
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""

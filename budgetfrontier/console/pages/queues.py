@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from budgetfrontier.console.columns import SORTS
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
-from budgetfrontier.console.turns import INDEXED, in_turn
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.store import keys
-from budgetfrontier.store.view import BudgetsInForce, View
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.turn_order import INDEXED, in_turn
+from budgetfrontier.store.view import View
 
 ROWS = 50
 FARTHEST = 10_000_000

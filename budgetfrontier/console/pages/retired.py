@@ -7,10 +7,10 @@ from typing import Any
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
-from budgetfrontier.console.turns import in_turn
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.commands import replenish_amount, revival_command
-from budgetfrontier.store.view import BudgetsInForce
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.turn_order import in_turn
 
 ROWS = 50
 

@@ -18,9 +18,10 @@ from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store import keys
+from budgetfrontier.store.head_urls import HeadUrls
 from budgetfrontier.store.records import decode_future
 from budgetfrontier.store.uri_values import expand, short_url
-from budgetfrontier.store.view import HeadUrls, View
+from budgetfrontier.store.view import View
 
 NAMED = 1000
 """The most queues that a preview names; it counts them all."""

@@ -1,0 +1,52 @@
+"""The budgets of queues by the settings now in force, which their records may not have yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.store.head_urls import HeadUrls
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.view import View
+
+_OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
+
+
+class BudgetsInForce:
+    """The budgets that queues will have at their next turn, if their records do not have them yet."""
+
+    def __init__(self, view: View) -> None:
+        settings, adjustments = view.settings()
+        overrides = [*settings.overrides, *adjustments]
+        ours = [o for o in overrides if not _OF_BUDGETS.isdisjoint(o.set)]
+        self._same_limit = not any("retire_when" in o.set for o in ours)
+        self._revision = view.counters().settings_revision
+        self._trivial = not overrides
+        self._by_key = all(parse_match(o.match).by_key for o in ours)
+        self._effective = Effective(settings.frontier, ours)
+        self._heads = HeadUrls(view)
+
+    def over_budget(self, queue: QueueRecord) -> bool:
+        """Tell whether a queue holds URIs and is over budget: RETIRED for that, or retired on its next turn."""
+        if queue.by_name or not queue.queued:
+            return False
+        self.show(queue)
+        reached = self._effective.base.reached
+        if not self._same_limit:
+            url = self._heads.url(queue)
+            reached = self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
+        return must_retire(queue, reached)
+
+    def show(self, queue: QueueRecord) -> QueueRecord:
+        """Set the budgets of a record to those in force, and return it."""
+        if queue.revision != self._revision and (queue.queued or self._trivial):
+            url = "http://none.invalid/" if self._by_key else self._heads.url(queue)
+            if url is not None:
+                settings = self._effective.for_uri(url, queue.queue)
+                queue.balance_replenish_amount = settings.balance_replenish_amount
+                queue.total_budget = settings.queue_total_budget
+        return queue

@@ -1,0 +1,38 @@
+"""The URLs at the heads of queues, by which settings in force are looked up."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.store import keys
+from budgetfrontier.store.uri_values import expand, short_url
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.view import View
+
+
+class HeadUrls:
+    """The head URLs of queues: of each, the first URI that is not leased, or the first of all if all are."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._cursor = view.txn.cursor(view.db[keys.PENDING])
+
+    @cached_property
+    def _out(self) -> frozenset[bytes]:
+        return frozenset(self._view.leased_keys())
+
+    def url(self, queue: QueueRecord) -> str | None:
+        """Return the URL of a queue's head; None if the queue is empty."""
+        prefix, cursor = keys.u32.pack(queue.id), self._cursor
+        if not queue.queued or not cursor.set_range(prefix):
+            return None
+        key, first = cursor.item()
+        value = first
+        while queue.out and key in self._out:
+            key, value = cursor.item() if cursor.next() else (b"", b"")
+        if key[:4] != prefix:  # all are leased
+            value = first
+        return expand(short_url(value), queue.queue)

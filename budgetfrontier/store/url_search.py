@@ -1,0 +1,74 @@
+"""The search for what a frontier knows about a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from budgetfrontier import uris
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord
+from budgetfrontier.settings import policy_factory, policy_results
+from budgetfrontier.store import keys, meta
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.records import dead_letter, decode_dead, decode_future
+from budgetfrontier.store.uri_values import encode_url, expand, short_url, shorten
+from budgetfrontier.store.view import PendingUri, View, pending_uri
+
+
+def find(view: View, url: str) -> dict[str, Any]:
+    """Return what is known about a URL, as `Reader.find` does. Raises PolicyError."""
+    try:
+        href = uris.parse(url)
+    except InvalidUrl as e:
+        return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
+    frontier = view.settings()[0].frontier
+    canonical = partial(
+        policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
+    )
+    seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
+    assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
+    name = policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
+    queue = view.find_queue(name)
+    pending = None
+    if queue is not None:
+        pending = _pending(view, queue, href, canonical) or _future(view, queue, href, canonical)
+    dead = None if pending else _dead(view, href)
+    return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}
+
+
+def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+    """Return the first URI of a queue with this URL, otherwise the first one with the same canonical form.
+
+    The bytes are compared first: that takes 0.3 s for a million URIs, computing their canonical forms takes seconds.
+    """
+    plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
+    part = encode(short)
+    for place, (key, value) in enumerate(view.pending_items(keys.u32.pack(queue.id))):
+        if value == plain or (part in value and short_url(value) == short):
+            return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    wanted, name = canonical(href), queue.queue
+    for place, (key, value) in enumerate(view.pending_items(keys.u32.pack(queue.id))):
+        if canonical(expand(short_url(value), name)) == wanted:
+            return pending_uri(queue, key[4:], value, place=place, leased=key in view.leased_keys())
+    return None
+
+
+def _future(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:
+    """Return the first URI of a queue that is scheduled for later and has the same canonical form as this URL."""
+    wanted = canonical(href)
+    for key, value in view.items(keys.FUTURE) if queue.future else ():
+        row = decode_future(value)
+        if row.queue == queue.id and canonical(expand(short_url(row.value), queue.queue)) == wanted:
+            return pending_uri(queue, row.rank, row.value, when=keys.due.unpack(key)[0])
+    return None
+
+
+def _dead(view: View, href: str) -> DeadLetter | None:
+    """Return the oldest dead letter of a URL."""
+    for key, value in view.items(keys.DEAD):
+        row = decode_dead(value)
+        if short_url(row.value) == shorten(href, row.name):
+            return dead_letter(keys.u64.unpack(key)[0], row)
+    return None
