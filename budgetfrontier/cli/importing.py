@@ -19,7 +19,7 @@ import msgspec
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common, exits
 from budgetfrontier.cli.common import note
-from budgetfrontier.engine.admission.candidates import MAX_RECORD
+from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.remote import whoami

@@ -14,7 +14,7 @@ import xxhash
 
 from budgetfrontier import uris
 from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.engine.data_size import TOO_LARGE, excess
+from budgetfrontier.engine.admission.storable import check_fields, check_key, encoded
 from budgetfrontier.engine.settings_in_force import SettingsInForce, renamed
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import InvalidUrl, PolicyError
@@ -26,7 +26,6 @@ from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.uri_values import (
-    decode_uri,
     encode_found,
     encode_uri,
     encode_url,
@@ -36,9 +35,6 @@ from budgetfrontier.store.uri_values import (
 )
 
 AUTHORITIES = 48 << 10  # kept in memory at the most, about 400 bytes each
-MAX_RECORD = 1 << 20  # bytes of one URI with all it carries
-MAX_DEPTH = 100  # of `meta`: later versions with a deeper stack must be able to read it
-MAX_TIME = 1e300  # epoch seconds; not_before may be a whole number that no float can hold
 
 # What the URL parser leaves as it is in paths and queries of http and https, unless a segment starts with a dot.
 _UNTOUCHED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~./-?=&:+,!*$@;()[]|")
@@ -91,10 +87,10 @@ class Batch(NamedTuple):
     forced: list[int]
     invalid: list[Any]
     each: list[tuple[Any, Plain | Special | None]] | None = None
-    reasons: Sequence[str] = ()
-    """Why each of the invalid is INVALID."""
     """If it was asked for: for each URI its key and what it would be admitted as, repeated ones included; for a URI
     that cannot be admitted, the result and None."""
+    reasons: Sequence[str] = ()
+    """Why each of the invalid is INVALID."""
 
 
 class Candidates:
@@ -277,17 +273,17 @@ class Candidates:
 
     def _prepare(self, given: str, uri: CrawlUri | None, via: CrawlUri | None) -> tuple[bytes | None, Special]:
         if uri is not None:
-            _check(uri)
+            check_fields(uri)
         url, fingerprint, queue = self._address(given, uri)
         if uri is not None:
             if via is not None and not uri_outcomes.comes_again(uri, via):  # a revisit keeps its via
                 uri = msgspec.structs.replace(uri, via=uri.via or via.url, hops=uri.hops or link_hops(via))
             if queue is None or uri.queue is not None:  # it is not the one of its authority
-                _encoded(uri, url, "")  # before a policy sees it
+                encoded(uri, url, "")  # before a policy sees it
                 queue = self.queue_key(renamed(uri, url))
                 value = encode_uri(uri, url, queue)
             else:
-                value = _encoded(uri, url, queue)
+                value = encoded(uri, url, queue)
         elif via is not None:
             uri = CrawlUri(url, via=via.url, hops=link_hops(via))
             queue = queue or self.queue_key(uri)
@@ -330,7 +326,7 @@ class Candidates:
             digest = uris.authority_hash(canonical)
         except Exception as e:
             raise self._no_form(url, e) from e
-        known = Authority(canonical, digest, _check_key(key), *plain_start(prefix, key))
+        known = Authority(canonical, digest, check_key(key), *plain_start(prefix, key))
         if len(prefix) < 512:
             self._known.put(prefix, known)
         return known
@@ -356,7 +352,7 @@ class Candidates:
 
         Raises InvalidUrl for text that is no key: that is the URI's fault.
         """
-        return _check_key(queue_keys.queue_key_for(uri, self._assigned_key))
+        return check_key(queue_keys.queue_key_for(uri, self._assigned_key))
 
     def _assigned_key(self, uri: CrawlUri) -> str:
         return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
@@ -367,48 +363,3 @@ def plain_value(authority: Authority, short: str, via: CrawlUri | None) -> bytes
     if via is not None:
         return encode_found(short, shorten(via.url, authority.queue), link_hops(via))
     return keys.FRESH + encode((short,)) if authority.mark is None else authority.mark + short[1:].encode()
-
-
-def _check_key(key: object) -> str:
-    """Return the key of a queue, from a caller or a policy. Raises InvalidUrl."""
-    if isinstance(key, str) and queue_keys.queue_key_bytes(key) is not None:
-        return key
-    raise InvalidUrl("queue", f"a queue key is text of 1 to {queue_keys.MAX_QUEUE_KEY} bytes")
-
-
-_BYTES = (bytes, bytearray, memoryview)
-
-
-def _check(uri: CrawlUri) -> None:
-    """Raise InvalidUrl for a URI that cannot be stored, before a policy gets it: it must not affect its batch."""
-    method: object = uri.method
-    hops: object = uri.hops
-    via: object = "" if uri.via is None else uri.via
-    force: object = uri.force
-    body: object = uri.body
-    texts = isinstance(method, str) and isinstance(hops, str) and isinstance(via, str)
-    if not (texts and isinstance(force, bool) and isinstance(body, _BYTES)):
-        raise InvalidUrl("type", "method, hops and via are text, body is bytes, and force is a bool")
-    priority: object = uri.priority
-    cost: object = 0 if uri.cost is None else uri.cost
-    directive: object = uri.directive
-    whole = isinstance(priority, int) and isinstance(cost, int)
-    if not (whole and isinstance(directive, int) and 0 <= directive <= 3):
-        raise InvalidUrl("type", "priority, directive and cost are whole numbers")
-    when: object = uri.not_before
-    if when is not None and not (isinstance(when, int | float) and abs(when) <= MAX_TIME):
-        raise InvalidUrl("type", "not_before is a time in epoch seconds")
-    for name, value in ("meta", uri.meta), ("headers", uri.headers):
-        if value is not None and (why := excess(value, size=MAX_RECORD, depth=MAX_DEPTH)):
-            raise InvalidUrl("too-large" if why == TOO_LARGE else "type", f"{name}: {why}")
-
-
-def _encoded(uri: CrawlUri, url: str, queue: str) -> bytes:
-    try:
-        value = encode_uri(uri, url, queue)
-        decode_uri(value, queue)
-    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as e:
-        raise InvalidUrl("type", f"cannot be stored: {e}") from None
-    if len(value) > MAX_RECORD:
-        raise InvalidUrl("too-large", f"{len(value)} bytes with all it carries; at most {MAX_RECORD}")
-    return value
