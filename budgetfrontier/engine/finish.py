@@ -72,7 +72,10 @@ class Finisher:
         settings = in_force.base if in_force.trivial else in_force.effective.for_uri(lease.uri.url, lease.queue)
         rest = 0.0
         if not lease.landed and (outcome is _SUCCESS or wake_times.calls_for_rest(outcome)):
-            rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
+            if fetch_seconds is None and crawl_delay is None and in_force.same_rest is not None:
+                rest = in_force.same_rest
+            else:
+                rest = in_force.rest(lease.uri, settings, fetch_seconds, crawl_delay)
         read = self._admitter.read(discovered, Tally(), lease.uri) if discovered else ()
         queue = tables.queues.get(lease.queue_id)
         if outcome is _RETRY or delay:

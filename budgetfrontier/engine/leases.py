@@ -28,7 +28,8 @@ class Leases:
         """A lower bound of their deadlines."""
         self.next_id = 0
         self._written: dict[int, float] = {}  # those on disk, each with the time when it was handed out
-        self._calls: list[tuple[int, float]] = []  # first id and time of each call since the last commit
+        self.calls: list[tuple[int, float]] = []
+        """The first id of each call that has leased something since the last commit, and its time."""
 
     def __repr__(self) -> str:
         return f"<Leases {len(self.out)} out, {sum(lease.landed for lease in self.out.values())} of them landed>"
@@ -50,10 +51,6 @@ class Leases:
         for key, value in cursor.iternext():
             if key != keys.SENTINEL:
                 yield keys.u64.unpack(key)[0], decode_lease(value)
-
-    def handed_out(self, first_id: int, now: float) -> None:
-        """Note when the leases from `first_id` on were handed out: once a call, so that it costs none of them."""
-        self._calls.append((first_id, now))
 
     def keep(self, lease: StoredLease) -> None:
         """Register a lease of an earlier run."""
@@ -104,11 +101,11 @@ class Leases:
         if out != before.keys():
             for lease_id in sorted(before.keys() - out):
                 self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
-            began, calls, when = {}, deque(self._calls), 0.0
+            began, calls, when = {}, deque(self.calls), 0.0
             for lease_id in sorted(out - before.keys()):
                 while calls and calls[0][0] <= lease_id:
                     _, when = calls.popleft()
                 began[lease_id] = when
                 self._write(self.out[lease_id], when)
             self._written = {lease_id: before[lease_id] for lease_id in before.keys() & out} | began
-        self._calls.clear()
+        self.calls.clear()

@@ -31,6 +31,9 @@ class SettingsInForce:
         self._politeness = plugins.resolve("politeness", frontier.politeness_policy)
         self._standard = frontier.politeness_policy == "standard"
         precedence = plugins.resolve("precedence", frontier.precedence_policy)
+        same = self.trivial and self._standard and not self.base.jitter
+        self.same_rest = self.base.min_delay if same else None
+        """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
         self._precedence = None if frontier.precedence_policy == "base" else precedence
         self.asks_precedence = self._precedence is not None
         """Precedences come from a policy that may fail."""
@@ -46,11 +49,6 @@ class SettingsInForce:
         self.longest_delay = max(map(wake_times.longest_delay, self.effective.variants()))
         if frontier.politeness_policy != "standard":  # the delay that a custom policy may return is not known
             self.longest_delay = inf
-
-    @property
-    def same_rest(self) -> float | None:
-        """The politeness delay of every queue after a fetch of unknown duration; None if it depends on the URI."""
-        return self.base.min_delay if self.trivial and self._standard and not self.base.jitter else None
 
     def __repr__(self) -> str:
         changed = len(self.settings.overrides), len(self.adjustments)

@@ -30,6 +30,11 @@ class Turns:
         self._tables = tables
         self._rotation = tables.rotation
         self.settings = SettingsOfQueues(tables)
+        queues, leases, pending, ring = tables.queues, tables.leases, tables.pending, tables.rotation.ring
+        # What `lease` looks up once for all of its URIs; most calls may ask for one.
+        self._parts = tables, tables.rotation, tables.counters, queues, leases, pending, ring
+        self._bound = queues.cache.get, queues.dirty.add, leases.out, pending.runs.get, pending.taken.add
+        self._of_ring = ring.ids, ring.ids.popleft, ring.gone
         self.cut_short = False
         """Whether the last call of `lease` had more to do than URIs to hand out, and left some of it for the next."""
 
@@ -110,16 +115,16 @@ class Turns:
         `restore_pending` for a plain URI, as most are (2 %). Where all queues have the same budgets, and none of them
         retires a queue, `must_retire` is not asked.
         """
-        tables, rotation = self._tables, self._rotation
-        queues, counters, leases, in_force = tables.queues, tables.counters, tables.leases, tables.in_force
-        ring, pending, runs = rotation.ring, tables.pending, tables.pending.runs
-        ids, join, gone, cached, dirty = ring.ids, ring.back.append, ring.gone, queues.cache.get, queues.dirty
-        trivial, settings, revision = in_force.trivial, in_force.base, counters.settings_revision
-        concurrency = settings.per_queue_concurrency
-        out_now, take, first_id, before = leases.out, pending.taken.add, leases.next_id, len(leased)
+        tables, rotation, counters, queues, leases, pending, ring = self._parts
+        cached, dirty, out_now, run_of, take = self._bound
+        ids, next_id, gone = self._of_ring
+        in_force, revision, join = tables.in_force, counters.settings_revision, ring.back.append
+        trivial, settings = in_force.trivial, in_force.base
+        concurrency, first_id, before = settings.per_queue_concurrency, leases.next_id, len(leased)
         turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
-        leases.next_expiry = min(leases.next_expiry, deadline)
+        if deadline < leases.next_expiry:
+            leases.next_expiry = deadline
         try:
             for lease_id in range(first_id, first_id + count):
                 while True:  # until a queue has a URI to hand out
@@ -134,10 +139,10 @@ class Turns:
                         turns -= 1
                         self._activate_next(now)
                         continue
-                    queue_id = ring.popleft() if gone else ids.popleft()
+                    queue_id = ring.popleft() if gone else next_id()
                     queue = cached(queue_id) or queues.get(queue_id)
-                    dirty.add(queue_id)
-                    run: Run | None = runs.get(queue_id) or pending.read(queue_id)
+                    dirty(queue_id)
+                    run: Run | None = run_of(queue_id) or pending.read(queue_id)
                     if run:
                         key, value = run.pop(), run.pop()
                     else:  # all of it is out
@@ -196,7 +201,7 @@ class Turns:
             counters.in_process += made - in_ring
             leases.next_id = first_id + made
             if made:
-                leases.handed_out(first_id, now)
+                leases.calls.append((first_id, now))
 
     def _give_back_turn(self, queue_id: int) -> None:
         """Put a queue back to the ring's front, and its head into its place."""
