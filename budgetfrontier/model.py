@@ -199,7 +199,7 @@ class Process(msgspec.Struct, kw_only=True):
     last_commit: float | None = None
     """The time of the last commit of any process; None if none is known."""
     last_stop: Run | None = None
-    """The run that ended last."""
+    """The run that ended last, commands on a stopped crawl aside."""
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):

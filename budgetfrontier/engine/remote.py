@@ -100,7 +100,7 @@ def _apply_here(path: Path, number: int) -> AuditEntry | None:
     if lock_holder(path) is not None:
         return None
     try:
-        opened = Frontier.open(path, keep_leases=True, program="budgetfrontier, for a command that was left")
+        opened = Frontier.open(path, keep_leases=True, program="budgetfrontier (a command that was left)")
         with opened as frontier, Reader(path) as reader:  # opening applies it
             while (entry := reader.answer(number)) is None and reader.in_progress() is not None:
                 frontier.commit()  # applies the next step of a long one

@@ -13,7 +13,7 @@ from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.last_note import decode_note, encode_note, is_copy
+from budgetfrontier.store.last_note import decode_note, encode_note, how_copied
 from budgetfrontier.store.records import decode_run
 
 TOUCH_EVERY = 10.0
@@ -47,7 +47,8 @@ class Runs:
             self._number, row = keys.u32.unpack(latest[0])[0], decode_run(latest[1])
             if row.end is None:
                 line = self._env.note
-                self._put(run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=is_copy(line)))
+                note, copied = decode_note(line), how_copied(line)
+                self._put(run_history.taken_over(row, note, last_commit=last_commit, copied=copied))
         self._number += 1
         self._row = RunRow(now, os.getpid(), socket.gethostname(), program)
         self._put(self._row)

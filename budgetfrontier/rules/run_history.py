@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from budgetfrontier.errors import StorageFull
-from budgetfrontier.model import RunEnd, RunRow
+from budgetfrontier.model import Run, RunEnd, RunRow
 
 MOST_RUNS = 1000
 """The runs that are kept, the latest."""
 LONGEST_REASON = 500  # characters
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
+
+_Ended = TypeVar("_Ended", Run, RunRow)
 
 CRAWL = "budgetfrontier crawl"
 """The program of a crawl; other programs of this name with a space are commands, which hand nothing out."""
@@ -96,18 +99,18 @@ def ended(
     return replace(row, ended=now, end=end or RunEnd.EXIT, reason=shortened(reason), leased=leased)
 
 
-def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: bool = False) -> RunRow:
+def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: str = "") -> RunRow:
     """Return the row of a run whose process is gone, with its end if `row` has none.
 
     `note` is what it could write when it could not commit. Without one it was killed, after its last commit; or the
-    frontier was `copied` while it was open, as a backup does.
+    frontier was copied while it was open, as a backup does: `copied` tells how.
     """
     if row.end is not None:
         return row
     if note is not None and (note.began, note.pid) == (row.began, row.pid):
         return note
-    end, reason = (RunEnd.EXIT, "copied while it ran") if copied else (RunEnd.KILLED, "")
-    return replace(row, ended=max(row.began, last_commit), end=end, reason=reason)
+    end = RunEnd.EXIT if copied else RunEnd.KILLED
+    return replace(row, ended=max(row.began, last_commit), end=end, reason=copied)
 
 
 def is_outdated(number: int, *, latest: int) -> bool:
@@ -115,6 +118,15 @@ def is_outdated(number: int, *, latest: int) -> bool:
     return number <= latest - MOST_RUNS
 
 
-def last_stop(newest_first: Iterable[RunRow]) -> RunRow | None:
-    """Return the run that ended last; None if none has."""
-    return next((row for row in newest_first if row.end is not None), None)
+def last_stop(newest_first: Iterable[_Ended]) -> _Ended | None:
+    """Return the run that ended last of those that may have crawled, else of all; None if none has ended.
+
+    A command that was killed, or interrupted, does not tell why a crawl stopped.
+    """
+    command = None
+    for run in newest_first:
+        if run.end is not None:
+            if may_crawl(run.program):
+                return run
+            command = command or run
+    return command

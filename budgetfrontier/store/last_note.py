@@ -17,9 +17,18 @@ COPIED = b"a copy\n"
 """The line of a copy, whose run goes on elsewhere."""
 
 
-def is_copy(line: bytes | None) -> bool:
-    """Tell whether a lock file is that of a copy; None is the line of one that does not exist, or is empty."""
-    return line is None or line == COPIED
+COPIED_FILE = b"a copy of the file\n"
+"""The line of a lock file that was copied, or moved to another file system, with the others, as `cp -r` does."""
+
+
+def how_copied(line: bytes | None) -> str:
+    """Return how a frontier with this line was copied, "" if it was not.
+
+    None is the line of a lock file that does not exist, or is empty, as in a copy that no writer has opened.
+    """
+    if line == COPIED_FILE:
+        return "copied while it ran, or after it was killed"
+    return "copied while it ran" if line is None or line == COPIED else ""
 
 
 def encode_note(row: RunRow) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from struct import Struct
 
 from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.store.last_note import COPIED_FILE
 from budgetfrontier.store.modes import file_mode
 
 LOCK = "lock"  # the name of the file
@@ -43,7 +44,7 @@ class WriterLock:
                     self._close()
                     self._fd = _lock(path)
                 _held[self._key] = self
-            self._pid_line = f"{os.getpid()}\n".encode()
+            self._pid_line = f"{os.getpid()} {os.fstat(self._fd).st_ino}\n".encode()
             self.note = _read_note(self._fd)
             """The note of an earlier holder, which is below its pid; None if nobody has held the lock."""
             self.write_note(self.note or b"")
@@ -167,14 +168,19 @@ def _holder(fd: int) -> int | None:
 
 
 def _read_note(fd: int) -> bytes | None:
+    """Return what is below the first line; COPIED_FILE if that is nothing, and the line is that of another file."""
     content = os.pread(fd, _LONGEST_NOTE, 0)
-    return content.partition(b"\n")[2] if content else None
+    line, _, note = content.partition(b"\n")
+    inode = line.partition(b" ")[2]
+    if not note and inode and inode != str(os.fstat(fd).st_ino).encode():
+        return COPIED_FILE
+    return note if content else None
 
 
 def _read_pid(fd: int) -> int:
-    """Return the pid that the holder has written into a lock file; 0 if there is none yet."""
-    line = os.pread(fd, 20, 0).split(b"\n")[0]
-    return int(line) if line.isdigit() else 0
+    """Return the pid that the holder has written into a lock file, before its inode; 0 if there is none yet."""
+    pid = os.pread(fd, 20, 0).split(b"\n")[0].partition(b" ")[0]
+    return int(pid) if pid.isdigit() else 0
 
 
 def _after_fork() -> None:

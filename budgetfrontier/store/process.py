@@ -10,7 +10,7 @@ from pathlib import Path
 from budgetfrontier.model import Process, Run, RunEnd, RunRow
 from budgetfrontier.rules import run_history
 from budgetfrontier.store import keys
-from budgetfrontier.store.last_note import decode_note, is_copy
+from budgetfrontier.store.last_note import decode_note, how_copied
 from budgetfrontier.store.lock import LOCK, lock_holder, read_note
 from budgetfrontier.store.records import decode_run
 from budgetfrontier.store.view import View
@@ -24,11 +24,10 @@ def process(view: View, path: Path) -> Process:
     if holder is not None:
         with suppress(OSError):
             found.last_call = os.stat(path / LOCK).st_mtime
-    for run in runs(view, path, holder=holder):
-        if run.end is not None:
-            found.last_stop = run
-            break
-        found.host, found.program, found.began = run.host, run.program, run.began
+    latest = next(runs(view, path, holder=holder), None)
+    if latest is not None and latest.end is None:
+        found.host, found.program, found.began = latest.host, latest.program, latest.began
+    found.last_stop = run_history.last_stop(runs(view, path, holder=holder))
     return found
 
 
@@ -41,7 +40,7 @@ def runs(view: View, path: Path, *, holder: int | None) -> Iterator[Run]:
         row = decode_run(value)
         if row.end is None and (holder is None or holder not in (0, row.pid)):
             line, last_commit = read_note(path), view.counters().time
-            row = run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=is_copy(line))
+            row = run_history.taken_over(row, decode_note(line), last_commit=last_commit, copied=how_copied(line))
         yield _public(keys.u32.unpack(key)[0], row)
 
 

@@ -10,6 +10,8 @@ import pytest
 from budgetfrontier import Frontier, QueueState
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.remote import steer
+from budgetfrontier.engine.runs import Runs
+from budgetfrontier.rules.run_history import may_crawl
 from budgetfrontier.store.lock import LOCK, WriterLock
 
 
@@ -40,6 +42,22 @@ def test_a_command_is_applied_though_the_engine_ended_before_it_looked(ending: P
         assert record is not None
         assert record.state is QueueState.RETIRED
         assert [entry.command for entry in frontier.audit()] == ["retire"]
+
+
+def test_a_process_that_applies_a_command_is_not_taken_for_a_crawl(
+    ending: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = []
+    begin = Runs.begin
+
+    def noted(runs: Runs, program: str, *args: Any, **options: Any) -> None:
+        programs.append(program)
+        begin(runs, program, *args, **options)
+
+    monkeypatch.setattr(Runs, "begin", noted)
+    steer(ending, "retire", {"queue": "a.example"})
+    steer(ending, "unretire", {"queue": "a.example"})
+    assert len(programs) == 2 and not any(map(may_crawl, programs))
 
 
 @pytest.mark.parametrize("args", [{"queue": "a.example"}, {"pattern": "/"}])

@@ -114,7 +114,8 @@ def test_an_end_that_cannot_be_committed_is_noted_in_the_lock_file_and_stored_by
     assert history(tmp_path)[0].ended == START + 30
     with on_disk(tmp_path, clock) as g:
         g.check()
-        assert in_child((tmp_path / "frontier" / "lock").read_text).answer == f"{os.getpid()}\n"
+        lock = tmp_path / "frontier" / "lock"
+        assert in_child(lock.read_text).answer == f"{os.getpid()} {lock.stat().st_ino}\n"
         assert ends(tmp_path) == [(1, RunEnd.DISK_FULL, "the disk is full"), (2, None, "")]
         crash(g)
     assert ends(tmp_path)[1] == (2, RunEnd.KILLED, ""), "the note is that of another run"

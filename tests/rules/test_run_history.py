@@ -72,7 +72,7 @@ def test_a_run_without_an_end_was_killed_after_its_last_commit() -> None:
 
 
 def test_a_copy_that_was_made_while_a_run_went_on_was_not_killed() -> None:
-    row = run_history.taken_over(ROW, None, last_commit=150.0, copied=True)
+    row = run_history.taken_over(ROW, None, last_commit=150.0, copied="copied while it ran")
     assert (row.ended, row.end, row.reason) == (150.0, RunEnd.EXIT, "copied while it ran")
 
 
@@ -92,3 +92,11 @@ def test_the_last_stop_is_that_of_the_newest_run_that_has_ended() -> None:
     ended = RunRow(50.0, 6, "a.test", "crawl", 60.0, RunEnd.LIMIT)
     assert run_history.last_stop([ROW, ended]) is ended
     assert run_history.last_stop([ROW]) is None
+
+
+def test_commands_are_no_stop_of_a_crawl() -> None:
+    adjusted = RunRow(70.0, 7, "a.test", "budgetfrontier adjust", 75.0, RunEnd.KILLED)
+    imported = RunRow(80.0, 8, "a.test", "budgetfrontier import", 85.0, RunEnd.SIGNAL)
+    crawled = RunRow(50.0, 6, "a.test", "spider", 60.0, RunEnd.LIMIT)
+    assert run_history.last_stop([ROW, imported, adjusted, crawled]) is crawled
+    assert run_history.last_stop([ROW, imported, adjusted]) is imported, "nothing else is known"

@@ -195,11 +195,12 @@ def test_a_note_stays_below_the_pid_until_it_is_replaced(tmp_path: Path) -> None
     assert second.note == b"note\n"
     assert read_note(tmp_path) == b"", "in the process that has the lock, which would lose it"
     assert in_child(lambda: read_note(tmp_path)).answer == b"note\n"
-    assert in_child((tmp_path / LOCK).read_text).answer == f"{os.getpid()}\nnote\n"
+    inode = (tmp_path / LOCK).stat().st_ino
+    assert in_child((tmp_path / LOCK).read_text).answer == f"{os.getpid()} {inode}\nnote\n"
     assert elsewhere(tmp_path) == os.getpid()
     second.write_note(b"")
     second.release()
-    assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
+    assert (tmp_path / LOCK).read_text() == f"{os.getpid()} {inode}\n"
 
 
 def test_a_sign_of_life_is_the_time_of_the_file(tmp_path: Path) -> None:

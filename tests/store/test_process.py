@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -85,6 +86,35 @@ def test_a_copy_of_a_frontier_that_is_open_does_not_say_that_it_was_killed(tmp_p
     crash(on_disk(tmp_path / "copy"))
     found = process(tmp_path / "copy")
     assert found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
+def test_a_folder_that_was_copied_while_it_was_open_does_not_say_that_it_was_killed(tmp_path: Path) -> None:
+    with on_disk(tmp_path / "job", ManualClock(START)):
+        shutil.copytree(tmp_path / "job", tmp_path / "copy")
+    found = process(tmp_path / "copy")
+    assert not found.alive and found.last_stop
+    told = (RunEnd.EXIT, "copied while it ran, or after it was killed")
+    assert (found.last_stop.end, found.last_stop.reason) == told
+    crash(on_disk(tmp_path / "copy"))
+    with Reader(tmp_path / "copy" / "frontier") as reader:
+        assert [(run.end, run.reason) for run in reader.runs()] == [told, (RunEnd.KILLED, "")]
+
+
+def test_a_folder_that_was_renamed_says_that_it_was_killed(tmp_path: Path) -> None:
+    crash(on_disk(tmp_path / "job"))
+    os.rename(tmp_path / "job", tmp_path / "other")
+    found = process(tmp_path / "other")
+    assert found.last_stop and found.last_stop.end is RunEnd.KILLED
+
+
+def test_a_command_that_was_killed_is_not_how_the_crawl_stopped(tmp_path: Path) -> None:
+    on_disk(tmp_path).close(end=RunEnd.LIMIT, reason="limits.max_uris")
+    for _ in range(2):
+        crash(Frontier.open(tmp_path / "frontier", program="budgetfrontier adjust"))
+        found = process(tmp_path)
+        assert found.last_stop and (found.last_stop.number, found.last_stop.end) == (1, RunEnd.LIMIT)
+    with Reader(tmp_path / "frontier") as reader:
+        assert [run.end for run in reader.runs()] == [RunEnd.LIMIT, RunEnd.KILLED, RunEnd.KILLED]
 
 
 def test_a_process_that_only_holds_the_lock_is_not_taken_for_a_run(tmp_path: Path) -> None:
