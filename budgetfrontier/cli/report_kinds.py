@@ -228,7 +228,8 @@ def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
 
     now, length = time.time(), _length(args)
-    series = reader.series(now - max(over_time.DAY + length, 2 * length), preceded=True)
+    with reader.view() as view:
+        series = over_time.read(view, now - over_time.earliest(length), now)
     rows = over_time.rate_rows(series, now, length)
     unknown = over_time.rates_known(series, now, length)
     return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
@@ -252,20 +253,20 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
 
     now, length = time.time(), _length(args)
     with reader.view() as view:
-        found = list(
-            over_time.forecast_rows(
-                reader.series(now - length, preceded=True),
-                view.summary(),
-                view.queues(),
-                view.settings()[0],
-                view.in_force(),
-                now=now,
-                length=length,
-            )
+        found = over_time.forecast_rows(
+            over_time.read(view, now - length, now),
+            view.summary(),
+            over_time.held(view.queues(), view.in_force()),
+            over_time.limits_left(view, reader.path, now),
+            now=now,
+            length=length,
         )
-    rows: list[tuple[Any, ...]] = [tuple(forecast) for forecast in found]
+    rows = list(over_time.forecast_table(found))
     if args.format == "text":
-        rows = [(row[0], *("-" if s is None else describe_duration(s) for s in row[1:4]), *row[4:]) for row in rows]
+        rows = [
+            (row[0], *("-" if s is None else describe_duration(s) for s in row[1:4]), row[4], row[5], "yes" * row[6])
+            for row in rows
+        ]
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP)
 
 

@@ -1,63 +1,71 @@
-"""The curves and forecasts of a job from its totals over time, read once a minute."""
+"""The totals of a job over time, for all pages and `top`, and the curves and forecasts that follow from them."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import NamedTuple
 
+from budgetfrontier.console.sampling import RATES
 from budgetfrontier.model import Summary
-from budgetfrontier.rules.forecasts import Forecast, Held, forecasts
-from budgetfrontier.rules.rates import curves, window
+from budgetfrontier.reports import over_time
+from budgetfrontier.rules.forecasts import Forecast, Held, Limit
+from budgetfrontier.rules.rates import Rate, curves, window
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.series import SeriesRow
 
-SHOWN = ("fetched", "scheduled", "spent", "failed")
-"""The figures that are shown."""
+LONGEST = 30 * over_time.DAY
+"""The longest time that can be looked at, beside the same time before it."""
 
-_HOUR, _DAY = 3600.0, 86_400.0
-_FRESH = 60.0  # seconds for which what was read is good
+_FRESH = 10.0  # seconds for which what was read is good
 _POINTS = 96
 
 
 class Curve(NamedTuple):
-    """The rate of one figure: of the last hour, and its curves over the last day and the last 30 days, per hour."""
+    """The rate of one figure in the last hour, and its curves over the last day and the last 30 days, per hour."""
 
     name: str
-    hour: float | None
+    hour: Rate | None
     day: list[float]
     month: list[float]
 
 
-class OverTime(NamedTuple):
-    """The curves of a job, and when its queues would be empty at the rate of the last hour."""
-
-    when: float
-    curves: list[Curve]
-    forecast: Forecast
-
-
-def read(reader: Reader, totals: Summary, *, now: float) -> OverTime | None:
-    """Return the curves as of the last commit, None if there are no totals over time yet. O(2,200 rows)."""
-    rows = reader.series(now - 31 * _DAY)
-    hour = window(rows, now - _HOUR, now)
+def overview_curves(rows: list[SeriesRow], now: float) -> list[Curve]:
+    """Return the curves of the overview; none before there are two rows. O(rows)."""
     if len(rows) < 2:
-        return None
-    day, month = curves(rows, now - _DAY, now, _POINTS), curves(rows, now - 30 * _DAY, now, _POINTS)
-    found = [Curve(name, hour.rates[name].per_hour if hour.rates else None, day[name], month[name]) for name in SHOWN]
-    waiting = totals.queued + totals.future
-    by_rate = next(forecasts(hour, waiting=waiting, holds=Held(0, 0, 0.0, ""), limits={}))
-    return OverTime(now, found, by_rate)
+        return []
+    hour = window(rows, now - over_time.HOUR, now).rates
+    day, month = (curves(rows, now - length, now, _POINTS) for length in (over_time.DAY, LONGEST))
+    return [Curve(name, hour.get(name), day[name], month[name]) for name in RATES]
 
 
 class OverTimeOfJob:
-    """The curves of a job, good for a minute."""
+    """The totals of a job over time, and what is left to its limits; read again after ten seconds."""
 
     def __init__(self) -> None:
-        self._last: OverTime | None = None
+        self._rows: list[SeriesRow] = []
+        self._curves: list[Curve] = []
+        self._limits: dict[str, Limit] = {}
         self._read = 0.0
+        self._reading = threading.Lock()
 
-    def now(self, reader: Reader, totals: Summary) -> OverTime | None:
-        """Return the curves, read again if they are older than a minute."""
-        now = time.time()
-        if abs(now - self._read) >= _FRESH:
-            self._last, self._read = read(reader, totals, now=now), now
-        return self._last
+    def rows(self, reader: Reader) -> tuple[list[SeriesRow], float]:
+        """Return the rows of the longest time and the one before it, and when they were read. O(2,200 rows)."""
+        with self._reading:
+            now = time.time()
+            if not 0 <= now - self._read < _FRESH:
+                with reader.view() as view:
+                    rows = over_time.read(view, now - over_time.earliest(LONGEST), now)
+                    self._limits = over_time.limits_left(view, reader.path, now)
+                self._rows, self._curves, self._read = rows, overview_curves(rows, now), now
+            return self._rows, self._read
+
+    def curves(self, reader: Reader) -> list[Curve]:
+        """Return the curves of the overview."""
+        self.rows(reader)
+        return self._curves
+
+    def forecasts(self, reader: Reader, totals: Summary, holds: Held | None) -> list[Forecast]:
+        """Return when each bound would end the crawl; `holds` is what queues hold, as of the last scan."""
+        rows, now = self.rows(reader)
+        return over_time.forecast_rows(rows, totals, holds, self._limits, now=now)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
 from budgetfrontier.model import Summary
+from budgetfrontier.rules.rates import FIGURES
 from budgetfrontier.store.view import View
 
 KEPT = 900
@@ -25,13 +25,8 @@ class Sample(NamedTuple):
     totals: Summary
 
 
-RATES: dict[str, Callable[[Summary], int]] = {
-    "fetched": lambda totals: totals.succeeded + totals.failed + totals.retried,
-    "discovered": lambda totals: totals.scheduled,
-    "spent": lambda totals: totals.expenditure,
-    "failed": lambda totals: totals.failed + totals.dead,
-}
-"""The counts whose rates the overview shows, from a Summary."""
+RATES = ("fetched", "discovered", "spent", "failed", "bytes")
+"""The figures whose rates the overview and `top` show."""
 
 
 class Rate(NamedTuple):
@@ -41,6 +36,10 @@ class Rate(NamedTuple):
     now: float
     mean: float
     curve: list[float]
+
+
+def _count(totals: Summary, name: str) -> int:
+    return sum(getattr(totals, total) for total in FIGURES[name])
 
 
 def read(view: View, *, now: float) -> Sample:
@@ -83,9 +82,9 @@ class Samples:
         step = max(len(kept) // POINTS, 1)
         points = kept[::-step][::-1]
         found = []
-        for name, count in RATES.items():
+        for name in RATES:
             values = [
-                max(count(after.totals) - count(before.totals), 0) / (after.when - before.when)
+                max(_count(after.totals, name) - _count(before.totals, name), 0) / (after.when - before.when)
                 for before, after in pairwise(points)
                 if after.when > before.when
             ]
@@ -94,5 +93,5 @@ class Samples:
 
 
 def _rate(before: Sample, after: Sample, name: str) -> float:
-    seconds, count = after.when - before.when, RATES[name]
-    return max(count(after.totals) - count(before.totals), 0) / seconds if seconds > 0 else 0.0
+    seconds = after.when - before.when
+    return max(_count(after.totals, name) - _count(before.totals, name), 0) / seconds if seconds > 0 else 0.0

@@ -18,7 +18,9 @@ import msgspec
 from budgetfrontier.console.columns import Builder, Layout
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.reports.over_time import shortest_delay
 from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.store.reader import Reader
 
 LISTED = 20
@@ -36,6 +38,8 @@ class Scan(msgspec.Struct):
     longest: list[QueueRecord]
     waiting: list[tuple[int, int]]
     """The number of INACTIVE queues of each precedence."""
+    held: Held
+    """What queues hold, for forecasts."""
 
 
 class Step(msgspec.Struct, omit_defaults=True):
@@ -56,15 +60,20 @@ def main(frontier: str, fd: int) -> None:
 
 
 def _scan(frontier: str, fd: int) -> Scan:
-    started, overview = time.monotonic(), Overview(LISTED)
+    started, overview, holdings = time.monotonic(), Overview(LISTED), Holdings()
     with open(fd, "wb") as file:
         columns = Builder(file)
-        with Reader(frontier) as reader, reader.scan() as (head, rows):
-            total = sum(head.totals.queues.values()) or 1
-            deque(overview.through(columns.through(_reporting(rows, total))), maxlen=0)
+        with Reader(frontier) as reader:
+            with reader.view() as view:
+                delay = shortest_delay(view.in_force())
+            with reader.scan() as (head, rows):
+                total = sum(head.totals.queues.values()) or 1
+                passing = columns.through(holdings.through(_reporting(rows, total), delay))
+                deque(overview.through(passing), maxlen=0)
         layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)
-    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, overview.inactive_by_precedence())
+    waiting = overview.inactive_by_precedence()
+    return Scan(head.generated, time.monotonic() - started, layout, spend, longest, waiting, holdings.held)
 
 
 def _reporting(rows: Iterable[QueueRecord], total: int) -> Iterator[QueueRecord]:

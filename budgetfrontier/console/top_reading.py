@@ -11,10 +11,10 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.sampling import read
 from budgetfrontier.console.scans import Scanned
 from budgetfrontier.console.top_controls import SORTS, Controls, Mode
-from budgetfrontier.console.top_view import HOUR, Opened, Shown
+from budgetfrontier.console.top_view import Opened, Shown
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.explain import explain
-from budgetfrontier.store import series
+from budgetfrontier.reports.over_time import forecast_sentence
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.process import process
 from budgetfrontier.store.view import View
@@ -23,7 +23,6 @@ URIS = 100
 """URIs that are read of an open queue."""
 LISTED = 10
 """Queues in each list that is printed once."""
-_SERIES_EVERY = 10.0  # seconds
 
 
 class Reading:
@@ -33,7 +32,6 @@ class Reading:
         self._job = job
         self._explained = ("", "")
         self._page: tuple[object, list[int]] = (None, [])
-        self._series: tuple[float, list[series.SeriesRow]] = (0.0, [])
 
     def read(self) -> Shown:
         """Return the totals, the verdict and the rates as of the last commit. O(1)."""
@@ -42,14 +40,14 @@ class Reading:
             sample = read(view, now=now)
             running = process(view, job.path)
             judged = verdict.of(job, view, sample, running)
-            if not 0 <= now - self._series[0] < _SERIES_EVERY:
-                self._series = (now, list(series.totals(view.txn, view.db, now - HOUR, now)))
             title = view.settings()[0].crawl or job.title
         job.samples.add(sample)
-        rows = sorted((*self._series[1], series.row_of(sample.totals, sample.committed)), key=lambda row: row.time)
+        rows, _ = job.over_time.rows(job.reader)
         shown = Shown(title, now, sample, running, judged, rates=job.samples.rates(), series=rows)
         scanned = job.scans.latest
         shown.as_of = scanned.when if scanned else None
+        found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
+        shown.forecast = forecast_sentence(found)
         shown.wrong = verdict.wrong(job, sample, scanned.scan if scanned else None)
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown

@@ -19,12 +19,12 @@ from budgetfrontier.model import Process, QueueRecord, QueueState
 from budgetfrontier.reports.charts import STATES
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
-from budgetfrontier.rules.rates import successive
+from budgetfrontier.reports.over_time import HOUR
+from budgetfrontier.rules.rates import curves, window
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
-from budgetfrontier.units import format_count, format_duration
+from budgetfrontier.units import format_count, format_duration, format_size
 
-HOUR = 3600.0
 EXACT = 1_000_000
 """A width for what is not cut: pipes."""
 
@@ -78,7 +78,9 @@ class Shown:
     verdict: Verdict
     rates: list[Rate] = field(default_factory=list)
     series: list[SeriesRow] = field(default_factory=list)
-    """The rows of the last hour."""
+    """The totals over time, of the last hour at least."""
+    forecast: str = ""
+    """What ends the crawl first, and when, in a sentence."""
     as_of: float | None = None
     """The time of the pass over all queues; None before the first has ended."""
     progress: float | None = None
@@ -112,8 +114,13 @@ def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
     """Return the lines above the list: more on a high screen than on a low one."""
     lines = head(shown, width=width, brief=height < _LOW)
     if height >= _HIGH:
-        lines += wrong(shown, width)
+        lines += foreseen(shown, width) + wrong(shown, width)
     return lines
+
+
+def foreseen(shown: Shown, width: int) -> list[Text]:
+    """Return what ends the crawl first, in lines."""
+    return [Text(line, style="dim") for line in textwrap.wrap(clean(shown.forecast), width)]
 
 
 def wrong(shown: Shown, width: int) -> list[Text]:
@@ -125,7 +132,7 @@ def wrong(shown: Shown, width: int) -> list[Text]:
 def plain(shown: Shown, lists: Mapping[str, list[QueueRecord]], *, width: int | None) -> list[Text]:
     """Return the lines for a pipe, with a list for each order; `width` None: nothing is cut, and numbers are exact."""
     width = width or EXACT
-    lines = head(shown, width=width) + wrong(shown, width)
+    lines = head(shown, width=width) + foreseen(shown, width) + wrong(shown, width)
     for sort, rows in lists.items():
         controls = Controls(sort=sort, selected=-1)
         lines += [Text(), *listing(replace(shown, rows=rows), controls, width=width, limit=len(rows))]
@@ -207,9 +214,9 @@ def _rates(shown: Shown, width: int) -> list[Text]:
     hour, curve = last_hour(shown.series, shown.now)
     now = {rate.name: rate.now for rate in shown.rates}
     parts = []
-    for name in RATES:
-        minute = _rate(now[name]) if name in now else "-"
-        of_hour = f" ({_rate(hour[name])})" if name in hour else ""
+    for name in RATES if width >= _NARROW else RATES[:-1]:
+        minute = _rate(name, now[name]) if name in now else "-"
+        of_hour = f" ({_rate(name, hour[name])})" if name in hour else ""
         parts.append(f"{name} {minute}{of_hour}")
     lines = [Text("a second, in a minute (an hour): " if width >= 100 else "/s: ", style="dim")]
     lines[0].append("  ".join(parts), style="not dim")
@@ -218,27 +225,17 @@ def _rates(shown: Shown, width: int) -> list[Text]:
     return lines
 
 
-def _rate(amount: float) -> str:
+def _rate(name: str, amount: float) -> str:
+    if name == "bytes":
+        return format_size(round(amount))
     return f"{amount:.1f}" if amount < 1000 else format_count(round(amount))
 
 
 def last_hour(rows: Sequence[SeriesRow], now: float) -> tuple[dict[str, float], list[float]]:
-    """Return the rates of the last hour while a process ran, and the fetches a second in each minute of it."""
-    amounts, seconds = dict.fromkeys(RATES, 0), 0.0
-    curve = [0.0] * 60
-    for before, after in successive(rows):
-        took = after.time - before.time
-        ran = took - after.stopped
-        if ran <= 0:
-            continue
-        seconds += ran
-        for name, count in RATES.items():
-            amounts[name] += max(count(after) - count(before), 0)  # type: ignore[arg-type] # it has the same totals
-        rate = max(RATES["fetched"](after) - RATES["fetched"](before), 0) / took  # type: ignore[arg-type]
-        first, last = (int((at - now + HOUR) // 60) for at in (before.time, after.time))
-        for minute in range(max(first, 0), min(max(last, first + 1), 60)):
-            curve[minute] = max(curve[minute], rate)
-    return ({name: amount / seconds for name, amount in amounts.items()} if seconds else {}), curve
+    """Return the rates a second in the last hour while a process ran, and those of fetches in each minute of it."""
+    rates = window(rows, now - HOUR, now).rates
+    minutes = curves(rows, now - HOUR, now, 60)["fetched"]
+    return {name: rate.per_hour / 3600 for name, rate in rates.items()}, [rate / 3600 for rate in minutes]
 
 
 def spark(values: Sequence[float]) -> str:

@@ -22,6 +22,7 @@ from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.model import CrawlUri
 from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
+from budgetfrontier.store.used import KEY, TABLE, Used, decode_used, encode_used
 
 DAMAGED = ".damaged"  # suffix of the folder of a damaged cache
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
@@ -31,8 +32,7 @@ _LONGEST_KEY = 511  # bytes: LMDB's limit
 _SWEPT = 2  # records checked for expiry per record put: more than one, so that the table cannot grow without bound
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
-_used = struct.Struct(">dQ")  # seconds, bytes
-_CRAWL, _SCOPE, _FOUND = b"crawl", b"scope", b"found"  # the keys of the table `used`
+_SCOPE, _FOUND = b"scope", b"found"  # keys of the table `used`, besides that of `store.used`
 
 log = logging.getLogger(__name__)
 
@@ -116,14 +116,13 @@ class CrawlCache:
         """Store the record with the content of this SHA-1, unless one is stored already."""
         self._put(digest, msgspec.msgpack.encode(original), self._digests, overwrite=False)
 
-    def used(self) -> tuple[float, int]:
+    def used(self) -> Used:
         """Return the seconds that the crawl has run and the bytes that it has downloaded, over all its runs."""
-        value = self._get(_CRAWL, self._used)
-        return _used.unpack(value) if value is not None and len(value) == _used.size else (0.0, 0)
+        return decode_used(self._get(KEY, self._used)) or Used()
 
     def put_used(self, seconds: float, size: int) -> None:
         """Store the values that `used` returns."""
-        self._put(_CRAWL, _used.pack(seconds, size), self._used)
+        self._put(KEY, encode_used(Used(seconds, size)), self._used)
 
     def scope(self) -> bytes | None:
         """Return the identity of the scope that all waiting URIs were last checked against; None if none was stored."""
@@ -180,7 +179,7 @@ class CrawlCache:
             self._env.reader_check()
             self._robots: Any = self._env.open_db(b"robots")
             self._digests: Any = self._env.open_db(b"digests")
-            self._used: Any = self._env.open_db(b"used")
+            self._used: Any = self._env.open_db(TABLE)
             self._begin()
             self._found = self._stored_found()
             self._any_found = bool(self._found)

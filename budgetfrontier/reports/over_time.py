@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import Totals, Window, window
+from budgetfrontier.rules.series_periods import INTERVAL
+from budgetfrontier.store import series
+from budgetfrontier.store.lock import lock_holder
+from budgetfrontier.store.series import SeriesRow
+from budgetfrontier.store.used import read_used
 from budgetfrontier.units import describe_duration
 
 if TYPE_CHECKING:
-    from budgetfrontier.settings import Settings
     from budgetfrontier.settings.overrides import Effective
     from budgetfrontier.store.series import Busiest
+    from budgetfrontier.store.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -21,10 +28,22 @@ RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
 BUSIEST = ("queue", "spent", "share", "fetched", "low_by")
 BUSIEST_DROP = ("low_by",)
-FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why")
+FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why", "first")
 FORECAST_DROP = ("earliest", "latest")
 
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
+
+
+def read(view: View, since: float, now: float) -> list[SeriesRow]:
+    """Return the totals of a time until now, from the last row before it to the last commit, oldest first. O(result).
+
+    Every report and page over time reads them here, so that a figure of one time is the same on all of them.
+    """
+    rows = sorted(series.totals(view.txn, view.db, since, now, preceded=True), key=lambda row: row.time)
+    counters = view.counters()
+    if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute of which no row is stored yet
+        rows.append(series.row_of(view.summary(counters), counters.time))
+    return rows
 
 
 def rate_rows(rows: Sequence[Totals], now: float, length: float) -> Iterator[tuple[Any, ...]]:
@@ -46,6 +65,11 @@ def rate_rows(rows: Sequence[Totals], now: float, length: float) -> Iterator[tup
             None if low is None else round(low, 1),
             None if high is None else round(high, 1),
         )
+
+
+def earliest(length: float) -> float:
+    """Return how many seconds ago the totals begin that `rate_rows` needs."""
+    return max(DAY + length, 2 * length)
 
 
 def _per_hour(past: Window, name: str) -> float | None:
@@ -85,23 +109,68 @@ def busiest_known(busiest: Busiest) -> str:
 def forecast_rows(
     rows: Sequence[Totals],
     totals: Summary,
-    queues: Iterable[QueueRecord],
-    settings: Settings,
-    in_force: Effective,
+    holds: forecasts.Held | None,
+    limits: dict[str, forecasts.Limit],
     *,
     now: float,
     length: float = HOUR,
-) -> Iterator[forecasts.Forecast]:
-    """Yield when each bound would end the crawl, at the rates of the last `length` seconds. O(queues)."""
-    holds = forecasts.held((queue, _shortest_delay(queue, in_force)) for queue in queues)
-    limits: dict[str, tuple[float, str]] = {}
-    if settings.limits.max_uris:
-        limits["max_uris"] = (settings.limits.max_uris - totals.succeeded - totals.failed, "finished")
+) -> list[forecasts.Forecast]:
+    """Return when each bound would end the crawl, at the rates of the last `length` seconds."""
     waiting = totals.queued + totals.future
-    return forecasts.forecasts(window(rows, now - length, now), waiting=waiting, holds=holds, limits=limits)
+    return list(forecasts.forecasts(window(rows, now - length, now), waiting=waiting, holds=holds, limits=limits))
 
 
-def _shortest_delay(queue: QueueRecord, in_force: Effective) -> float:
-    url = queue.last_enqueued or f"http://{queue.queue}/"
-    settings = in_force.for_uri(url, queue.queue)
-    return min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
+def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each bound; the last column tells which of them would end the crawl first."""
+    first = forecasts.binding(found)
+    for forecast in found:
+        yield *forecast, forecast is first
+
+
+def forecast_sentence(found: Sequence[forecasts.Forecast]) -> str:
+    """Return what ends the crawl first, when, and how sure that is, in one sentence."""
+    first = forecasts.binding(found)
+    if first is None:
+        return f"No end is in sight: {found[0].why}."
+    if not first.seconds:
+        return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
+    when = describe_duration(first.seconds)
+    return f"While it runs as in the last hour, the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}."
+
+
+def held(queues: Iterable[QueueRecord], in_force: Effective) -> forecasts.Held:
+    """Return what queues hold, for `forecast_rows`. O(queues)."""
+    holdings = forecasts.Holdings()
+    deque(holdings.through(queues, shortest_delay(in_force)), maxlen=0)
+    return holdings.held
+
+
+def shortest_delay(in_force: Effective) -> Callable[[QueueRecord], float]:
+    """Return a function that returns the shortest politeness delay of a queue, by the settings in force."""
+
+    def delay(queue: QueueRecord) -> float:
+        url = queue.last_enqueued or f"http://{queue.queue}/"
+        settings = in_force.for_uri(url, queue.queue)
+        return min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
+
+    return delay
+
+
+def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:
+    """Return what is left to each limit of the crawl of the frontier at `path`.
+
+    The time since the last commit counts if a process runs, unless the crawl is paused.
+    """
+    settings, totals, found = view.settings()[0].limits, view.summary(), {}
+    used = read_used(path) if settings.max_time or settings.max_bytes else None
+    if settings.max_uris:
+        found["max_uris"] = forecasts.Limit(settings.max_uris - totals.succeeded - totals.failed, "finished", " URIs")
+    if settings.max_time:
+        left = None if used is None else settings.max_time - used.seconds
+        if left is not None and totals.state is not CrawlState.PAUSED and lock_holder(path) is not None:
+            left -= max(now - view.counters().time, 0.0)
+        found["max_time"] = forecasts.Limit(left, "")
+    if settings.max_bytes:
+        size = totals.bytes if used is None else used.size
+        found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, "bytes", " bytes")
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord, QueueState
@@ -38,44 +39,90 @@ class Held(NamedTuple):
     tail_queue: str
 
 
-def held(queues: Iterable[tuple[QueueRecord, float]]) -> Held:
-    """Return what queues hold, each given with its shortest politeness delay (seconds)."""
-    spendable = unlimited = 0
-    tail, tail_queue = 0.0, ""
-    for queue, delay in queues:
-        if queue.state is QueueState.RETIRED or not queue.queued:
-            continue
+class Limit(NamedTuple):
+    """A limit of the crawl."""
+
+    left: float | None
+    """What is left to it; None if that is not known."""
+    figure: str
+    """The figure that uses it up; "" for seconds in which a process runs."""
+    unit: str = ""
+
+
+class Holdings:
+    """Adds up what queues hold as they pass. O(1) for each, and in memory."""
+
+    def __init__(self) -> None:
+        self._spendable = self._unlimited = 0
+        self._tail, self._tail_queue = 0.0, ""
+
+    def through(self, queues: Iterable[QueueRecord], delay: Callable[[QueueRecord], float]) -> Iterator[QueueRecord]:
+        """Yield the same queues; `delay` returns the shortest politeness delay of one, in seconds."""
+        for queue in queues:
+            if queue.queued and queue.state is not QueueState.RETIRED:
+                self._add(queue, delay(queue))
+            yield queue
+
+    def _add(self, queue: QueueRecord, delay: float) -> None:
+        urls = queue.queued
         if queue.total_budget < 0:
-            unlimited += queue.queued
+            self._unlimited += urls
         else:
-            spendable += max(queue.total_budget - queue.expenditure, 0)
-        if queue.queued * delay > tail:
-            tail, tail_queue = queue.queued * delay, queue.queue
-    return Held(spendable, unlimited, tail, tail_queue)
+            left = max(queue.total_budget - queue.expenditure, 0)
+            self._spendable += left
+            if queue.average_cost:
+                urls = min(urls, ceil(left / queue.average_cost))
+        if urls * delay > self._tail:
+            self._tail, self._tail_queue = urls * delay, queue.queue
+
+    @property
+    def held(self) -> Held:
+        """The sums over the queues that have passed."""
+        return Held(self._spendable, self._unlimited, self._tail, self._tail_queue)
 
 
-def forecasts(last: Window, *, waiting: int, holds: Held, limits: dict[str, tuple[float, str]]) -> Iterator[Forecast]:
+def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[str, Limit]) -> Iterator[Forecast]:
     """Yield when each bound would end the crawl.
 
-    `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later. `limits` has what is left
-    to each limit of the crawl, and the figure that uses it up ("" for seconds).
+    `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later, `limits` the limits of
+    the crawl by name. `holds` None: what queues hold is not known yet, and nothing is said of budgets and politeness.
     """
     rates = last.rates
     yield _by_rate(last, waiting)
-    if holds.unlimited:
-        why = f"{holds.unlimited:,} URIs are in queues without a total budget"
-        yield Forecast("budgets", None, None, None, "exact", why)
-    else:
-        why = f"{holds.spendable:,} may still be spent by queues that are not retired"
-        yield _used_up("budgets", holds.spendable, rates.get("spent"), last, why)
-    if holds.tail:
-        why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
-        yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
-    for name, (left, figure) in limits.items():
-        if figure:
-            yield _used_up(name, left, rates.get(figure), last, f"{left:,.0f} left")
+    if holds is not None:
+        if holds.unlimited:
+            why = f"{holds.unlimited:,} URIs are in queues without a total budget"
+            yield Forecast("budgets", None, None, None, "exact", why)
         else:
-            yield Forecast(name, left, left, left, "exact", "while it runs")
+            why = f"{holds.spendable:,} may still be spent by queues that are not retired"
+            yield _used_up("budgets", holds.spendable, rates.get("spent"), last, why)
+        if holds.tail:
+            why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
+            yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
+    for name, (left, figure, unit) in limits.items():
+        if left is None:
+            yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
+        elif figure:
+            yield _used_up(name, left, rates.get(figure), last, f"{left:,.0f}{unit} left")
+        else:
+            left = max(left, 0.0)
+            yield Forecast(name, left, left, left, "exact", "while a process runs it, without pauses")
+
+
+def binding(found: Sequence[Forecast]) -> Forecast | None:
+    """Return the bound that would end the crawl first; None if none would, or if that is not known.
+
+    What waits is not crawled before the last queue is: of rate and politeness, the later one counts.
+    """
+    known = {forecast.bound: forecast for forecast in found if forecast.seconds is not None}
+    rate, politeness = known.get("rate"), known.pop("politeness", None)
+    if rate and politeness and _seconds(politeness) > _seconds(rate) > 0:
+        known["rate"] = politeness
+    return min(known.values(), key=_seconds, default=None)
+
+
+def _seconds(forecast: Forecast) -> float:
+    return forecast.seconds or 0.0
 
 
 def _by_rate(last: Window, waiting: int) -> Forecast:
@@ -85,7 +132,7 @@ def _by_rate(last: Window, waiting: int) -> Forecast:
     if not last.rates:
         return Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")
     ended = sum(last.rates[name].per_hour for name in ("succeeded", "failed", "disregarded"))
-    net = ended - last.rates["scheduled"].per_hour
+    net = ended - last.rates["discovered"].per_hour
     if net <= 0:
         why = f"{-net:,.0f} an hour more are scheduled than end" if net else "as many are scheduled as end"
         return Forecast("rate", None, None, None, _sure(last), why)

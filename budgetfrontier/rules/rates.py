@@ -15,7 +15,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "failed": ("failed", "buried"),
     "retried": ("retried",),
     "disregarded": ("disregarded",),
-    "scheduled": ("scheduled",),
+    "discovered": ("scheduled",),
     "duplicates": ("duplicates",),
     "spent": ("expenditure",),
     "bytes": ("bytes",),
@@ -118,22 +118,31 @@ def window(rows: Iterable[Totals], since: float, until: float) -> Window:
     seconds = 0.0
     counts = dict.fromkeys(FIGURES, 0.0)
     speeds: dict[str, list[float]] = {name: [] for name in FIGURES}
-    for before, after in successive(rows):
-        length = after.time - before.time
-        inside = min(after.time, until) - max(before.time, since)
-        ran = length - after.stopped
-        if ran <= 0 or inside <= 0:
+    for begin, end, ran, changes in _intervals(rows):
+        inside = (min(end, until) - max(begin, since)) / (end - begin)
+        if inside <= 0:
             continue
-        seconds += ran * inside / length
-        for name, totals in FIGURES.items():
-            change = max(sum(getattr(after, total) - getattr(before, total) for total in totals), 0)
-            counts[name] += change * inside / length
+        seconds += ran * inside
+        for name, change in changes.items():
+            counts[name] += change * inside
             speeds[name].append(change / ran * 3600)
     if not seconds:
         return Window(0.0, 0, {})
     known = len(speeds["fetched"])
     rates = {name: _rate(counts[name], seconds, speeds[name]) for name in FIGURES}
     return Window(seconds, known, rates)
+
+
+def _intervals(rows: Iterable[Totals]) -> Iterator[tuple[float, float, float, dict[str, int]]]:
+    """Yield the begin and the end of each interval of rows, for how much of it a process ran, and each figure of it."""
+    for before, after in successive(rows):
+        ran = after.time - before.time - after.stopped
+        if ran > 0:
+            changes = {
+                name: max(sum(getattr(after, total) - getattr(before, total) for total in totals), 0)
+                for name, totals in FIGURES.items()
+            }
+            yield before.time, after.time, ran, changes
 
 
 def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
@@ -146,18 +155,23 @@ def _rate(count: float, seconds: float, speeds: list[float]) -> Rate:
 
 
 def curves(rows: Iterable[Totals], since: float, until: float, points: int) -> dict[str, list[float]]:
-    """Return the hourly rates of each figure in `points` equal parts of a time, 0.0 where nothing is known."""
+    """Return the hourly rates of each figure in `points` equal parts of a time, 0.0 where nothing is known.
+
+    What was counted between two rows is spread evenly over the time between them, as in `window`. O(rows + points).
+    """
     length = (until - since) / points
-    curves = {name: [0.0] * points for name in FIGURES}
-    kept = list(rows)
-    start = 0
-    for point in range(points):
-        begin = since + point * length
-        while start + 1 < len(kept) and kept[start + 1].time <= begin:
-            start += 1
-        end = start
-        while end < len(kept) - 1 and kept[end].time < begin + length:
-            end += 1
-        for name, rate in window(kept[start : end + 1], begin, begin + length).rates.items():
-            curves[name][point] = rate.per_hour
-    return curves
+    seconds = [0.0] * points
+    counts = {name: [0.0] * points for name in FIGURES}
+    for begin, end, ran, changes in _intervals(rows):
+        for point in range(max(int((begin - since) // length), 0), points):
+            left = since + point * length
+            if left >= end:
+                break
+            inside = max(min(end, left + length) - max(begin, left), 0.0) / (end - begin)
+            seconds[point] += ran * inside
+            for name, change in changes.items():
+                counts[name][point] += change * inside
+    return {
+        name: [count / ran * 3600 if ran else 0.0 for count, ran in zip(found, seconds, strict=True)]
+        for name, found in counts.items()
+    }

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.report import Report
 from tests.cli.conftest import Cli
 from tests.support import make_settings, pages
@@ -47,7 +52,7 @@ def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) ->
     figures = {row["figure"]: row for row in rows}
     assert figures["fetched"]["count"] == pytest.approx(90, abs=3)
     assert figures["fetched"]["per_hour"] == pytest.approx(180, rel=0.05)
-    assert figures["scheduled"]["per_hour"] == pytest.approx(240, rel=0.05)
+    assert figures["discovered"]["per_hour"] == pytest.approx(240, rel=0.05)
     assert figures["fetched"]["before"] == pytest.approx(180, rel=0.05)
     assert (figures["fetched"]["yesterday"], unknown) == (None, "")
     text = cli("report", job, "--since", "30m")
@@ -70,7 +75,7 @@ def test_yesterday_is_known_just_after_a_full_hour(tmp_path: Path, cli: Cli, mon
         clock.advance(60)
     monkeypatch.setattr(time, "time", lambda: noon + 60)
     rows, _ = rows_of(cli, tmp_path, "--since", "15m")
-    assert {row["figure"]: row["yesterday"] for row in rows}["scheduled"] == pytest.approx(120, rel=0.1)
+    assert {row["figure"]: row["yesterday"] for row in rows}["discovered"] == pytest.approx(120, rel=0.1)
 
 
 def test_the_busiest_queues_under_a_clock_that_was_a_year_ahead_are_not_those_of_the_last_hour(
@@ -106,6 +111,27 @@ def test_forecasts_name_what_ends_the_crawl(job: Path, cli: Cli) -> None:
     spent = sum(queue.expenditure for queue in Report.read(job / "frontier").queues)
     assert found["budgets"]["seconds"] == pytest.approx((20_000 - spent) / 180 * 3600, rel=0.1)
     assert "budgets" in cli("report", job, "--kind", "forecast").out
+
+
+def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: Path, cli: Cli) -> None:
+    folder = shutil.copytree(job, tmp_path / "job")
+    limits = {"max_uris": 100_000, "max_time": 7200, "max_bytes": 50_000}
+    with Frontier.open(folder / "frontier", Settings.from_dict({"limits": limits})):
+        pass
+    rows, _ = rows_of(cli, folder, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert found["max_time"]["sure"] == "unknown" and "only `budgetfrontier crawl`" in found["max_time"]["why"]
+    assert found["max_bytes"]["why"].startswith("50,000 bytes left")
+    assert found["max_uris"]["seconds"] is not None
+    with closing(CrawlCache(folder / "frontier" / CACHE)) as cache:
+        cache.put_used(7000.0, 20_000)
+        cache.commit()
+    rows, _ = rows_of(cli, folder, "--kind", "forecast")
+    found = {row["bound"]: row for row in rows}
+    assert (found["max_time"]["seconds"], found["max_time"]["sure"]) == (200, "exact")
+    assert found["max_bytes"]["why"].startswith("30,000 bytes left")
+    assert [row["bound"] for row in rows if row["first"]] == ["max_time"]
+    assert re.search(r"max_time .* yes\n", cli("report", folder, "--kind", "forecast").out)
 
 
 def test_a_new_frontier_says_what_is_not_known(tmp_path: Path, cli: Cli) -> None:

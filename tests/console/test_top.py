@@ -96,7 +96,7 @@ def test_rates_of_the_last_hour_leave_out_the_time_without_a_process() -> None:
     ]
     rates, curve = last_hour(rows, 3100.0)
     assert rates["fetched"] == 1.5 and rates["spent"] == 0
-    assert sorted(filter(None, curve)) == [1.0, 2.0]
+    assert set(filter(None, curve)) == {1.0, 2.0}
     assert last_hour([], 3100.0)[0] == {}
     assert spark([0.0, 0.01, 1.0]) == " ▁█" and spark([]) == ""
 

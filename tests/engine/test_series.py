@@ -156,7 +156,7 @@ def test_what_a_clock_set_back_has_counted_twice_counts_once(tmp_path: Path) -> 
                 clock.advance(60)
                 f.commit()
     with Reader(tmp_path / "frontier") as reader:
-        assert window(reader.series(), START, START + HOUR).rates["scheduled"].count == 100
+        assert window(reader.series(), START, START + HOUR).rates["discovered"].count == 100
 
 
 @pytest.mark.parametrize("later", [2 * DAY, 60 * DAY])
@@ -173,7 +173,7 @@ def test_time_without_a_process_is_known_when_its_rows_are_thinned(tmp_path: Pat
         rows = reader.series()
     assert any(row.stopped for row in rows)
     found = window(rows, rows[0].time, START + 90 * DAY)
-    assert found.rates["scheduled"].per_hour == pytest.approx(360, rel=0.01)
+    assert found.rates["discovered"].per_hour == pytest.approx(360, rel=0.01)
     assert found.seconds == pytest.approx(600 * sum(start > rows[0].time for start in starts), abs=1)
 
 

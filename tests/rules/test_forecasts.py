@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules.forecasts import Forecast, Held, forecasts, held
+from budgetfrontier.rules.forecasts import Forecast, Held, Holdings, Limit, binding, forecasts
 from budgetfrontier.rules.rates import Window, window
 from budgetfrontier.store.series import SeriesRow
+
+
+def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0, charges: int = 0) -> QueueRecord:
+    return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent, charges=charges)
+
+
+def held(*queues: tuple[QueueRecord, float]) -> Held:
+    """What these queues hold, each given with its shortest delay."""
+    holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
+    assert [*holdings.through((queue for queue, _ in queues), lambda queue: delays[queue.queue])] == [
+        q for q, _ in queues
+    ]
+    return holdings.held
+
 
 NOTHING = Held(0, 0, 0.0, "")
 
@@ -18,7 +32,7 @@ def an_hour(*, scheduled: int = 0, step: int = 10, expenditure: int = 20) -> Win
     return window(rows, 0, 3600)
 
 
-def by_bound(last: Window, waiting: int, holds: Held = NOTHING, **limits: tuple[float, str]) -> dict[str, Forecast]:
+def by_bound(last: Window, waiting: int, holds: Held = NOTHING, **limits: Limit) -> dict[str, Forecast]:
     return {found.bound: found for found in forecasts(last, waiting=waiting, holds=holds, limits=limits)}
 
 
@@ -45,24 +59,48 @@ def test_budgets_end_a_crawl_when_they_are_spent() -> None:
 
 
 def test_the_longest_queue_at_its_delay_is_the_tail() -> None:
-    def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: int = 0) -> QueueRecord:
-        return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent)
-
     found = held(
-        [
-            (queue("a", QueueState.INACTIVE, 10), 3.0),
-            (queue("b", QueueState.SNOOZED, 4, 100, 30), 10.0),
-            (queue("c", QueueState.RETIRED, 1000, 5, 6), 10.0),
-            (queue("d", QueueState.EXHAUSTED, 0, 50), 10.0),
-        ]
+        (queue("a", QueueState.INACTIVE, 10), 3.0),
+        (queue("b", QueueState.SNOOZED, 4, 100, 30), 10.0),
+        (queue("c", QueueState.RETIRED, 1000, 5, 6), 10.0),
+        (queue("d", QueueState.EXHAUSTED, 0, 50), 10.0),
     )
     assert found == Held(70, 10, 40.0, "b")
     tail = by_bound(an_hour(), 5, found)["politeness"]
     assert (tail.seconds, tail.sure) == (40, "at least")
 
 
+def test_a_queue_is_not_crawled_beyond_its_budget() -> None:
+    costly = queue("a", QueueState.READY, 1_000_000, budget=100, spent=40, charges=20)
+    assert held((costly, 10.0)) == Held(60, 0, 300.0, "a"), "30 URIs of cost 2"
+    spent = queue("a", QueueState.READY, 1_000_000, budget=30, spent=40, charges=20)
+    assert held((spent, 10.0)) == Held(0, 0, 0.0, "")
+
+
 def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
-    found = by_bound(an_hour(), 5, max_uris=(1200, "finished"), max_time=(50, ""))
+    found = by_bound(an_hour(), 5, max_uris=Limit(1200, "finished"), max_time=Limit(50, ""))
     assert (found["max_uris"].seconds, found["max_time"].seconds) == (7200, 50)
-    assert by_bound(an_hour(), 5, max_uris=(-3, "finished"))["max_uris"].seconds == 0
-    assert by_bound(an_hour(step=0), 5, max_uris=(3, "finished"))["max_uris"].seconds is None
+    assert by_bound(an_hour(), 5, max_uris=Limit(-3, "finished"))["max_uris"].seconds == 0
+    assert by_bound(an_hour(), 5, max_time=Limit(-3, ""))["max_time"].seconds == 0
+    assert by_bound(an_hour(step=0), 5, max_uris=Limit(3, "finished"))["max_uris"].seconds is None
+    unknown = by_bound(an_hour(), 5, max_time=Limit(None, ""))["max_time"]
+    assert (unknown.seconds, unknown.sure) == (None, "unknown")
+
+
+def test_what_queues_hold_may_not_be_known_yet() -> None:
+    assert {found.bound for found in forecasts(an_hour(), waiting=5, holds=None, limits={})} == {"rate"}
+
+
+def test_the_bound_that_comes_first_binds() -> None:
+    def first(last: Window, waiting: int, holds: Held = NOTHING, **limits: Limit) -> str:
+        found = binding([*by_bound(last, waiting, holds, **limits).values()])
+        return found.bound if found else ""
+
+    budgets, tail = Held(1200, 0, 0.0, ""), Held(0, 3, 9000.0, "slow")
+    assert first(an_hour(), 720, Held(0, 1, 0.0, "")) == "rate"
+    assert first(an_hour(), 7200, budgets) == "budgets"
+    assert first(an_hour(), 720, tail) == "politeness", "the rate of many queues is not that of the last one"
+    assert first(an_hour(), 7200, tail) == "rate"
+    assert first(an_hour(), 7200, tail, max_time=Limit(60, "")) == "max_time"
+    assert first(an_hour(), 0, NOTHING, max_time=Limit(60, "")) == "rate", "nothing waits"
+    assert first(an_hour(scheduled=90), 5, tail) == "", "it grows"

@@ -18,7 +18,7 @@ def test_a_rate_is_the_change_of_the_totals_by_the_hour() -> None:
     found = window(rows, 0, 120)
     assert (found.seconds, found.intervals) == (120, 2)
     assert (found.rates["fetched"].count, found.rates["fetched"].per_hour) == (13, 390)
-    assert (found.rates["spent"].count, found.rates["scheduled"].count) == (9, 0)
+    assert (found.rates["spent"].count, found.rates["discovered"].count) == (9, 0)
     assert found.rates["fetched"].low is None, "two minutes are no spread"
 
 

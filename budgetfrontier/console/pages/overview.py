@@ -10,6 +10,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.store.process import process
 
 TOP = 10
@@ -38,8 +39,8 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     with job.view() as view:
         running = process(view, job.path)
         judged = verdict.of(job, view, sample, running)
-        totals = view.summary()
     scanned = job.scans.want()
+    found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
     context: dict[str, Any] = {
         "sample": sample,
         "totals": sample.totals,
@@ -48,7 +49,9 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "tiles": [(title, sample.totals[name]) for name, title in TILES.items()],
         "rates": job.samples.rates(),
         "sampled": job.samples.seconds(),
-        "over_time": job.over_time.now(job.reader, totals),
+        "over_time": job.over_time.curves(job.reader),
+        "forecast": forecast_sentence(found),
+        "forecasts": list(forecast_table(found)),
         "file": (job.path / "data.mdb").stat().st_size,
         "free": shutil.disk_usage(job.path).free,
         "scan": scanned.scan if scanned else None,

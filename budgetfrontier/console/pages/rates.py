@@ -2,78 +2,49 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.over_time import LONGEST
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
-from budgetfrontier.rules.rates import successive
+from budgetfrontier.reports.over_time import DAY, HOUR, busiest_known, rate_rows, rates_known
+from budgetfrontier.rules.rates import curves
 from budgetfrontier.store.series import SeriesRow
 
-SPANS = {"1h": 3600.0, "1d": 86_400.0, "7d": 604_800.0, "30d": 2_592_000.0}
+SPANS = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY, "30d": LONGEST}
 """The times that can be looked at, in seconds."""
 POINTS = 120
 """Points of a curve."""
 TOP = 20
 
-COUNTS: dict[str, Callable[[SeriesRow], int]] = {
-    "fetched": lambda row: row.succeeded + row.failed + row.retried,
-    "discovered": lambda row: row.seen,
-    "spent": lambda row: row.expenditure,
-    "failed": lambda row: row.failed + row.dead,
-    "retried": lambda row: row.retried,
-    "duplicates": lambda row: row.duplicates,
-}
-"""The counts whose rates are shown."""
 LEVELS: dict[str, Callable[[SeriesRow], int]] = {
     "queued": lambda row: row.queued,
     "retired queues": lambda row: row.retired,
     "exhausted queues": lambda row: row.exhausted,
     "for later": lambda row: row.future,
 }
-"""The levels at each time, besides the counts."""
+"""The levels at each time, besides the figures."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
-    """Return the curves of a time until now."""
+    """Return the rates of a time until now: the rows of `report --kind rates`, with a curve each."""
     span = query.choice("span", SPANS, "1d")
-    until = time.time()
-    since = until - SPANS[span]
-    rows = job.reader.series(since, until)
-    busiest = job.reader.busiest(since, until)
-    curves = []
-    for name, count in COUNTS.items():
-        total = sum(max(count(after) - count(before), 0) for before, after in successive(rows))
-        curves.append((name, total, buckets(rows, count, since, until)))
-    levels = [(name, count(rows[-1]), [float(count(row)) for row in rows]) for name, count in LEVELS.items() if rows]
+    length = SPANS[span]
+    rows, now = job.over_time.rows(job.reader)
+    drawn = curves(rows, now - length, now, POINTS)
+    busiest = job.reader.busiest(now - length, now)
+    inside = [row for row in rows if row.time >= now - length]
     return {
         "span": span,
         "spans": list(SPANS),
-        "rows": len(rows),
-        "curves": [(name, total, total / SPANS[span], points) for name, total, points in curves],
-        "levels": levels,
+        "rates": [(*row, drawn[row[0]]) for row in rate_rows(rows, now, length)],
+        "known": rates_known(rows, now, length),
+        "levels": [
+            (name, level(inside[-1]), [float(level(row)) for row in inside]) for name, level in LEVELS.items() if inside
+        ],
         "busiest": busiest,
+        "busiest_known": busiest_known(busiest),
         "top": [(one.queue, job.base + key_path(one.queue), one.spent) for one in busiest.queues[:TOP]],
     }
-
-
-def buckets(
-    rows: Sequence[SeriesRow], count: Callable[[SeriesRow], int], since: float, until: float, points: int = POINTS
-) -> list[float]:
-    """Return the rate a second of a count in equal parts of a time.
-
-    What was counted between two rows is spread evenly over the time between them.
-    """
-    found, width = [0.0] * points, (until - since) / points
-    for before, after in successive(rows):
-        seconds, counted = after.time - before.time, max(count(after) - count(before), 0)
-        if seconds <= 0 or not counted:
-            continue
-        at = max(int((before.time - since) / width), 0)
-        while at < points and since + at * width < after.time:
-            left, right = max(before.time, since + at * width), min(after.time, since + (at + 1) * width)
-            found[at] += counted * max(right - left, 0.0) / seconds / width
-            at += 1
-    return found
