@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from aiohttp import web
 from multidict import MultiDict
 
-from budgetfrontier.console import commands, rendering, steering
+from budgetfrontier.console import forms, rendering, steering
 from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
 from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
@@ -296,7 +296,7 @@ class Console:
         """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
         form = request[FORM]
         applies = form.get("step") == "apply"
-        asked = commands.again(form) if applies else commands.read(form)
+        asked = forms.again(form) if applies else forms.read(form)
         if self.tasks.waiting >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.console.commands import Asked
+from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere
 from budgetfrontier.console.steer_process import Order, Step

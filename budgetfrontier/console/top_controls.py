@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from budgetfrontier.console.commands import LONGEST_REASON, Asked
+from budgetfrontier.console.forms import LONGEST_REASON, Asked
 
 SORTS = {"expenditure": "spend", "queued": "size", "errors": "errors"}
 """The orders of the list, each with its name on the screen."""

@@ -6,17 +6,19 @@ import time
 from collections.abc import Iterable
 from itertools import islice
 
-from budgetfrontier.console import verdict
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.sampling import read
 from budgetfrontier.console.scans import Scanned
 from budgetfrontier.console.top_controls import SORTS, Controls, Mode
 from budgetfrontier.console.top_view import Opened, Shown
+from budgetfrontier.console.wrong_now import wrong_now
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.over_time import forecast_sentence
+from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.process import process
+from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import View
 
 URIS = 100
@@ -39,7 +41,7 @@ class Reading:
         with job.view() as view:
             sample = read(view, now=now)
             running = process(view, job.path)
-            judged = verdict.of(job, view, sample, running)
+            judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
             title = view.settings()[0].crawl or job.title
         job.samples.add(sample)
         rows, _ = job.over_time.rows(job.reader)
@@ -48,7 +50,7 @@ class Reading:
         shown.as_of = scanned.when if scanned else None
         found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
         shown.forecast = forecast_sentence(found)
-        shown.wrong = verdict.wrong(job, sample, scanned.scan if scanned else None)
+        shown.wrong = wrong_now(job, sample, scanned.scan if scanned else None)
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown
 

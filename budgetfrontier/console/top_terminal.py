@@ -15,7 +15,7 @@ from typing import IO, Any
 from rich.console import Console, Group
 from rich.text import Text
 
-from budgetfrontier.console.commands import Asked
+from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Gone, Job
 from budgetfrontier.console.steering import Task
 from budgetfrontier.console.top_controls import Controls, Mode, split_keys

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from budgetfrontier.console.sampling import RATES, Rate, Sample
 from budgetfrontier.console.top_controls import SORTS, Controls, Mode
-from budgetfrontier.console.verdict import Verdict
 from budgetfrontier.model import Process, QueueRecord, QueueState
 from budgetfrontier.reports.charts import STATES
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
 from budgetfrontier.reports.over_time import HOUR
 from budgetfrontier.rules.rates import curves, window
+from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
 from budgetfrontier.units import format_count, format_duration, format_size
@@ -150,8 +150,8 @@ def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
     lines = [Text.assemble((clean(shown.title), "bold"), "  ", state, "  ", (when, "dim"))]
     sentences = textwrap.wrap(clean(shown.verdict.text), width) or [""]
     lines += [Text(line, style=_LEVELS.get(shown.verdict.level, "")) for line in sentences[: 1 if brief else 3]]
-    if shown.verdict.command and not brief:
-        lines.append(Text(f"$ {clean(shown.verdict.command)}", style="dim"))
+    if shown.verdict.remedy and not brief:
+        lines.append(Text(f"$ {clean(shown.verdict.remedy)}", style="dim"))
     lines.append(Text(_process(shown)))
     if not brief:
         lines.append(bar(totals.queues, min(width, _BAR)))

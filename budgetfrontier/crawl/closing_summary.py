@@ -10,9 +10,9 @@ from pathlib import Path
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, queues
 from budgetfrontier.model import CrawlState
-from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, Spend
+from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.report import Report

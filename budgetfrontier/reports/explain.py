@@ -12,10 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.reports.commands import replenish_amount
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
+from budgetfrontier.reports.suggested_commands import replenish_amount
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict

@@ -17,8 +17,8 @@ import pytest
 from budgetfrontier.errors import CorruptFrontier
 from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, QueueState, Run, RunEnd, Summary
 from budgetfrontier.reports import html, tables, text
-from budgetfrontier.reports.commands import revival_command
 from budgetfrontier.reports.overview import ORDER, Overview, gini
+from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.rules.verdict import Standing
 from budgetfrontier.store.report import Report, row
 from budgetfrontier.units import format_duration

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import Any
 
-from budgetfrontier.console import verdict
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
+from budgetfrontier.console.wrong_now import wrong_now
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
+from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.process import process
+from budgetfrontier.store.standing import standing
 
 TOP = 10
 """Queues in each ranking."""
@@ -38,7 +41,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     sample = job.sample_now()
     with job.view() as view:
         running = process(view, job.path)
-        judged = verdict.of(job, view, sample, running)
+        judged = verdict(standing(view, job.path, now=time.time(), totals=sample.totals, running=running))
     scanned = job.scans.want()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
     context: dict[str, Any] = {
@@ -57,7 +60,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "scan": scanned.scan if scanned else None,
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
-        "wrong": verdict.wrong(job, sample, scanned.scan if scanned else None),
+        "wrong": wrong_now(job, sample, scanned.scan if scanned else None),
     }
     if scanned:
         spend = scanned.scan.spend

@@ -8,7 +8,7 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.commands import replenish_amount, revival_command
+from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.turn_order import in_turn
 

@@ -1,40 +1,21 @@
-"""The verdict on a crawl in one sentence, and a list of what is wrong with it now."""
+"""What is wrong with a crawl now, beside its verdict."""
 
 from __future__ import annotations
 
 import shutil
-import time
-from typing import NamedTuple
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.sampling import Sample
 from budgetfrontier.console.scan_process import Scan
-from budgetfrontier.model import Process, QueueState
+from budgetfrontier.model import QueueState
 from budgetfrontier.reports.format import counted, percent
-from budgetfrontier.rules.verdict import verdict
-from budgetfrontier.store.standing import standing
-from budgetfrontier.store.view import View
 from budgetfrontier.units import format_size
 
 _LITTLE = 1 << 30  # bytes of free disk
 _RETIRED, _PENALTIES, _ONE_QUEUE = 0.2, 0.25, 0.5  # shares worth a line
 
 
-class Verdict(NamedTuple):
-    """The verdict: "good", "warn" or "bad", a sentence, and the command that would change it."""
-
-    level: str
-    text: str
-    command: str = ""
-
-
-def of(job: Job, view: View, sample: Sample, running: Process) -> Verdict:
-    """Return the verdict as of a snapshot. O(1)."""
-    found = verdict(standing(view, job.path, now=time.time(), totals=sample.totals, running=running))
-    return Verdict(found.level, found.text, found.remedy or "")
-
-
-def wrong(job: Job, sample: Sample, scan: Scan | None) -> list[str]:
+def wrong_now(job: Job, sample: Sample, scan: Scan | None) -> list[str]:
     """Return what an operator should know, a sentence each."""
     totals, counts = sample.totals, sample.totals.queues
     found: list[str] = []
