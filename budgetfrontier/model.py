@@ -144,6 +144,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """Leases not finished that no longer count towards `per_queue_concurrency`."""
     bytes: Number = 0
     """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
+    last_lease_time: Number = 0
+    """The time at which one of its URIs was leased last, in whole seconds."""
 
     @property
     def average_cost(self) -> float:

@@ -88,5 +88,6 @@ ROW_FIELDS = (
     "last_enqueued",
     "last_leased",
     "bytes",
+    "last_lease_time",
 )
 """The columns of a queue row in every report, in order."""

@@ -139,7 +139,7 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     """Yield what would retire and revive, and what may be spent."""
     yield f"would revive {_named(effect, 'revived')}"
     if effect["revived_count"]:
-        yield f"  would spend {_spend(effect)}"
+        yield f"  would fetch {_spend(effect)}"
     yield f"would retire {_named(effect, 'retired')}"
     if effect["still_over"]:
         yield f"over budget before and after: {counted(effect['still_over'], 'queue')}; they retire again on their turn"
@@ -148,14 +148,14 @@ def _outcome(effect: dict[str, Any]) -> Iterator[str]:
     others = effect["others"]
     if others["queues"]:
         yield f"not retired, with another budget: {counted(others['queues'], 'queue')}"
-        yield f"  would spend {_spend(others['after'])}"
+        yield f"  would fetch {_spend(others['after'])}"
         yield f"  without the change: {_spend(others['before'])}"
 
 
 def _spend(spend: dict[str, Any]) -> str:
-    """Format what queues spend on what they hold, and at most."""
+    """Format how much of what they hold queues hand out, and what they spend on it and at most."""
     ceiling = "without maximum" if spend["ceiling"] is None else f"at most {spend['ceiling']:,}"
-    return f"{spend['spend']:,} on the URIs they hold now, {ceiling} once more come"
+    return f"{spend['uris']:,} of the URIs they hold now and spend {spend['spend']:,}, {ceiling} once more come"
 
 
 def _no_match(match: str) -> str:

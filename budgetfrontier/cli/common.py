@@ -35,7 +35,18 @@ TERMINATED = (
 )
 
 ASCENDING = frozenset(
-    ("queue", "state", "precedence", "wake_time", "last_enqueued", "last_leased", "url", "deadline", "began")
+    (
+        "queue",
+        "state",
+        "precedence",
+        "wake_time",
+        "last_enqueued",
+        "last_leased",
+        "last_lease_time",
+        "url",
+        "deadline",
+        "began",
+    )
 )
 """Columns that are sorted in ascending order; all others, amounts, in descending order."""
 

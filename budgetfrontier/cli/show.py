@@ -21,9 +21,11 @@ from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
+    from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
 
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
+PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
 AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line")
 AUDIT_DROP = ("line", "effect", "error")
@@ -76,6 +78,14 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--limit", type=common.count, default=20, metavar="N", help="show at most N of its URIs (default: 20)"
     )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--spread", action="store_true", help="show URIs spread over the whole queue, instead of the first ones"
+    )
+    which.add_argument(
+        "--patterns", action="store_true",
+        help="list the patterns of its paths, from 3,000 URIs spread over the whole queue: where a trap is",
+    )  # fmt: skip
 
     parser = add_command(
         commands,
@@ -162,9 +172,10 @@ def queues(args: argparse.Namespace) -> None:
 
 
 def queue(args: argparse.Namespace) -> None:
-    """Print one queue and its next URIs."""
+    """Print one queue and its next URIs, or ones spread over it, or the patterns of their paths."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.queue_sample import spread
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.report import row as report_row
 
@@ -172,6 +183,13 @@ def queue(args: argparse.Namespace) -> None:
         record = reader.queue(args.key)
         if record is None:
             raise common.no_queue(reader, args)
+        if args.patterns:
+            return _patterns(args, reader, record)
+        if args.spread:
+            with reader.view() as view:
+                items = [(item.place + 1, item) for item in spread(view, record, args.limit)]
+        else:
+            items = list(enumerate(reader.pending(args.key, args.limit), 1))
         pending = [
             {
                 "place": place,
@@ -183,7 +201,7 @@ def queue(args: argparse.Namespace) -> None:
                 "leased": item.leased,
                 "url": item.uri.url,
             }
-            for place, item in enumerate(reader.pending(args.key, args.limit), 1)
+            for place, item in items
         ]
     row = report_row(record)
     more = {"future": record.future, "out": record.out, "penalties": record.penalties, "by_name": record.by_name}
@@ -201,6 +219,21 @@ def queue(args: argparse.Namespace) -> None:
             common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
         if record.queued > len(pending):
             print(f"...and {record.queued - len(pending):,} more")
+
+
+def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> None:
+    """Print the patterns of the paths of a queue, the most frequent first."""
+    from budgetfrontier.reports.format import percent
+    from budgetfrontier.reports.path_patterns import path_patterns
+    from budgetfrontier.reports.queue_sample import FOR_PATTERNS, spread
+
+    with reader.view() as view:
+        sample = spread(view, record, FOR_PATTERNS)
+    found = path_patterns((item.uri.url for item in sample), args.limit)
+    rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
+    common.write_rows(args, rows, PATTERN_COLUMNS)
+    if len(sample) < record.queued:
+        common.note(f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue")
 
 
 def explain(args: argparse.Namespace) -> None:

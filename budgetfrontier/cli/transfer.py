@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import io
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -29,6 +29,7 @@ KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")  # those of budgetfront
 FORMATS = ("urls", "jsonl", "heritrix")
 
 DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
+REASON_COLUMNS = ("reason", "letters", "queues", "url")
 DEAD_DROP = ("via", "cost", "deliveries", "queue", "attempts", "time")
 
 
@@ -109,6 +110,9 @@ def _register_dead_letters(commands: Commands) -> None:
         "--replay", nargs="+", type=_letter, metavar="ID", help="put these, or `all`, back into their queues"
     )
     action.add_argument("--drop", nargs="+", type=_letter, metavar="ID", help="delete these, or `all`")
+    action.add_argument(
+        "--by-reason", action="store_true", help="count them by reason, the most frequent first, with one URL of each"
+    )
     parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort="id")
     add_who(parser)
@@ -231,11 +235,26 @@ def dead_letters(args: argparse.Namespace) -> None:
     test = common.matcher(args.match)
     with Reader(common.frontier_path(args.job)) as reader:
         letters = reader.dead_letters()
-    rows: Iterable[dict[str, Any]] = (_letter_row(letter) for letter in letters if test(letter.uri.url, letter.queue))
+    chosen = (letter for letter in letters if test(letter.uri.url, letter.queue))
+    if args.by_reason:
+        common.write_rows(args, common.page(_by_reason(chosen), args), REASON_COLUMNS)
+        return
+    rows: Iterable[dict[str, Any]] = map(_letter_row, chosen)
     rows = common.page(rows, args, key=itemgetter(args.sort))
     if args.format == "text":
         rows = (row | {"time": f"{datetime.fromtimestamp(row['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"} for row in rows)
     common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
+
+
+def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:
+    """Yield each reason, how many dead letters of how many queues have it, and the URL of one of them."""
+    counts, queues, examples = Counter[str](), defaultdict[str, set[str]](set), dict[str, str]()
+    for letter in letters:
+        counts[letter.reason] += 1
+        queues[letter.reason].add(letter.queue)
+        examples.setdefault(letter.reason, letter.uri.url)
+    for reason, count in counts.most_common():
+        yield reason, count, len(queues[reason]), examples[reason]
 
 
 def _letter_row(letter: DeadLetter) -> dict[str, Any]:

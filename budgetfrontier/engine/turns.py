@@ -120,7 +120,7 @@ class Turns:
         ids, next_id, gone = self._of_ring
         in_force, revision, join = tables.in_force, counters.settings_revision, ring.back.append
         trivial, settings = in_force.trivial, in_force.base
-        concurrency, first_id, before = settings.per_queue_concurrency, leases.next_id, len(leased)
+        concurrency, first_id, before, when = settings.per_queue_concurrency, leases.next_id, len(leased), int(now)
         turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
         if deadline < leases.next_expiry:
@@ -189,7 +189,7 @@ class Turns:
                 leased.append(lease)
                 queue.out = out + 1
                 queue.reserved += cost
-                queue.last_leased = uri.url
+                queue.last_leased, queue.last_lease_time = uri.url, when
                 if concurrency > 1 and may_lease(queue, concurrency, settings.reached):
                     join(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1

@@ -10,15 +10,17 @@ from budgetfrontier.units import format_duration
 
 PIPED = (
     "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
-    "errors", "wake_in",
+    "errors", "wake_in", "leased_ago",
 )  # fmt: skip
 """The columns of text that is piped: scripts read them."""
+
+_TIMES = ("wake_in", "leased_ago")  # they are one behind the other
 
 WIDE = (*PIPED, "balance_replenish_amount", "last_cost", "last_leased", "last_enqueued")
 """All columns."""
 
 DROP = (
-    "last_enqueued", "last_leased", "last_cost", "balance_replenish_amount", "average_cost", "enqueued",
+    "last_enqueued", "last_leased", "last_cost", "balance_replenish_amount", "leased_ago", "average_cost", "enqueued",
     "balance", "precedence", "errors",
 )  # fmt: skip
 """The columns that a terminal without room leaves out, in this order."""
@@ -26,11 +28,12 @@ DROP = (
 
 def row_of(columns: Sequence[str], now: float) -> Callable[[QueueRecord], tuple[object, ...]]:
     """Return the function that makes the row of a queue; `now` is in epoch seconds."""
-    first, place = attrgetter(*(name for name in columns if name != "wake_in")), columns.index("wake_in")
+    first, place = attrgetter(*(name for name in columns if name not in _TIMES)), columns.index(_TIMES[0])
 
     def row(queue: QueueRecord) -> tuple[object, ...]:
         values = first(queue)
         wake_in = format_duration(queue.wake_time - now) if queue.wake_time > now else None
-        return *values[:place], wake_in, *values[place:]
+        leased_ago = format_duration(max(now - queue.last_lease_time, 0.0)) if queue.last_lease_time else None
+        return *values[:place], wake_in, leased_ago, *values[place:]
 
     return row

@@ -1,8 +1,8 @@
 """The frontier report in Heritrix's format, with additions: expenditure, stranded URIs, and why it is idle.
 
 Operators have scripts that parse it: the order of sections, the legend and the summary line are those of Heritrix 3.
-Differences: `lastDequeueTime` is always "-" (it is not stored), no queue is ever ineligible, `TERMINATED` is shown as
-FINISH, as in Heritrix, and in full under "Crawl state", and there is no MANAGER THREAD section.
+Differences: no queue is ever ineligible, `TERMINATED` is shown as FINISH, as in Heritrix, and in full under "Crawl
+state", and there is no MANAGER THREAD section.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState, Summary
 from budgetfrontier.reports import queue_rows, tables
@@ -63,7 +64,7 @@ def queue_line(queue: QueueRecord, *, now: float) -> str:
         queue.enqueued,
         queue.balance,
         f"{queue.last_cost}({queue.average_cost:.1f})",
-        "-",
+        f"{datetime.fromtimestamp(queue.last_lease_time, UTC):%Y%m%d%H%M%S}000" if queue.last_lease_time else "-",
         format_duration(queue.wake_time - now) if queue.wake_time > now else "-",
         f"{queue.expenditure}/{queue.total_budget}",
         queue.errors,

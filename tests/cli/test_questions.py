@@ -31,7 +31,7 @@ ANSWERS = {
     "Which hosts eat the budget?": ("capped.test",),
     "Which hosts ate it in the last hour?": ("capped.test", "%"),
     "What would another budget change?": ("queue_total_budget 2 -> 10", "not retired, with another budget: 1 queue"),
-    "What would they spend then?": ("would spend 7 on the URIs they hold now, at most 7",),
+    "What would they spend then?": ("would fetch 7 of the URIs they hold now and spend 7, at most 7",),
     "How long until the crawl ends?": ("rate", "budgets"),
     "Which queue has the longest tail of politeness?": ("politeness", "slow.test"),
     "Who changed this queue?": ("alice", "too much of it"),

@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome, Settings
 from budgetfrontier.cli import main
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import ROW_FIELDS, Summary
 from tests.cli.conftest import Cli
 from tests.support import PATIENCE
@@ -392,3 +394,43 @@ def test_the_audit_tells_what_concerns_a_queue_and_who_did_it(stopped: Path, cli
     assert len(listed("--since", "1h")) == 6 and listed("--until", "1h") == []
     assert listed("--since", "2999-01-01") == [] and len(listed("--until", "2999-01-01T00:00:00")) == 6
     assert cli("audit", stopped, "--since", "soon").code == 2
+
+
+def test_a_queue_is_looked_at_all_over_and_by_the_patterns_of_its_paths(tmp_path: Path, cli: Cli) -> None:
+    job = tmp_path / "job"
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.schedule_many(f"http://trap.test/day/{n}?d={n}" for n in range(90))
+        frontier.schedule_many(f"http://trap.test/about/{n}" for n in range(10))
+    spread = json.loads(cli("queue", job, "trap.test", "--spread", "--limit", 10, "--format", "json").out)["pending"]
+    assert [row["place"] for row in spread] == list(range(1, 101, 10))
+    assert spread[-1]["url"] == "http://trap.test/about/0"
+    patterns = json.loads(cli("queue", job, "trap.test", "--patterns", "--format", "json").out)
+    assert [(row["uris"], row["share"], row["pattern"]) for row in patterns] == [
+        (90, "90%", "/day/N?d"),
+        (10, "10%", "/about/N"),
+    ]
+    assert cli("queue", job, "trap.test", "--patterns", "--limit", 1).out.count("/N") == 1
+    assert cli("queue", job, "trap.test", "--patterns", "--spread").code == 2
+
+
+def test_the_patterns_of_a_queue_with_nothing_in_it(stopped: Path, cli: Cli) -> None:
+    answer = cli("queue", stopped, "gone.test", "--patterns")
+    assert (answer.code, answer.out.splitlines()) == (0, ["uris  share  pattern  example"])
+    assert "http" not in cli("queue", stopped, "gone.test", "--spread").out.partition("\n\n")[2]
+
+
+def test_queues_that_wait_longest_for_a_turn_come_first(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 1000)
+    settings = {"overrides": [{"match": "domain:last.test", "set": {"precedence": 9}}]}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings), clock=clock) as frontier:
+        for host in ("b", "last", "a"):
+            frontier.schedule_many(f"http://{host}.test/{n}" for n in range(2))
+            if host != "last":
+                frontier.finish(frontier.lease(1)[0], Outcome.SUCCESS, delay=5000)
+                clock.advance(100)
+        last = frontier.queue("a.test")
+        assert last is not None and last.last_lease_time == int(clock.time()) - 100
+    table = cli("queues", tmp_path, "--sort", "last_lease_time").out.splitlines()
+    assert [line.split()[0] for line in table[1:]] == ["last.test", "b.test", "a.test"]
+    assert [line.split()[-1][:2] for line in table[1:]] == ["-", "16", "15"]
+    assert "lastDequeueTime" in cli("report", tmp_path).out

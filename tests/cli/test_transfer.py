@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Frontier, formats
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, formats
 from budgetfrontier.cli import transfer
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
@@ -541,3 +541,16 @@ def test_the_export_of_a_running_job_sees_what_it_has_committed(running: Path, c
     cli("retire", running, "snoozed.test")
     until(lambda: "snoozed" in cli("export", running, "-", "--state", "retired").out)
     assert "http://snoozed.test/1\n" in cli("export", running, "-", "--state", "retired").out
+
+
+def test_dead_letters_are_counted_by_reason(stopped: Path, cli: Cli) -> None:
+    with Frontier.open(stopped / "frontier") as frontier:
+        frontier.schedule_many(f"http://h{n}.test/" for n in range(5))
+        for n, lease in enumerate(frontier.lease(5)):
+            frontier.finish(lease, Outcome.DEAD, reason="timeout" if n else "poison")
+    rows = json.loads(cli("dead-letters", stopped, "--by-reason", "--format", "json").out)
+    assert [(row["reason"], row["letters"], row["queues"]) for row in rows] == [("timeout", 4, 4), ("poison", 2, 2)]
+    assert rows[1]["url"] == "http://dead.test/"
+    some = cli("dead-letters", stopped, "--by-reason", "--match", "h?.test", "--limit", 1, "--format", "csv").out
+    assert some.splitlines() == ["reason,letters,queues,url", "timeout,4,4,http://h1.test/"]
+    assert cli("dead-letters", stopped, "--by-reason", "--replay", "all").code == 2

@@ -144,11 +144,12 @@ def test_a_queue_s_line_follows_the_legend() -> None:
         errors=1,
         wake_time=NOW + 2.017,
         last_leased="http://netarkivet.test/a",
+        last_lease_time=1_400_000_000,
         last_enqueued="http://netarkivet.test/b",
     )
     line = text.queue_line(record, now=NOW)
     assert line == (
-        "netarkivet.test 2 42 50 2943 1(1.1) - 2s17ms 61/-1 1 http://netarkivet.test/a http://netarkivet.test/b"
+        "netarkivet.test 2 42 50 2943 1(1.1) 20140513165320000 2s17ms 61/-1 1 http://netarkivet.test/a http://netarkivet.test/b"
     )
     assert len(line.split(" ")) == len(text.LEGEND.split(" ")) - 1  # cost and average are one token
     assert section(text.render(make_report(record), now=NOW), "SNOOZED QUEUES") == [text.LEGEND, line]

@@ -9,11 +9,11 @@ from typing import Any
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere, Query
-from budgetfrontier.console.samples_of_queue import spread
 from budgetfrontier.reports.cost_terms import cost_terms
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.path_patterns import path_patterns
+from budgetfrontier.reports.queue_sample import FOR_PATTERNS, spread
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
@@ -24,7 +24,6 @@ from budgetfrontier.store.view import PendingUri, View
 
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
-_FOR_PATTERNS = 3000  # URIs
 _COMPARED = 1000  # keys
 _COMMANDS = 5000  # of the audit, that are looked through
 
@@ -40,7 +39,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         queue = BudgetsInForce(view).show(stored)
         out = frozenset(view.leased_keys()) if queue.out else frozenset()
         head = list(view.pending(queue, HEAD, out))
-        sample = spread(view, queue, _FOR_PATTERNS)
+        sample = spread(view, queue, FOR_PATTERNS)
         url = head[0].uri.url if head else queue.last_enqueued
         settings, adjustments = view.settings()[0], view.adjustments()
         history = _history(view.newest_commands(), key, url)

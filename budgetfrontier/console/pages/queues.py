@@ -28,7 +28,7 @@ _LOOKED_AT = 5000  # queues that are read to find a page of those that match
 COLUMNS = (
     ("queue", "queue"), ("state", ""), ("precedence", ""), ("queued", "queued"), ("enqueued", "enqueued"),
     ("balance", "balance"), ("spent", "expenditure"), ("budget", ""), ("average cost", "average_cost"),
-    ("errors", "errors"), ("wakes", ""),
+    ("errors", "errors"), ("wakes", ""), ("leased", ""),
 )  # fmt: skip
 """The columns, each with the name of the order by it."""
 

@@ -32,11 +32,12 @@ class Adjustment(msgspec.Struct, kw_only=True):
     if it names queues by their keys: otherwise `matched` is None, and `groups` is empty.
 
     A dry run counts the queues that would retire and revive, and lists the first 1,000; those that are over budget
-    before and after (`still_over`), and those matched that were retired by name, which stay (`by_name`). `spend` is
-    what the revived would spend on the URIs they hold now, `ceiling` what their budgets leave for these and for all
-    that come (None: no maximum); the last URI of a queue may go beyond it. `others` has both, before and after, for the
-    queues that are not retired and get another budget. A real one only counts the retired queues that are reconsidered,
-    and lists the adjustments that it has `replaced`, because all of their settings are set by later ones.
+    before and after (`still_over`), and those matched that were retired by name, which stay (`by_name`). `uris` is how
+    many of the URIs that they hold now the revived would hand out, `spend` what these cost, `ceiling` what their
+    budgets leave for these and for all that come (None: no maximum); the last URI of a queue may go beyond it. `others`
+    has all three, before and after, for the queues that are not retired and get another budget. A real one only counts
+    the retired queues that are reconsidered, and lists the adjustments that it has `replaced`, because all of their
+    settings are set by later ones.
     """
 
     id: int
@@ -55,6 +56,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     revived_count: int = 0
     still_over: int = 0
     by_name: int = 0
+    uris: int = 0
     spend: int = 0
     ceiling: int | None = 0
     others: dict[str, Any] = {}

@@ -215,6 +215,7 @@ class _Spend:
     """The spend of queues: what the URIs cost that they hold, and what their budgets leave once more come."""
 
     def __init__(self) -> None:
+        self.uris = 0
         self.floor = 0
         self.ceiling: int | None = 0
 
@@ -223,7 +224,8 @@ class _Spend:
         if _is_out(queue, settings):
             return
         total = settings.queue_total_budget
-        spent = _affordable(view, queue, settings)
+        uris, spent = _affordable(view, queue, settings)
+        self.uris += uris
         self.floor += spent
         if total < 0:
             self.ceiling = None
@@ -237,14 +239,15 @@ def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
     return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
 
 
-def _affordable(view: View, queue: QueueRecord, settings: QueueSettings) -> int:
-    """Return what a queue spends on its URIs before it is empty or over its total budget."""
-    spent = 0
+def _affordable(view: View, queue: QueueRecord, settings: QueueSettings) -> tuple[int, int]:
+    """Return how many of its URIs a queue hands out before it is empty or over its total budget, and their cost."""
+    uris = spent = 0
     for cost in view.costs(queue, _PRICED):
         if is_over_total(queue.expenditure + spent, settings.queue_total_budget, settings.reached):
             break
+        uris += 1
         spent += cost
-    return spent
+    return uris, spent
 
 
 def _budget(settings: QueueSettings) -> tuple[int, bool, bool]:
@@ -292,11 +295,12 @@ def preview(view: View, change: Change) -> dict[str, Any]:
         "retired": retired,
         "revived": revived,
         **counts,
+        "uris": reviving.uris,
         "spend": reviving.floor,
         "ceiling": reviving.ceiling,
         "others": {
             "queues": changed,
-            "before": {"spend": before.floor, "ceiling": before.ceiling},
-            "after": {"spend": after.floor, "ceiling": after.ceiling},
+            "before": {"uris": before.uris, "spend": before.floor, "ceiling": before.ceiling},
+            "after": {"uris": after.uris, "spend": after.floor, "ceiling": after.ceiling},
         },
     }

@@ -77,8 +77,8 @@ def test_queues_that_are_not_retired_are_counted_too() -> None:
         assert (plan.matched, plan.revived_count, plan.retired_count) == (2, 0, 0)
         assert plan.others == {
             "queues": 2,
-            "before": {"spend": 3 + 1, "ceiling": 9 + 10},
-            "after": {"spend": 2 + 1, "ceiling": 2 + 2},  # A goes one beyond, as `exceeded` lets it
+            "before": {"uris": 3 + 1, "spend": 3 + 1, "ceiling": 9 + 10},
+            "after": {"uris": 2 + 1, "spend": 2 + 1, "ceiling": 2 + 2},  # A goes one beyond, as `exceeded` lets it
         }
 
 

@@ -9,6 +9,9 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.view import PendingUri, View, pending_uri
 
+FOR_PATTERNS = 3000
+"""The URIs from which the patterns of a queue's paths are taken."""
+
 WALKED = 100_000
 """Keys that are passed one by one, at 0.1 us each; what comes after them is jumped to."""
 
