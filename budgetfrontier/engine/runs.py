@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from contextlib import suppress
 from time import monotonic
@@ -50,7 +49,7 @@ class Runs:
                 note, copied = decode_note(line), how_copied(line)
                 self._put(run_history.taken_over(row, note, last_commit=last_commit, copied=copied))
         self._number += 1
-        self._row = RunRow(now, os.getpid(), socket.gethostname(), program)
+        self._row = RunRow(now, os.getpid(), os.uname().nodename, program)  # importing socket takes milliseconds
         self._put(self._row)
         self._remove_outdated()
 
