@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,14 @@ from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.store.reader import Reader
 
 if TYPE_CHECKING:
+    from budgetfrontier.engine.commands.preview import Change
     from budgetfrontier.settings.overrides import Override
+    from budgetfrontier.store.view import View
 
 _MOST_GROUPS = 10  # that are printed as text
 _MOST_NAMES = 20
+MANY = 200_000
+"""Queues from which on it is said that they are looked at, which takes seconds."""
 
 
 COLUMNS = ("id", "match", "set", "who", "when", "reason")
@@ -54,6 +58,7 @@ def remove(args: argparse.Namespace) -> None:
         if override is None:
             raise not_in_force(args.remove)
         change = withdrawn(view, override)
+        _announce(view, change)
         effect = preview(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     details: dict[str, Any] = {"id": args.remove}
     if not args.dry_run:
@@ -71,6 +76,7 @@ def append(args: argparse.Namespace, override: Override) -> None:
     details: dict[str, Any] = {"match": override.match, "set": override.set}
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         change = appended(view, override)
+        _announce(view, change)
         effect = preview(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     if not args.dry_run:
         if not effect["matched"]:
@@ -78,6 +84,13 @@ def append(args: argparse.Namespace, override: Override) -> None:
         entry = common.steer(args, "adjust", details | {"survey": effect})
         effect = {"id": entry.id, **entry.effect}
     _print(args, override.match, details, effect)
+
+
+def _announce(view: View, change: Change) -> None:
+    """Say that many queues are looked at."""
+    queues = view.counters().queues
+    if queues >= MANY and not change.match.keys:
+        common.note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
 
 
 def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
@@ -89,18 +102,29 @@ def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect
     matched = effect["matched"]
     for line in _changes(match, effect):
         print(line)
+    unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
         if matched:
             print(f"matches {counted(matched, 'queue')}")
+        _name_unknown(unknown)
         for one in effect.get("replaced", ()):
             print(f"replaces adjustment {one['id']}: {_settings(one)}")
         verb = "is" if effect["revived_count"] == 1 else "are"
         print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
         return
     print(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
+    _name_unknown(unknown)
     for line in _outcome(effect):
         print(line)
     common.note("dry run: nothing was changed")
+
+
+def _name_unknown(keys: Sequence[str]) -> None:
+    """Print the keys that are those of no queue, at most 20."""
+    if keys:
+        more = f", ...and {len(keys) - _MOST_NAMES:,} more" if len(keys) > _MOST_NAMES else ""
+        named = ", ".join(map(clean, keys[:_MOST_NAMES]))
+        print(f"no queue yet: {named}{more}; check the spelling (it counts for queues that come later)")
 
 
 def _settings(adjustment: dict[str, Any]) -> str:

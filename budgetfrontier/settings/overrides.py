@@ -141,15 +141,15 @@ class Effective:
         self._by_number: BoundedCache[int, QueueSettings] = BoundedCache(_CACHED)
         self._numbers: BoundedCache[tuple[tuple[int, ...], tuple[int, ...]], int] = BoundedCache(_CACHED)
         self._next_number = 1
+        some = self._exact or self._tests or self._paths or self._regexes
+        self._of_all = self.base if self.trivial else None if some else self._combined(())
 
     def for_uri(self, href: str, queue: str) -> QueueSettings:
         """Return the settings for the URI with this normalized href, in this queue.
 
         It is the same object for all URIs that the same overrides match, unless there are very many combinations.
         """
-        if self.trivial:
-            return self.base
-        return self.settings_of(self.by_authority(href, queue), href)
+        return self._of_all or self.settings_of(self.by_authority(href, queue), href)
 
     def by_authority(self, href: str, queue: str) -> ByAuthority:
         """Return what overrides say of the authority of a href, in this queue: `settings_of` needs it."""

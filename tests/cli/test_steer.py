@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Settings
-from budgetfrontier.cli import common, revive
+from budgetfrontier.cli import adjustments, common, revive
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.model import CrawlState, QueueRecord
@@ -171,6 +171,24 @@ def test_adjust_names_queues(tmp_path: Path, cli: Cli) -> None:
     assert [look(tmp_path, f"{letter}.test").total_budget for letter in "abc"] == [5, -1, 5]
     assert newest(tmp_path).args["match"] == "queues:a.test,c.test"
     assert cli("adjust", tmp_path, "--queues", "a.test", "--match", "queue:a", "--total-budget", 5).code == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_adjust_names_the_keys_that_are_those_of_no_queue(tmp_path: Path, cli: Cli, options: tuple[str, ...]) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule("http://a.test/")
+    told = cli("adjust", tmp_path, "--queues", "a.test,nope", "--total-budget", 5, *options).out
+    assert "matches 1 queue\nno queue yet: nope; check the spelling" in told
+    none = cli("adjust", tmp_path, "--queues", "nope", "--total-budget", 5, *options)
+    assert "matches no queue yet" in none.out + none.err and "no queue yet: nope" not in none.out
+
+
+def test_adjust_says_that_it_looks_at_many_queues(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adjustments, "MANY", 2)
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+    assert "comparing 2 queues with * ..." in cli("adjust", tmp_path, "--total-budget", 5).err
+    assert "comparing" not in cli("adjust", tmp_path, "--queues", "a.test", "--total-budget", 6).err
 
 
 def test_adjust_of_everything(job: Path, cli: Cli) -> None:

@@ -31,8 +31,10 @@ class Adjustment(msgspec.Struct, kw_only=True):
     values that are the same for all of them, else None. A real one counts a frontier with more than 1,000 queues only
     if it names queues by their keys: otherwise `matched` is None, and `groups` is empty.
 
-    A dry run counts the queues that would retire and revive, and lists the first 1,000; those that are over budget
-    before and after (`still_over`), and those matched that were retired by name, which stay (`by_name`). `uris` is how
+    `unknown` are the keys that `match` names and no queue has yet.
+
+    A dry run counts the queues that would retire and revive, and lists the first 1,000; those matched that are over
+    budget before and after (`still_over`), and those that were retired by name, which stay (`by_name`). `uris` is how
     many of the URIs that they hold now the revived would hand out, `spend` what these cost, `ceiling` what their
     budgets leave for these and for all that come (None: no maximum); the last URI of a queue may go beyond it. `others`
     has all three, before and after, for the queues that are not retired and get another budget. A real one only counts
@@ -61,6 +63,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     ceiling: int | None = 0
     others: dict[str, Any] = {}
     replaced: list[dict[str, Any]] = []
+    unknown: list[str] = []
 
 
 def check(args: dict[str, Any]) -> None:
@@ -160,7 +163,8 @@ def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dic
     change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)
     named = _named(kernel, match) if match.keys else None
     if named is not None:
-        return msgspec.structs.asdict(survey_of(named, change, now))
+        unknown = [key for key in match.keys if kernel.tables.queues.look_up(key) is None]
+        return msgspec.structs.asdict(survey_of(named, change, now, unknown=unknown))
     if kernel.counters.queues <= COUNTED:
         return msgspec.structs.asdict(survey(tables.flushed(), change)) | {"as_of": now}
     old, _ = values_of_none(change)

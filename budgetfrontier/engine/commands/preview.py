@@ -6,12 +6,13 @@ A preview changes nothing, and takes any view: that of the engine, or that of a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
+from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
@@ -43,6 +44,23 @@ class Change(NamedTuple):
     after: Effective
     sets: Mapping[str, Any] = MappingProxyType({})
 
+    def values(self) -> Callable[[str, str], tuple[QueueSettings, QueueSettings]]:
+        """Return a function from the URL and the key of a queue that is matched to its settings before and after."""
+        before, after = self.before.for_uri, self.after.for_uri
+        if not self.sets:
+            return lambda url, key: (before(url, key), after(url, key))
+        known: BoundedCache[int, tuple[QueueSettings, QueueSettings]] = BoundedCache(_KEPT)
+
+        def values(url: str, key: str) -> tuple[QueueSettings, QueueSettings]:
+            old = before(url, key)
+            found = known.get(id(old))  # what is appended wins: settings that were the same before are so after it
+            if found is None:
+                found = old, after(url, key)
+                known.put(id(old), found)
+            return found
+
+        return values
+
 
 def appended(view: View, override: Override) -> Change:
     """Return the change that an override makes when it is appended."""
@@ -69,6 +87,8 @@ class Survey(msgspec.Struct, kw_only=True):
     before: dict[str, Any]
     after: dict[str, Any]
     as_of: float = 0.0
+    unknown: list[str] = []
+    """The keys that a change names and no queue has yet."""
 
 
 class _Groups:
@@ -97,7 +117,7 @@ class _Groups:
             self._values[msgspec.json.encode(values)] += count
         self._pairs.clear()
 
-    def survey(self, change: Change, as_of: float) -> Survey:
+    def survey(self, change: Change, as_of: float, unknown: list[str]) -> Survey:
         """Return the result."""
         self._merge()
         groups = [(msgspec.json.decode(values), count) for values, count in self._values.most_common()]
@@ -123,6 +143,7 @@ class _Groups:
             before=before,
             after=after,
             as_of=as_of,
+            unknown=unknown,
         )
 
 
@@ -199,16 +220,23 @@ def _look_later(view: View, match: Match, unseen: dict[int, QueueRecord]) -> Ite
 
 def survey(view: View, change: Change) -> Survey:
     """Return the queues that a change matches, by groups of equal values. O(queues), about 4 us each."""
-    found = _look(view, change.match, others=False)
-    return survey_of(((url, queue.queue) for queue, url, _ in found), change, view.counters().time)
+    found = ((url, queue.queue) for queue, url, _ in _look(view, change.match, others=False))
+    return survey_of(found, change, view.counters().time, unknown=_unknown(view, change))
 
 
-def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float) -> Survey:
-    """Return the same for the queues that a change matches, given as the URL and the key of each."""
-    groups = _Groups(change.names)
+def survey_of(found: Iterable[tuple[str, str]], change: Change, as_of: float, *, unknown: list[str]) -> Survey:
+    """Return the same for the queues that a change matches, given as the URL and the key of each.
+
+    `unknown` are the keys that it names and no queue has.
+    """
+    groups, values = _Groups(change.names), change.values()
     for url, key in found:
-        groups.add(change.before.for_uri(url, key), change.after.for_uri(url, key))
-    return groups.survey(change, as_of)
+        groups.add(*values(url, key))
+    return groups.survey(change, as_of, unknown)
+
+
+def _unknown(view: View, change: Change) -> list[str]:
+    return [key for key in change.match.keys if view.find_queue(key) is None]
 
 
 class _Spend:
@@ -260,15 +288,19 @@ def preview(view: View, change: Change) -> dict[str, Any]:
     As of the view. O(queues), about 5 us each, and the pending URIs of those whose budgets change; of a change for
     queues by name, O(those and the RETIRED ones).
     """
-    groups = _Groups(change.names)
+    groups, values = _Groups(change.names), change.values()
     retired: list[str] = []
     revived: list[str] = []
     counts = {"retired_count": 0, "revived_count": 0, "still_over": 0, "by_name": 0}
     reviving, before, after, changed = _Spend(), _Spend(), _Spend(), 0
     for queue, url, matched in _look(view, change.match, others=True):
-        old, new = change.before.for_uri(url, queue.queue), change.after.for_uri(url, queue.queue)
+        if not (matched or queue.state is RETIRED):
+            continue
         if matched:
+            old, new = values(url, queue.queue)
             groups.add(old, new)
+        else:
+            old = new = change.before.for_uri(url, queue.queue)
         if not is_revived_by_change(queue):
             counts["by_name"] += matched
             continue
@@ -288,8 +320,8 @@ def preview(view: View, change: Change) -> dict[str, Any]:
                 changed += 1
                 before.add(view, queue, old)
                 after.add(view, queue, new)
-        counts["still_over"] += queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
-    found = msgspec.structs.asdict(groups.survey(change, view.counters().time))
+        counts["still_over"] += matched and queue.queued > 0 and is_out and (was_out or queue.state is RETIRED)
+    found = msgspec.structs.asdict(groups.survey(change, view.counters().time, _unknown(view, change)))
     return {
         **found,
         "retired": retired,

@@ -8,6 +8,7 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.engine.commands import adjustment, preview
+from budgetfrontier.settings.overrides import Effective
 from tests.support import crawl, memory, pages, state
 
 TRAPS = [{"match": "regex:/trap", "set": {"queue_total_budget": 5}}]
@@ -91,6 +92,34 @@ def test_what_is_over_budget_before_and_after_is_no_news() -> None:
         assert state(f, "A") == "INACTIVE"  # until its turn
         plan = f.adjust(match="queue:?.test", queue_total_budget=0, dry_run=True)
         assert (plan.retired_count, plan.still_over, plan.by_name) == (0, 2, 1)
+        plan = f.adjust(match="queue:a.test", queue_total_budget=0, dry_run=True)
+        assert (plan.matched, plan.still_over) == (1, 1), "the others are none of its business"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_keys_that_are_those_of_no_queue_are_named(dry_run: bool) -> None:
+    with memory() as f:
+        f.schedule_many(pages("AB", 1))
+        plan = f.adjust(match="queues:a.test,nope.test,b.test", queue_total_budget=3, dry_run=dry_run)
+        assert (plan.matched, plan.unknown) == (2, ["nope.test"])
+        assert f.adjust(match="queue:*.test", queue_total_budget=3, dry_run=dry_run).unknown == []
+
+
+def test_queues_with_the_same_settings_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    look_at = Effective._look_at
+
+    def noted(effective: Effective, href: str, queue: str) -> Any:
+        asked.append(href)
+        return look_at(effective, href, queue)
+
+    monkeypatch.setattr(Effective, "_look_at", noted)
+    with memory(queue_total_budget=20) as f:
+        f.schedule_many(pages("ABCDE", 1))
+        f.adjust(match="*", queue_total_budget=30)
+        asked.clear()
+        assert f.adjust(match="domain:test", queue_total_budget=40, dry_run=True).matched == 5
+        assert len(asked) == 1
 
 
 def test_a_preview_of_named_queues_reads_no_others(f: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
