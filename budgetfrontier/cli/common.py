@@ -120,7 +120,7 @@ def add_listing(parser: argparse.ArgumentParser, *, columns: Sequence[str], sort
         metavar="COLUMN",
         help=f"order by this column, amounts from the largest (default: {sort}): {', '.join(columns)}",
     )
-    parser.add_argument("--reverse", action="store_true", help="turn the order round")
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
     add_page(parser)
 
 

@@ -26,7 +26,8 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--token-file", type=Path, default=None, metavar="FILE",
-        help="a file with a token of at least 16 characters, which a browser then has to give, and may steer the jobs",
+        help="a file with a token of at least 16 characters, without which nothing is shown, and with which jobs can "
+        "be steered",
     )  # fmt: skip
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",

@@ -28,7 +28,7 @@ def register(commands: Commands) -> None:
         crawl,
         "run a crawl from a YAML file, or continue it",
         more="Ctrl-C once finishes what is in flight, twice stops at once; the same command goes on where it stopped. "
-        "SIGTERM and SIGHUP are as Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
+        "SIGTERM and SIGHUP act like Ctrl-C. Exits with 0 after a stop that finished what was in flight, with 1 after "
         "one at once, at any moment from its start to its end. A scope that has changed and would disregard more than "
         "100 of the URIs that wait, or 1 % of them, pauses the crawl and exits with 7: `resume` agrees to it.",
     )
@@ -42,8 +42,8 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--metrics", metavar="ADDRESS:PORT", default=None,
-        help="answer Prometheus there, on /metrics, while it runs, such as 127.0.0.1:9464 (default: not); whoever "
-        "reaches the address may read them; needs the extra 'console'",
+        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics, while the crawl runs "
+        "(default: none are served); whoever reaches the address can read them; needs the extra 'console'",
     )  # fmt: skip
     parser = add_command(
         commands,

@@ -51,7 +51,7 @@ def register(commands: Commands) -> None:
         help="list at most N queues in each section of text (default: 20) or html (100); json and csv: N rows (all); "
         "other kinds: N rows (text: 20)",
     )  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="list all queues of each state, all rows")
+    parser.add_argument("--all", action="store_true", help="list all queues of each state, and all rows of other kinds")
     parser.add_argument(
         "--kind", type=kinds.kind, choices=kinds.KINDS, default="frontier", metavar="KIND",
         help=f"one of Heritrix's other reports, or one over time: {', '.join(kinds.KINDS[1:])} "
@@ -106,9 +106,13 @@ def register(commands: Commands) -> None:
         commands, "audit", audit, "list who changed what, when and why", more="The newest entry comes last."
     )
     add_job(parser)
-    parser.add_argument("--queue", metavar="KEY", help="only what concerns this queue, and how: column `covers`")
-    parser.add_argument("--who", metavar="NAME", help="only what this one did")
-    parser.add_argument("--operation", action="append", metavar="NAME", help="only this command, repeatable: adjust")
+    parser.add_argument(
+        "--queue", metavar="KEY", help="only commands that concern this queue; column `covers` tells how"
+    )
+    parser.add_argument("--who", metavar="NAME", help="only commands of this person or program")
+    parser.add_argument(
+        "--operation", action="append", metavar="NAME", help="only this command, such as adjust; repeatable"
+    )
     for option, what in (("--since", "from this time on"), ("--until", "before this time")):
         parser.add_argument(
             option, type=common.moment_or_age, metavar="TIME", help=f"only {what}: ISO 8601 (UTC), or an age: 2h, 3d"

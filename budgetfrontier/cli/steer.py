@@ -77,8 +77,8 @@ def _register_adjust(commands: Commands) -> None:
         "adjust",
         adjust,
         "change budgets and other settings, for all queues or for those that match",
-        more="Appended to the overrides. Every retired queue is reconsidered, except those retired by name. Each "
-        "adjustment has an id, that of its audit entry.",
+        more="The change is appended to the overrides. Every retired queue is reconsidered, except those retired by "
+        "name. Each adjustment has an id, that of its audit entry.",
     )
     add_job(parser)
     chosen = parser.add_mutually_exclusive_group()
@@ -96,7 +96,7 @@ def _register_adjust(commands: Commands) -> None:
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--list", action="store_true", help="list the adjustments in force, the first to apply first")
     other.add_argument(
-        "--remove", type=int, metavar="ID", help="take this adjustment out; what it had replaced does not come back"
+        "--remove", type=int, metavar="ID", help="withdraw this adjustment; what it had replaced does not come back"
     )
     parser.add_argument("--dry-run", action="store_true", help="only print what would change, for which queues")
     common.add_format(parser)

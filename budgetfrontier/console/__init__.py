@@ -1,5 +1,5 @@
 """The console: pages of running and stopped jobs, made on the server from read-only snapshots (the extra "console").
 
 `app` ties the parts together. A page is a module in `pages` and a template of the same name; both know nothing of HTTP.
-What changes a job goes through `steering`, and never through this process's own hands.
+What changes a job goes through `steering`, to a process of its own.
 """

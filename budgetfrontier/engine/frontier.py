@@ -359,19 +359,22 @@ class Frontier:
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
-        """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED."""
+        """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED. Returns the state."""
         return self._steering.steer_crawl("pause", who, reason)
 
     def resume(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """Resume a paused crawl; if it is still empty, it pauses or finishes again."""
+        """Resume a paused crawl; if it is still empty, it pauses or finishes again. Returns the state."""
         return self._steering.steer_crawl("resume", who, reason)
 
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
-        """End the crawl permanently; leases that are out may still be finished."""
+        """End the crawl permanently; leases that are out may still be finished. Returns the state."""
         return self._steering.steer_crawl("terminate", who, reason)
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
-        """Retire a queue by name: it keeps its URIs, hands none out, and only `unretire` brings it back."""
+        """Retire a queue by name: it keeps its URIs, hands none out, and only `unretire` brings it back.
+
+        Returns False if there is no such queue; so do `unretire`, `snooze` and `wake`.
+        """
         return self._steering.steer_queue("retire", key, who, reason)
 
     def unretire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:

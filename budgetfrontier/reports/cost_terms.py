@@ -22,8 +22,8 @@ class CostTerm(NamedTuple):
 def cost_terms(policy: Any, uri: CrawlUri) -> list[CostTerm] | None:
     """Return the terms of what a cost policy, as it is written in the settings, asks for a URI.
 
-    None for a policy of one's own, whose terms are not known. The cost that is stored may be another: it was fixed when
-    the URI was scheduled, by the settings then in force, or given with it.
+    None for a policy that is not built in: its terms are not known. The cost that is stored may be another: it was
+    fixed when the URI was scheduled, by the settings then in force, or given with it.
     """
     name, options = _name(policy)
     base = [CostTerm("each URI", 1)]
