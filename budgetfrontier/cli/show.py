@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -157,7 +158,7 @@ def queues(args: argparse.Namespace) -> None:
 
     piped = not args.wide and layout_for(sys.stdout, wide=False).width is None
     columns = queue_rows.PIPED if piped else queue_rows.WIDE
-    shown = queue_rows.row_of(columns, datetime.now(UTC).timestamp())
+    shown = queue_rows.row_of(columns, time.time())
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
     states = frozenset(map(QueueState, args.state)) if args.state else None

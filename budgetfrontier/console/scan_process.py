@@ -39,7 +39,7 @@ class Scan(msgspec.Struct):
     waiting: list[tuple[int, int]]
     """The number of INACTIVE queues of each precedence."""
     held: Held
-    """What queues hold, for forecasts."""
+    """The holdings of all queues, for forecasts."""
 
 
 class Step(msgspec.Struct, omit_defaults=True):

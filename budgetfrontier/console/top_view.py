@@ -80,7 +80,7 @@ class Shown:
     series: list[SeriesRow] = field(default_factory=list)
     """The totals over time, of the last hour at least."""
     forecast: str = ""
-    """What ends the crawl first, and when, in a sentence."""
+    """The bound that ends the crawl first, and when, in a sentence."""
     as_of: float | None = None
     """The time of the pass over all queues; None before the first has ended."""
     progress: float | None = None

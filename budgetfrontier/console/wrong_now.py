@@ -1,4 +1,4 @@
-"""What is wrong with a crawl now, beside its verdict."""
+"""The list of what is wrong with a crawl now, beside its verdict."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Limit(NamedTuple):
     """A limit of the crawl."""
 
     left: float | None
-    """What is left to it; None if that is not known."""
+    """The rest of it; None if that is not known."""
     figure: str
     """The figure that uses it up; "" for seconds in which a process runs."""
     unit: str = ""

@@ -1,4 +1,4 @@
-"""What a crawl has used of its limits on time and bytes, over all its runs: a record of the cache beside it."""
+"""The use of the limits on time and bytes by a crawl, over all its runs: a record of the cache beside it."""
 
 from __future__ import annotations
 

@@ -183,6 +183,7 @@ def test_a_folder_without_a_frontier(tmp_path: Path, cli: Cli, command: str) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("stopped_time")
 def test_the_frontier_itself_will_do_as_job(stopped: Path, cli: Cli) -> None:
     assert cli("queues", stopped / "frontier").out == cli("queues", stopped).out
 
