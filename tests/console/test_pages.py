@@ -159,3 +159,11 @@ def test_reports_of_the_crawl_can_be_downloaded(job: Path) -> None:
     (job / "reports" / "frontier.txt").write_text("as it was\n")
     assert "frontier.txt" in get(job, "/reports")[1]
     assert get(job, "/reports/file?name=frontier.txt") == (200, "as it was\n")
+
+
+def test_queues_that_an_adjustment_has_revived_are_on_the_work_list_until_they_retire_again(job: Path) -> None:
+    with Frontier.open(job / "frontier") as frontier:
+        frontier.adjust(match="queue:none.test", precedence=2)
+    _, text = get(job, "/retired")
+    again = text.partition("Over budget, and will retire again")[2]
+    assert ">capped.test<" in again and ">named.test<" not in again and "--match queue:capped.test" in again

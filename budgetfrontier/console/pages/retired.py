@@ -1,4 +1,7 @@
-"""The retired queues as a work list, in the order of their retirement: what each holds, and what would revive it."""
+"""The retired queues as a work list, in the order of their retirement: what each holds, and what would revive it.
+
+Any adjustment revives queues that are over budget until their turn: those that have not had it yet are listed, too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.turn_order import in_turn
 
 ROWS = 50
+LOOKED_AT = 2000
+"""INACTIVE queues, of those next in turn, that are asked whether they are over budget."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
@@ -20,11 +25,17 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     after = query.key("after")
     with job.view() as view:
         found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
-        queues = list(map(BudgetsInForce(view).show, view.queues_by_id(number for _, number in found[:ROWS])))
+        budgets = BudgetsInForce(view)
+        queues = list(map(budgets.show, view.queues_by_id(number for _, number in found[:ROWS])))
+        next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
+        revived = filter(budgets.over_budget, view.queues_by_id(number for _, number in next_ones))
+        again = list(islice(revived, ROWS))
         replenish = view.settings()[0].frontier.balance_replenish_amount
     scanned = job.scans.want()
     return {
         "rows": [_row(queue, str(job.folder), replenish) for queue in queues],
+        "again": [_row(queue, str(job.folder), replenish) for queue in again],
+        "looked_at": LOOKED_AT,
         "next": {"after": found[ROWS][0].hex()} if len(found) > ROWS else None,
         "first": {} if after else None,
         "count": job.sample_now().totals.queues.get(QueueState.RETIRED, 0),
