@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
-from typing import cast
+from typing import Any, cast
 
 from budgetfrontier.engine import arguments, batches
 from budgetfrontier.engine.finish import Finisher
@@ -26,6 +26,8 @@ _RUNNING, _SUCCESS = CrawlState.RUNNING, Outcome.SUCCESS
 _BARE, _TIMED, _OTHER = range(3)
 _DIRECTIVES, _HIGHEST = slice(DIRECTIVE, None, pending.size), int(Directive.HIGHEST)
 _EMPTY = b""  # there is only one
+_SEQUENCES = (list, tuple)
+_ONLY_TEXT = {str}
 
 
 class BatchFinisher:
@@ -35,6 +37,8 @@ class BatchFinisher:
         self._guard = guard
         self._kernel = guard.kernel
         self._tables = guard.tables
+        self._counters = guard.tables.counters
+        self._out = guard.tables.leases.out
         self._finisher = finisher
 
     def __repr__(self) -> str:
@@ -50,7 +54,7 @@ class BatchFinisher:
         bare = set(map(type, given)) == {Lease}  # then nothing is asked of each
         if not bare:
             given = [self._checked(item) for item in given]
-        leases = given if bare else [item.lease if isinstance(item, Finish) else item for item in given]
+        leases = given if bare else [item.lease if item.__class__ is Finish else item for item in given]
         if not {type(lease.id) for lease in cast("list[Lease]", leases)} <= {int}:
             raise TypeError(f"{_TAKES}, with the ids that they were given")
         late: list[Lease] = []
@@ -70,6 +74,15 @@ class BatchFinisher:
         fetch_seconds, crawl_delay, delay = item.fetch_seconds, item.crawl_delay, item.delay
         if fetch_seconds is not None or crawl_delay is not None or delay is not None:
             fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
+        elif (
+            item.__class__ is Finish  # type: ignore[redundant-expr]  # callers may give anything
+            and found.__class__ in _SEQUENCES
+            and outcome.__class__ is Outcome
+            and item.reason.__class__ is str
+            and item.retire_queue.__class__ is bool
+            and item.size == 0
+        ):
+            return item  # nothing in it has to be changed, as for most pages with links
         if found.__class__ is list:
             found = list(found)
         elif found:
@@ -98,8 +111,7 @@ class BatchFinisher:
         now = self._guard.now()
         self._kernel.unfinished_leases.expire(now)
         if self._guard.hooks.on_finish:  # they are called in the order of events
-            for item in part:
-                self._end_one(Finish(item) if isinstance(item, Lease) else item, late, now)
+            self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
         if bare:
             self._end_successes(cast("list[Lease]", part), None, late, now)
@@ -113,31 +125,33 @@ class BatchFinisher:
             if kind == _TIMED:
                 self._end_successes([item.lease for item in finishes], finishes, late, now)
             else:
-                for item in finishes:
-                    self._end_one(item, late, now)
+                self._end_each(finishes, late, now)
 
-    def _end_one(self, item: Finish, late: list[Lease], now: float) -> None:
-        lease = self._tables.leases.out.get(item.lease.id)
-        if lease is None:
-            late.append(item.lease)
-            return
-        self._finisher.finish(
-            lease,
-            item.outcome,
-            item.fetch_seconds,
-            item.crawl_delay,
-            item.discovered,  # type: ignore[arg-type]  # it was checked
-            item.reason,
-            item.delay,
-            item.retire_queue,
-            item.size,
-            now,
-        )
-        counters = self._tables.counters
-        if not counters.queued or counters.state is not _RUNNING:
-            self._guard.settle()
-        if self._guard.hooks.on_finish:
-            self._guard.hooks.finished(lease, item.outcome)
+    def _end_each(self, finishes: list[Finish], late: list[Lease], now: float) -> None:
+        """End leases in any way, with a call for each. Raises PolicyError."""
+        counters, hooks, still_out, finish = self._counters, self._guard.hooks, self._out.get, self._finisher.finish
+        for item in finishes:
+            lease = still_out(item.lease.id)
+            if lease is None:
+                late.append(item.lease)
+                continue
+            outcome = item.outcome
+            finish(
+                lease,
+                outcome,
+                item.fetch_seconds,
+                item.crawl_delay,
+                item.discovered,  # type: ignore[arg-type]  # it was checked
+                item.reason,
+                item.delay,
+                item.retire_queue,
+                item.size,
+                now,
+            )
+            if not counters.queued or counters.state is not _RUNNING:
+                self._guard.settle()
+            if hooks.on_finish:
+                hooks.finished(lease, outcome)
 
     def _end_successes(
         self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
@@ -257,7 +271,11 @@ def _parts(given: list[Lease | Finish]) -> Iterator[tuple[list[Lease | Finish], 
     for item in given:
         more, carried = 1, 0
         if item.__class__ is Finish and (item.discovered or item.outcome is not _SUCCESS):
-            more, carried = _written(item)
+            found: Sequence[object] = item.discovered  # type: ignore[assignment]  # it was checked
+            if item.outcome is _SUCCESS and set(map(type, found)) == _ONLY_TEXT:
+                more += len(found)
+            else:
+                more, carried = _written(item)
         if part and (changes + more > BATCH or size + carried > batches.PART):
             yield part, changes
             part, changes, size = [], 0, 0
@@ -278,10 +296,9 @@ def _written(finish: Finish) -> tuple[int, int]:
     return 1 + len(found), sum(map(batches.bytes_carried, carrying)) if carrying else 0
 
 
-def _kind(item: Lease | Finish) -> int:
+def _kind(item: Any) -> int:
     if item.__class__ is Lease:
         return _BARE
-    assert isinstance(item, Finish)
     if item.outcome is not _SUCCESS or item.discovered or item.delay or item.retire_queue:
         return _OTHER
     return _BARE if item.fetch_seconds is None and item.crawl_delay is None and not item.size else _TIMED
