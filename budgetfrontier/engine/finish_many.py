@@ -75,11 +75,11 @@ class BatchFinisher:
         if fetch_seconds is not None or crawl_delay is not None or delay is not None:
             fetch_seconds, crawl_delay, delay = arguments.waits(fetch_seconds, crawl_delay, delay)
         elif (
-            item.__class__ is Finish  # type: ignore[redundant-expr]  # callers may give anything
+            item.__class__ is Finish
             and found.__class__ in _SEQUENCES
             and outcome.__class__ is Outcome
             and item.reason.__class__ is str
-            and item.retire_queue.__class__ is bool
+            and item.retire_queue.__class__ is bool  # type: ignore[redundant-expr]  # callers may give anything
             and item.size == 0
         ):
             return item  # nothing in it has to be changed, as for most pages with links
