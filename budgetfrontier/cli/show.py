@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PENDING_COLUMNS = ("place", "cost", "priority", "directive", "attempts", "deliveries", "leased", "url")
 PATTERN_COLUMNS = ("uris", "share", "pattern", "example")
 PENDING_DROP = ("deliveries", "priority", "directive", "attempts", "leased")
-AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line")
-AUDIT_DROP = ("line", "effect", "error")
+AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "error", "line", "inverse")
+AUDIT_DROP = ("line", "effect", "error", "inverse")
 
 
 _LARGE_LOG = 256 << 20  # bytes
@@ -104,7 +104,12 @@ def register(commands: Commands) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 
     parser = add_command(
-        commands, "audit", audit, "list who changed what, when and why", more="The newest entry comes last."
+        commands,
+        "audit",
+        audit,
+        "list who changed what, when and why",
+        more="The newest entry comes last. The column `inverse` has the command that takes an entry back, if there is "
+        "one.",
     )
     add_job(parser)
     parser.add_argument(
@@ -280,14 +285,15 @@ def _indexing(size: int) -> None:
 def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
     from budgetfrontier.reports.audit_filter import coverage
+    from budgetfrontier.reports.audit_inverses import inverses
     from budgetfrontier.store.reader import Reader
 
     with Reader(common.frontier_path(args.job)) as reader:
         with reader.view() as view:
             covers = None if args.queue is None else coverage(view, args.queue)
-            chosen = (entry for entry in view.newest_commands() if _is_chosen(entry, args))
-            found = ((entry, covers and covers(entry)) for entry in chosen)
-            found = (pair for pair in found if covers is None or pair[1])
+            chosen = (pair for pair in inverses(view.newest_commands()) if _is_chosen(pair[0], args))
+            found = ((entry, inverse, covers and covers(entry)) for entry, inverse in chosen)
+            found = (row for row in found if covers is None or row[2])
             end = None if args.limit is None else args.limit + args.offset
             entries = list(islice(found, args.offset, end))[::-1]
         in_progress = reader.in_progress()
@@ -303,9 +309,10 @@ def audit(args: argparse.Namespace) -> None:
             entry.effect,
             entry.error,
             entry.line,
+            inverse,
         )
         + (() if args.queue is None else (covered,))
-        for entry, covered in entries
+        for entry, inverse, covered in entries
     )
     columns = AUDIT_COLUMNS if args.queue is None else (*AUDIT_COLUMNS, "covers")
     common.write_rows(args, rows, columns, drop=AUDIT_DROP)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, kept
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.vocabulary import CrawlState
@@ -58,12 +58,18 @@ def register(commands: Commands) -> None:
         "undo",
         undo,
         "undo a command by its audit entry",
-        more="For adjust, adjust --remove, retire, unretire, snooze, wake, pause, resume, and undo itself. What has "
-        "changed since is refused, unless with --force.",
+        more="For adjust, adjust --remove, retire, unretire, snooze, wake, pause, resume, undo of these, delete, and "
+        "dead-letters --drop. What was deleted returns to its place in its queue, with its attempts counted; until "
+        "then it takes space in JOB/frontier/removed. What has changed since is refused, unless with --force.",
     )
     add_job(parser)
     parser.add_argument("entry", metavar="AUDIT_ID", type=int, help="the id that `audit JOB` shows")
-    parser.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
+    how.add_argument(
+        "--discard", action="store_true",
+        help="of delete and dead-letters --drop: remove what was kept for the undo, for good",
+    )  # fmt: skip
     add_who(parser)
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
@@ -110,7 +116,8 @@ def _register_delete(commands: Commands) -> None:
         "delete",
         delete,
         "delete pending URIs by queue, by pattern, or by both",
-        more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both.",
+        more="They still count as seen, and leased ones can be finished. Give --queue, --pattern, or both. They are "
+        "kept in JOB/frontier/removed for `undo`: about the bytes of their paths, and 25 for each.",
     )
     add_job(parser)
     parser.add_argument("--queue", metavar="GLOB", help="only in queues whose key matches, such as *.example.org")
@@ -118,6 +125,7 @@ def _register_delete(commands: Commands) -> None:
         "--pattern", metavar="REGEX", help="only URIs in which this is found (Python's re), such as /calendar/"
     )
     parser.add_argument("--dry-run", action="store_true", help="only count them, and change nothing")
+    kept.add_for_good(parser)
     add_who(parser)
     parser.set_defaults(usage=parser.error)
 
@@ -135,9 +143,11 @@ def delete(args: argparse.Namespace) -> None:
     if args.dry_run:
         _preview_deletion(args, details)
         return
-    effect = common.steer(args, "delete", details).effect
+    entry = common.steer(args, "delete", details | kept.details(args))
+    effect = entry.effect
     print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
     _note_undecided(effect)
+    kept.note_kept(args, entry)
 
 
 def _for_later(effect: dict[str, Any]) -> str:
@@ -201,10 +211,18 @@ def adjust(args: argparse.Namespace) -> None:
 
 def undo(args: argparse.Namespace) -> None:
     """Undo a command."""
-    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.format import clean, counted
 
+    if args.discard:
+        effect = common.steer(args, "discard", {"id": args.entry}).effect
+        print(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
+        return
     effect = common.steer(args, "undo", {"id": args.entry, "force": args.force}).effect
-    if "removed" in effect:
+    if "returned" in effect:
+        letters = effect["command"] == "drop"
+        where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
+        told = f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
+    elif "removed" in effect:
         parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
         told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
     else:

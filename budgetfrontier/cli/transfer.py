@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, kept
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
 from budgetfrontier.errors import FrontierError
 
@@ -102,7 +102,7 @@ def _register_dead_letters(commands: Commands) -> None:
         "dead-letters",
         dead_letters,
         "list the URIs that were given up; replay or drop them",
-        more="Replaying puts them back into their queues, with no attempts counted.",
+        more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`.",
     )
     add_job(parser)
     action = parser.add_mutually_exclusive_group()
@@ -113,6 +113,7 @@ def _register_dead_letters(commands: Commands) -> None:
     action.add_argument(
         "--by-reason", action="store_true", help="count them by reason, the most frequent first, with one URL of each"
     )
+    kept.add_for_good(parser, with_option="--drop")
     parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
     common.add_listing(parser, columns=DEAD_COLUMNS, sort="id")
     add_who(parser)
@@ -228,9 +229,11 @@ def dead_letters(args: argparse.Namespace) -> None:
         op = "replay" if args.replay else "drop"
         if args.replay:
             common.refuse_if_terminated(args)
-        entry = common.steer(args, op, {"ids": None if "all" in ids else ids, "queue": None})
-        for done, count in entry.effect.items():
-            print(f"{done} {count:,}")
+        details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
+        entry = common.steer(args, op, details)
+        done = "replayed" if args.replay else "dropped"
+        print(f"{done} {entry.effect[done]:,}")
+        kept.note_kept(args, entry)
         return
     test = common.matcher(args.match)
     with Reader(common.frontier_path(args.job)) as reader:

@@ -34,6 +34,11 @@ class DeadLetters:
         if self.on_add is not None:
             self.on_add(number, row)
 
+    def put_back(self, key: bytes, value: bytes) -> None:
+        """Put back a dead letter that was taken out, under its old number."""
+        self._env.wrote(len(value))
+        self._env.txn.put(key, value, db=self._table)
+
     def remove(self, number: int) -> None:
         """Take out a dead letter."""
         self._env.txn.delete(keys.u64.pack(number), db=self._table)

@@ -352,11 +352,21 @@ class Frontier:
         self._steering.steer("withdraw", {"id": adjustment}, who, reason)
 
     def undo(self, entry: int, *, force: bool = False, reason: str = "", who: str | None = None) -> None:
-        """Undo the command of an audit entry: adjust, withdraw, retire, unretire, snooze, wake, pause, resume or undo.
+        """Undo the command of an audit entry.
 
-        What has changed since is refused unless `force`. Raises FrontierError. O(later audit entries).
+        That is adjust, withdraw, retire, unretire, snooze, wake, pause, resume, an undo of these, delete and
+        drop_dead_letters. What was deleted returns under its old rank, with its tries, past `seen` and limits. What has
+        changed since is refused unless `force`. Raises FrontierError. O(later audit entries, URIs deleted), in steps
+        that may be committed.
         """
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
+
+    def discard(self, entry: int, *, reason: str = "", who: str | None = None) -> None:
+        """Remove what the deletion of an audit entry has kept on disk for `undo`. Raises FrontierError if nothing is.
+
+        O(later audit entries).
+        """
+        self._steering.steer("discard", {"id": entry}, who, reason)
 
     def pause(self, *, reason: str = "operator", who: str | None = None) -> CrawlState:
         """Lease nothing more: PAUSING until the leases that are out have ended, then PAUSED. Returns the state."""
@@ -397,14 +407,15 @@ class Frontier:
         reason: str = "",
         who: str | None = None,
         dry_run: bool = False,
+        for_good: bool = False,
     ) -> int:
         """Delete pending URIs by queue (a glob) and URL (a regular expression), uncharged; return their number.
 
-        URIs that are out stay. Deleted URIs stay seen. With `dry_run` nothing is deleted. O(URIs of the queues that
-        match, and URIs scheduled for later), in steps that may be committed: a deletion that has started continues
-        after a crash.
+        URIs that are out stay. Deleted URIs stay seen. They are kept in a file for `undo`, unless `for_good`. With
+        `dry_run` nothing is deleted. O(URIs of the queues that match, and URIs scheduled for later), in steps that may
+        be committed: a deletion that has started continues after a crash.
         """
-        return self._steering.delete(queue, pattern, who, reason, dry_run)
+        return self._steering.delete(queue, pattern, who, reason, dry_run=dry_run, for_good=for_good)
 
     def replay(
         self,
@@ -424,9 +435,13 @@ class Frontier:
         queue: str | None = None,
         reason: str = "",
         who: str | None = None,
+        for_good: bool = False,
     ) -> int:
-        """Drop dead letters permanently: the given ones (or ids), those of a queue, or all."""
-        return self._steering.steer_letters("drop", letters, queue, who, reason)["dropped"]
+        """Drop dead letters: the given ones (or ids), those of a queue, or all; return their number.
+
+        They are kept in a file for `undo`, unless `for_good`.
+        """
+        return self._steering.steer_letters("drop", letters, queue, who, reason, for_good=for_good)["dropped"]
 
     def apply(self, command: Command, *, number: int = 0) -> AuditEntry:
         """Apply a command that came from outside, and audit it. A command that is refused changes nothing.

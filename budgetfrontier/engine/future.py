@@ -49,6 +49,13 @@ class FutureTable:
         self._count(queue, 1)
         self.next_due = min(self.next_due, when)
 
+    def put_back(self, queue: QueueRecord, key: bytes, row: FutureRow) -> None:
+        """Schedule again what was taken out, under its old key."""
+        self._env.wrote(len(row.value))
+        self._env.txn.put(key, encode(row), db=self._env.db[keys.FUTURE])
+        self._count(queue, 1)
+        self.next_due = min(self.next_due, keys.due.unpack(key)[0])
+
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take out what waits under `key`."""
         self._env.txn.delete(key, db=self._env.db[keys.FUTURE])

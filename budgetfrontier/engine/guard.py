@@ -176,8 +176,10 @@ class Guard:
             if now >= tables.series.due:
                 tables.series.record(now)
             tables.flush()
+            tables.removed.sync()
             tables.env.commit()
             tables.queues.committed()
+            tables.removed.committed()
         self.commits.begin()
 
     def commit_after_lease(self, leased: int, wanted: int) -> None:
@@ -259,4 +261,5 @@ class Guard:
         self.hooks.waiting.clear()
         with contextlib.suppress(lmdb.Error):
             self.tables.env.close()
+        self.tables.removed.close()
         self.delivery.close()

@@ -18,6 +18,7 @@ from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import DeadRow, restore_lease
+from budgetfrontier.store.removed import kept
 
 _AHEAD = 1.0  # seconds: smaller corrections of the clock are normal
 
@@ -61,6 +62,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
         kernel.tables.start_series(now)
+        kernel.tables.removed.clear_up(None if commands.job is None else kept(commands.job.progress.effect))
         kernel.tables.flush()
         env.commit()
         kernel.tables.runs.begun()

@@ -9,6 +9,7 @@ from budgetfrontier.engine.future import FutureTable
 from budgetfrontier.engine.leases import Leases
 from budgetfrontier.engine.pending import PendingTable
 from budgetfrontier.engine.queue_cache import QueueCache
+from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.series import Series
@@ -39,6 +40,7 @@ class Tables:
         self.future = FutureTable(env, counters, self.queues)
         self.dead_letters = DeadLetters(env, counters)
         self.audit = Audit(env, counters)
+        self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
         self.longest_delay = 0.0

@@ -25,6 +25,7 @@ from budgetfrontier.store.last_note import COPIED
 from budgetfrontier.store.lmdb_env import GIB, UNFINISHED, check_files, open_lmdb, sync_folder, translate_error
 from budgetfrontier.store.lock import LOCK, WriterLock
 from budgetfrontier.store.modes import make_folder, opener
+from budgetfrontier.store.removed import FOLDER
 
 PARTIAL = ".partial"
 CACHE = "crawl"  # the subfolder of a frontier with the cache of a crawl, an LMDB environment too
@@ -178,7 +179,8 @@ def _lock_partial(partial: Path) -> WriterLock:
 def _empty(partial: Path) -> None:
     """Remove the contents of a copy, except its lock."""
     (partial / "data.mdb").unlink(missing_ok=True)
-    shutil.rmtree(partial / CACHE, ignore_errors=True)
+    for folder in CACHE, FOLDER:
+        shutil.rmtree(partial / folder, ignore_errors=True)
 
 
 def compact(path: Path) -> tuple[int, int]:

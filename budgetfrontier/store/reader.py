@@ -26,6 +26,7 @@ from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.process import process, runs
 from budgetfrontier.store.records import AuditEntry, Progress, StartedCommand
+from budgetfrontier.store.removed import copy_removed, held_open
 from budgetfrontier.store.report import Report, report, report_head
 from budgetfrontier.store.series import Busiest, SeriesRow
 from budgetfrontier.store.space import Space, space
@@ -281,8 +282,9 @@ class Reader:
         original grows with each change: FrontierError is raised once it has grown by `max_growth` bytes (default: by
         its own size, or 1 GiB if that is more), StorageFull if the disk of `path` is full. O(file).
         """
-        with atomic_folder(Path(path)) as folder, self.view():
+        with atomic_folder(Path(path)) as folder, held_open(self.path) as held, self.view():
             copy(self._last_commit.env, self.path, folder, max_growth=max_growth)
+            copy_removed(self.path, folder, held)
             copy_cache(self.path, folder)
 
     def check(self) -> None:

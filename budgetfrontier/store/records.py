@@ -91,6 +91,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     expired: Number = 0
     robots_denials: Number = 0
     prerequisites: Number = 0
+    unneeded: list[Number] = []
+    """Files of what was deleted (`store.removed`) that nothing needs any more; they are removed after the commit."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):

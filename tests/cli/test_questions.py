@@ -95,6 +95,9 @@ ANSWERS = {
         ("undone 1, adjust: removed adjustment 1",),
         ("1 queue:capped.test error_penalty_amount = 1 alice", "Withdraw the one that is marked"),
     ),
+    "I deleted the wrong queue, how do I get it back?": Answer(
+        ("undone 4, delete: returned 1 URI to 1 queue",), ("delete bob the wrong one",), "4"
+    ),
     "What lies in this retired queue?": Answer(("http://full.test/8",), ("http://full.test/8",), "full.test"),
     "What have its paths in common?": Answer(
         ("7  100%   /N", "http://full.test/2"), ("7 100% /N http://full.test/2",), "full.test"
@@ -167,9 +170,10 @@ def job(tmp_path: Path) -> Path:
     """A crawl of yesterday and of the last hour, stopped.
 
     capped.test is over its budget, revived by an adjustment for another queue, and alice has changed another of its
-    settings; full.test is retired for its budget, named.test by name; slow.test has a URI out and rests for an hour
-    between two; dead.test has a dead letter, failed.test a failure, and old.test was fetched yesterday; one URI was not
-    valid, and five were beyond `max_queue_size`. starved.test has waited since yesterday, and never had a turn.
+    settings; full.test is retired for its budget, named.test by name, and bob has deleted its URI; slow.test has a URI
+    out and rests for an hour between two; dead.test has a dead letter, failed.test a failure, and old.test was fetched
+    yesterday; one URI was not valid, and five were beyond `max_queue_size`. starved.test has waited since yesterday,
+    and never had a turn.
     """
     clock = ManualClock(time.time() - 25 * HOUR)
     settings = Settings.from_dict(SETTINGS)
@@ -191,6 +195,7 @@ def job(tmp_path: Path) -> Path:
         finish_some(f, clock, 2)
         f.schedule_many(f"http://slow.test/{n}" for n in range(3))
         assert f.lease(1, ttl=7200.0)[0].queue == "slow.test"
+        f.delete(queue="named.test", reason="the wrong one", who="bob")
         f.close(end=RunEnd.SIGNAL, reason="Ctrl-C")
     write_log(tmp_path / "job" / "logs")
     return tmp_path / "job"
@@ -210,8 +215,9 @@ def test_every_question_has_an_answer_here_and_a_page_that_exists() -> None:
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_the_command_answers(job: Path, cli: Cli, question: str) -> None:
-    names = dict.fromkeys(("KEY", "URL"), ANSWERS[question].about) | {"JOB": str(job), "AUDIT_ID": "1"}
+    names = dict.fromkeys(("KEY", "URL"), ANSWERS[question].about) | {"JOB": str(job)}
     names["PATTERN"] = "queue:capped.test"
+    names["AUDIT_ID"] = ANSWERS[question].about if "deleted" in question else "1"
     answer = cli(*(names.get(word, word) for word in shlex.split(ROWS[question][0])))
     assert answer.code == 0, answer.err
     for text in ANSWERS[question].command:

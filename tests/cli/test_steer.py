@@ -276,7 +276,40 @@ def test_delete_by_queue(job: Path, cli: Cli) -> None:
     assert look(job, "capped.test").queued == 0 and look(job, "snoozed.test").queued == 2
     entry = newest(job)
     assert (entry.command, entry.who, entry.reason) == ("delete", "bob", "a trap")
+    size = entry.effect.pop("kept")["bytes"]
     assert entry.effect == {"deleted": 3, "queues": 1}
+    take_back = f"to take it back: budgetfrontier undo {job} {entry.id} (until then {size:,} bytes are kept on disk"
+    assert take_back in answer.err
+
+
+def test_a_deletion_is_taken_back(job: Path, cli: Cli) -> None:
+    cli("delete", job, "--queue", "*ped.test")
+    number = newest(job).id
+    assert f"undo {number}" in cli("audit", job, "--format", "csv").out
+    assert cli("undo", job, number).out == f"undone {number}, delete: returned 3 URIs to 1 queue\n"
+    assert f"undo {number}" not in cli("audit", job, "--format", "csv").out
+    assert cli("undo", job, number).code == 1
+    assert cli("delete", job, "--queue", "*ped.test").out == "deleted 3 URIs from 1 queue\n"
+    number = newest(job).id
+    answer = cli("undo", job, number, "--discard")
+    assert answer.out.startswith("discarded ") and answer.out.endswith(f"{number}, delete, had kept\n")
+    assert "has discarded what was kept" in cli("undo", job, number).err
+
+
+def test_a_deletion_for_good_is_not(job: Path, cli: Cli) -> None:
+    answer = cli("delete", job, "--queue", "*ped.test", "--for-good")
+    assert (answer.code, answer.err) == (0, "")
+    answer = cli("undo", job, newest(job).id)
+    assert answer.code == 1 and "was for good" in answer.err
+
+
+def test_a_changed_queue_is_refused_unless_forced(job: Path, cli: Cli) -> None:
+    cli("delete", job, "--queue", "*ped.test")
+    number = newest(job).id
+    cli("import", job, "http://capped.test/new", "--force")
+    answer = cli("undo", job, number)
+    assert (answer.code, "has changed since: 1 URIs have come" in answer.err) == (1, True)
+    assert cli("undo", job, number, "--force").code == 0
 
 
 def test_delete_by_pattern_and_by_both(job: Path, cli: Cli) -> None:

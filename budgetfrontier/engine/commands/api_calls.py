@@ -58,10 +58,18 @@ class Steering:
         return self._guard.kernel.counters.state
 
     def steer_letters(
-        self, op: str, letters: arguments.Letters, queue: str | None, who: str | None, reason: str
+        self,
+        op: str,
+        letters: arguments.Letters,
+        queue: str | None,
+        who: str | None,
+        reason: str,
+        *,
+        for_good: bool = False,
     ) -> dict[str, int]:
         """Apply a command to dead letters: some, those of a queue, or all; return how many they were."""
-        return self.steer(op, {"ids": arguments.letter_ids(letters), "queue": queue}, who, reason).effect
+        args = {"ids": arguments.letter_ids(letters), "queue": queue} | ({"for_good": True} if for_good else {})
+        return self.steer(op, args, who, reason).effect
 
     def adjust(self, match: str, settings: dict[str, Any], who: str | None, reason: str, dry_run: bool) -> Adjustment:
         """Append an override, or with `dry_run` only preview it."""
@@ -75,11 +83,15 @@ class Steering:
         effect = {name: value for name, value in effect.items() if name != "inverse"}
         return Adjustment(id=self._guard.kernel.counters.audit, **{"dry_run": dry_run, **args, **effect})
 
-    def delete(self, queue: str | None, pattern: str | None, who: str | None, reason: str, dry_run: bool) -> int:
+    def delete(
+        self, queue: str | None, pattern: str | None, who: str | None, reason: str, *, dry_run: bool, for_good: bool
+    ) -> int:
         """Delete pending URIs, or only count those that would be; return how many."""
         args: dict[str, Any] = {"queue": queue, "pattern": pattern}
         if dry_run:
             args["dry_run"] = True
+        if for_good:
+            args["for_good"] = True
         return int(self.steer("delete", args, who, reason).effect["deleted"])
 
     def _apply(self, command: Command, number: int) -> CommandRun:

@@ -6,6 +6,7 @@ from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress
 from budgetfrontier.store.uri_values import with_tries
 
@@ -60,8 +61,10 @@ def replay(
 def drop(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Drop the next dead letters permanently; return whether these were the last."""
+    """Drop the next dead letters; return whether these were the last. Unless for good, `undo` can put them back."""
     found, done = _letters(kernel, args, progress, upto, limit)
+    if found and not args.get("for_good"):
+        kernel.tables.removed.keep(progress.effect, [(keys.DEAD, dict.fromkeys(keys.u64.pack(n) for n, _ in found))])
     for number, _ in found:
         kernel.tables.dead_letters.remove(number)
     progress.effect["dropped"] += len(found)

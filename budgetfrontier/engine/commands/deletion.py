@@ -2,11 +2,13 @@
 
 It makes one pass over the URIs scheduled for later, then one over the pending URIs of the queues that match. During the
 first pass, no URI leaves that table, so that none moves past it. URIs that arrive after the command stay. Nothing is
-charged; `rules.queue_states.after_deletion` decides where a queue goes that has been emptied.
+charged; `rules.queue_states.after_deletion` decides where a queue goes that has been emptied. What a step deletes is
+written to the file of the command first, from which `undo` puts it back.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from fnmatch import fnmatchcase, translate
 from itertools import groupby
@@ -16,10 +18,13 @@ from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import QueueRecord
 from budgetfrontier.patterns import Pattern
+from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import Progress, decode_future
+from budgetfrontier.store.removed import Look
 from budgetfrontier.store.uri_values import expand, short_url
 from budgetfrontier.store.view import View
 
@@ -142,20 +147,24 @@ def step(
     def name_of(queue_id: int) -> str:
         return kernel.tables.queues.look(queue_id).queue
 
+    later: list[Taken] = []
+    pending: list[Taken] = []
+    at = progress.at[1]
     if progress.at[0] == LATER:
-        part, more = _part(_later(view, chosen, name_of, progress.at[1], upto), chosen, limit)
-        _delete_later(kernel, part, progress)
-        limit -= len(part)
-        if more:
-            progress.at[1] = part[-1][0] + b"\0"
-        else:
-            _go_on_to_pending(progress)
+        later, more = _part(_later(view, chosen, name_of, at, upto), chosen, limit)
+        at = b""
     if not more:
-        found = _pending(view, chosen, name_of, progress.at[1], upto, kernel.tables.pending.taken, only)
-        part, more = _part(found, chosen, limit)
-        _delete_pending(kernel, part, progress)
-        if more:
-            progress.at[1] = part[-1][0] + b"\0"
+        found = _pending(view, chosen, name_of, at, upto, kernel.tables.pending.taken, only)
+        pending, more = _part(found, chosen, limit - len(later))
+    if not args.get("for_good"):
+        _keep(kernel, later, pending, progress)
+    _delete_later(kernel, later, progress)
+    _delete_pending(kernel, pending, progress)
+    if more and not pending:
+        progress.at[1] = later[-1][0] + b"\0"
+    else:
+        _go_on_to_pending(progress)
+        progress.at[1] = pending[-1][0] + b"\0" if more else b""
     if chosen.given_up:
         progress.effect["undecided"] = progress.effect.get("undecided", 0) + chosen.given_up
     return not more
@@ -164,6 +173,30 @@ def step(
 def _go_on_to_pending(progress: Progress) -> None:
     if progress.at[0] == LATER:
         progress.at[:2] = PENDING, b""
+
+
+def _keep(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken], progress: Progress) -> None:
+    """Write what a step is about to delete to the file of the command. Raises FrontierError."""
+    look = kernel.tables.queues.look
+    records: list[tuple[str, dict[bytes, Look | None]]] = []
+    for table, part in (keys.FUTURE, later), (keys.PENDING, pending):
+        taken = {key: queue_id for key, queue_id in part if queue_id is not None}
+        looks = {
+            queue_id: look_after(look(queue_id), count if table == keys.PENDING else None)
+            for queue_id, count in Counter(taken.values()).items()
+        }
+        records.append((table, {key: looks[queue_id] for key, queue_id in taken.items()}))
+    kernel.tables.removed.keep(progress.effect, records)
+
+
+def look_after(queue: QueueRecord, deleted: int | None) -> Look:
+    """Return how a queue will look after so many of its pending URIs are deleted; None: only some for later."""
+    look = Look(queue.id, queue.queue, bool(queue.by_name))
+    if deleted is not None:
+        empty = queue.queued == deleted
+        look.retired = queue.state is RETIRED and not empty
+        look.emptied = queue.enqueued if empty else None
+    return look
 
 
 def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:

@@ -44,6 +44,7 @@ class _Arguments(TypedDict, total=False):
     ids: list[int] | None
     id: int
     force: bool
+    for_good: bool
     match: str
     set: dict[str, Any]
     dry_run: bool

@@ -71,7 +71,7 @@ Operation = Callable[[Kernel, dict[str, Any], float], dict[str, Any]]
 OPERATIONS: dict[str, Operation] = {
     "adjust": adjustment.adjust,
     "withdraw": adjustment.withdraw,
-    "undo": undo.undo,
+    "discard": undo.discard,
     "retire": _on_queue(lambda kernel, queue, args, now: kernel.turns.retire(queue)),
     "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
     "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
@@ -99,6 +99,7 @@ STEPWISE: dict[str, Stepwise] = {
     "delete": Stepwise(deletion.start, deletion.step),
     "replay": Stepwise(dead_letters.start_replay, dead_letters.replay),
     "drop": Stepwise(dead_letters.start_drop, dead_letters.drop),
+    "undo": Stepwise(undo.start, undo.step),
 }
 
 
@@ -116,6 +117,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "adjust": adjustment.check,
     "withdraw": adjustment.check_withdrawal,
     "undo": undo.check,
+    "discard": undo.check,
     "delete": deletion.check,
     "schedule": scheduling.check,
     "mark_seen": scheduling.check,

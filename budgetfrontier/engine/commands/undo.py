@@ -1,26 +1,25 @@
-"""The undoing of commands that change adjustments, a queue, or the state of the crawl, by their audit entries.
+"""The undoing of commands by their audit entries: changes of adjustments, of a queue, of the crawl, and deletions.
 
-What has changed since is not undone unless that is forced. An undo can be undone itself.
+What has changed since is not undone unless that is forced. An undo can be undone itself, but for that of a deletion.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands import restoring
 from budgetfrontier.engine.commands.adjustment import Edit, adjustments_of, edit
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.settings.overrides import Override
-from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.view import View
+from budgetfrontier.store.records import AuditEntry, Progress
+from budgetfrontier.store.removed import ended
 
-_ADJUSTING = frozenset(("adjust", "withdraw"))
-_RETIRING = frozenset(("retire", "unretire"))
-_WAITING = frozenset(("snooze", "wake"))
-_PAUSING = frozenset(("pause", "resume"))
 _PAUSED = frozenset((CrawlState.PAUSING, CrawlState.PAUSED))
 _FORCE = "`undo --force` does it nevertheless"
 
@@ -46,37 +45,61 @@ def look_at_crawl(kernel: Kernel) -> dict[str, Any]:
     return {"state": kernel.counters.state, "pause_reason": kernel.counters.pause_reason}
 
 
-def undo(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Undo the command of an audit entry. Raises FrontierError, and has changed nothing then."""
-    number, force, view = int(args["id"]), bool(args.get("force")), kernel.tables.env.view()
+def start(args: dict[str, Any]) -> Progress:
+    """Return the progress of an undo that begins."""
+    return Progress([], {})
+
+
+def step(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Undo the command of an audit entry: in one step, or what `delete` and `drop` removed in many.
+
+    Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
+    """
+    if not progress.at:
+        entry, command, view = *_found(kernel, args, "undo"), kernel.tables.env.view()
+        force = bool(args.get("force"))
+        if command not in DELETING:
+            progress.effect = {"command": command, **_at_once(kernel, entry, command, force, now)}
+            return True
+        begun = restoring.start(view, entry, restoring.kept_by(entry, command), force=force)
+        progress.at, progress.effect = begun.at, begun.effect
+    return restoring.step(kernel, args, progress, limit, now)
+
+
+def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Remove what the command of an audit entry has kept of what it deleted. Raises FrontierError."""
+    return restoring.discard(kernel, *_found(kernel, args, "discard"))
+
+
+def _found(kernel: Kernel, args: dict[str, Any], what: str) -> tuple[AuditEntry, str]:
+    """Return the audit entry that is to be undone, or discarded, and its command. Raises FrontierError."""
+    number, view = int(args["id"]), kernel.tables.env.view()
     entry = view.audit_entry(number)
     if entry is None:
         raise FrontierError(f"there is no audit entry {number}; `budgetfrontier audit JOB` lists them")
-    command = str(entry.effect.get("command", entry.command))  # of an undo: what it has undone
-    if entry.error:
-        raise FrontierError(f"{number}, {command}, was refused: there is nothing to undo")
-    if number in _undone(view, number):
+    command = command_of(entry.command, entry.effect)
+    if what == "discard" and entry.command not in DELETING:
+        raise FrontierError(f"{number}, {entry.command}, has kept nothing: only what was deleted is kept")
+    if entry.error and not entry.effect.get("kept"):
+        raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
+    end = ended(view, number).get(number)
+    if end is not None:
+        if end.command == "discard":
+            raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
         raise FrontierError(f"{number}, {command}, is undone already")
-    if command in _ADJUSTING:
-        effect = _undo_adjusting(kernel, entry, force, now)
-    elif command in _RETIRING | _WAITING:
-        effect = _undo_queue(kernel, entry, command, force, now)
-    elif command in _PAUSING:
-        effect = _undo_crawl(kernel, entry, force)
-    else:
-        raise FrontierError(f"{number}, {command}, cannot be undone; the audit says what it has done")
-    return {"command": command, **effect}
+    return entry, command
 
 
-def _undone(view: View, number: int) -> set[int]:
-    """Return the entries that were undone, of those from a number on. O(later entries)."""
-    found: set[int] = set()
-    for entry in view.newest_commands():
-        if entry.id <= number:
-            break
-        if entry.command == "undo" and not entry.error and entry.id not in found:
-            found.add(int(entry.args["id"]))
-    return found
+def _at_once(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: float) -> dict[str, Any]:
+    if command in ADJUSTING:
+        return _undo_adjusting(kernel, entry, force, now)
+    if command in RETIRING | WAITING:
+        return _undo_queue(kernel, entry, command, force, now)
+    if command in PAUSING:
+        return _undo_crawl(kernel, entry, force)
+    raise FrontierError(f"{entry.id}, {command}, cannot be undone; the audit says what it has done")
 
 
 def _undo_adjusting(kernel: Kernel, entry: AuditEntry, force: bool, now: float) -> dict[str, Any]:
@@ -110,7 +133,7 @@ def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, no
     if not force and _aspect(found, command) != _aspect(after, command):
         states = f"it is {found['state']}, and was {after['state']} after {entry.id}"
         raise FrontierError(f"queue {key} has changed since: {states}; {_FORCE}")
-    if command in _RETIRING:
+    if command in RETIRING:
         _restore_retirement(kernel, queue, before)
     else:
         _restore_wait(kernel, queue, before, after, now)
@@ -119,7 +142,7 @@ def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, no
 
 def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
     """Return the part of a queue's look that a command, or its undo, has set."""
-    if command in _RETIRING:
+    if command in RETIRING:
         return look["state"] == RETIRED, look["by_name"]
     return look["block"], look["wake_time"] if command == "wake" else None
 

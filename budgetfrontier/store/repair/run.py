@@ -118,7 +118,7 @@ def _rebuild(path: Path, notes: Notes) -> None:
             raise NotAFrontier(f"{path} has no record of a frontier; name another folder")
         env = open_lmdb(built, sync=False, map_size=max(4 * data.stat().st_size, GIB))
         try:
-            TableRebuild(source, NewTables(env), notes).run(now=time.time())
+            TableRebuild(source, NewTables(env), notes, path).run(now=time.time())
             with env.begin() as txn:
                 check(txn, {name: env.open_db(name.encode(), txn=txn, create=False) for name in keys.TABLES})
             copy(env, built, making)  # without free pages, whose list has transaction numbers of the new file

@@ -10,6 +10,8 @@ import struct
 import zlib
 from collections.abc import Callable
 from math import inf, isfinite
+from pathlib import Path
+from typing import Any
 
 import lmdb
 import msgspec
@@ -17,11 +19,11 @@ from msgspec.structs import replace
 
 from budgetfrontier.errors import NewerSchema, SettingsError
 from budgetfrontier.model import CrawlUri
-from budgetfrontier.rules import duplicates, queue_keys
+from budgetfrontier.rules import duplicates, queue_keys, undoing
 from budgetfrontier.rules.uri_order import ordinal_of
 from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override, validate_override
-from budgetfrontier.store import keys, meta
+from budgetfrontier.store import keys, meta, removed
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.invariants import check_url
 from budgetfrontier.store.recognition import FINGERPRINT
@@ -48,8 +50,9 @@ _NO_NAME = "\0"  # stands for an unknown queue key: a URL that contains it is re
 class TableRebuild:
     """The rebuild of all tables, from `source` into empty ones. Memory: some 450 bytes per queue."""
 
-    def __init__(self, source: Salvage, tables: NewTables, notes: Notes) -> None:
+    def __init__(self, source: Salvage, tables: NewTables, notes: Notes, path: Path) -> None:
         self._source = source
+        self._path = path
         self._tables = tables
         self._notes = notes
         self._findings = Findings()
@@ -111,8 +114,12 @@ class TableRebuild:
                 if key not in (b"counters", b"command", b"progress"):
                     self._notes.note_change(f"meta: {key!r} is lost; open the frontier with the settings of its crawl")
         self._tables.put(keys.META, b"schema", str(keys.SCHEMA).encode())
-        for key, value in self._command.items() if len(self._command) == 2 else ():
-            self._tables.put(keys.META, key, value)
+        if len(self._command) == 2:
+            progress = decode_progress(self._command[b"progress"])
+            if self._cut_to_readable(progress.effect, "the command in progress"):
+                self._command[b"progress"] = encode(progress)
+            for key, value in self._command.items():
+                self._tables.put(keys.META, key, value)
         if len(self._command) == 1:
             self._notes.note_change("the command in progress is lost; what it has done so far remains: give it again")
 
@@ -156,6 +163,8 @@ class TableRebuild:
             self._tables.put(keys.SEEN, fingerprint, b"")
 
     def _copy_audit(self) -> None:
+        kept: list[tuple[int, bytes, bytes]] = []
+        ended: set[int] = set()
         for key, value in self._source.records(keys.AUDIT):
             try:
                 number, entry = keys.u64.unpack(key)[0], decode_audit(value)
@@ -164,10 +173,37 @@ class TableRebuild:
             except (ValueError, struct.error) as e:
                 self._set_aside(keys.AUDIT, key, value, e)
                 continue
-            self._store(keys.AUDIT, key, value, (key, value))
+            if entry.command in undoing.ENDING and not entry.error:
+                ended.add(int(entry.args["id"]))
+            if removed.kept(entry.effect) is not None:
+                kept.append((number, key, value))
+            else:
+                self._store(keys.AUDIT, key, value, (key, value))
             self._findings.last_audit = max(self._findings.last_audit, number)
             if self._findings.stored is None or entry.number not in self._findings.stored.ahead:
                 self._findings.last_command = max(self._findings.last_command, entry.number)
+        for number, key, value in kept:
+            entry = decode_audit(value)
+            cut = number not in ended and self._cut_to_readable(entry.effect, f"audit entry {number}")
+            self._store(keys.AUDIT, key, encode(entry) if cut else value, (key, value))
+
+    def _cut_to_readable(self, effect: dict[str, Any], whose: str) -> bool:
+        """Cut what a command has kept of what it deleted to what can be read of it; return whether that is less."""
+        found = removed.kept(effect)
+        if found is None:
+            return False
+        size, why = removed.readable(self._path, found)
+        if not why:
+            return False
+        self._notes.note_change(
+            f"{whose}: {found.bytes - size:,} of {found.bytes:,} bytes that it has deleted cannot be put back, because "
+            f"of {removed.FOLDER}/{removed.file_name(found.file)}: {why}"
+        )
+        if size:
+            effect["kept"]["bytes"] = size
+        else:
+            del effect["kept"]
+        return True
 
     def _copy_runs(self) -> None:
         for key, value in self._source.records(keys.RUNS):

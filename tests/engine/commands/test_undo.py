@@ -144,7 +144,7 @@ def test_what_cannot_be_undone_says_why() -> None:
         f.pause()
         f.terminate()
         for number, why in [
-            (1, "cannot be undone"),
+            (1, "in memory"),
             (2, "TERMINATED"),
             (3, "changed nothing"),
             (4, "cannot"),

@@ -1,0 +1,166 @@
+"""The return of what a command has deleted, from its file, in steps: the undoing of `delete` and of `drop`.
+
+It makes one pass over the file to check it and to see whether a queue has changed since, and one to put all back: under
+their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing counts as scheduled.
+`Progress.at` is the pass, the offset in the file, and the queue met last: its look in the first pass, for a deletion
+may have left it in a later block, its id in the second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import AuditEntry, Progress, decode_future
+from budgetfrontier.store.removed import Block, Kept, Look, kept
+from budgetfrontier.store.view import View
+
+CHECKING, PLACING = range(2)
+
+_CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
+_AT_ONCE = 4 << 20  # bytes of the file that are in memory
+
+
+def kept_by(entry: AuditEntry, command: str) -> Kept:
+    """Return where a command has kept what it deleted. Raises FrontierError if it has not."""
+    found = kept(entry.effect)
+    if entry.command == "undo":
+        raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, give the {command} again")
+    if found is None:
+        done = entry.effect.get("deleted", entry.effect.get("dropped"))
+        why = "was for good, or in memory: what it has deleted was not kept" if done else "has deleted nothing"
+        raise FrontierError(f"{entry.id}, {command}, cannot be undone: it {why}")
+    return found
+
+
+def start(view: View, entry: AuditEntry, found: Kept, *, force: bool) -> Progress:
+    """Return the progress of an undo that begins, or that continues one which has failed halfway."""
+    at = 0
+    for later in view.newest_commands():
+        if later.id <= entry.id or at:
+            break
+        if later.command == "undo" and later.error and later.args.get("id") == entry.id:
+            at = int(later.effect.get("upto", 0))
+    effect = {"command": entry.command, "returned": 0, "queues": 0, "upto": at, "kept_in": msgspec.to_builtins(found)}
+    return Progress([PLACING if force else CHECKING, at, None], effect)
+
+
+def step(kernel: Kernel, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
+    """Check, or put back, the next records; return whether these were the last. O(limit)."""
+    found = msgspec.convert(progress.effect["kept_in"], Kept)
+    checking = progress.at[0] == CHECKING
+    blocks, at = _blocks(kernel, found, progress.at[1], limit * _CHECKED if checking else limit)
+    if checking:
+        for block in blocks:
+            _check(kernel, int(args["id"]), block, progress)
+        if at == found.bytes:
+            _refuse_changed(kernel, int(args["id"]), progress.at[2])
+            at, progress.at[0], progress.at[2] = progress.effect["upto"], PLACING, None
+        progress.at[1] = at
+        return False
+    _place(kernel, blocks, progress, now)
+    progress.at[1] = progress.effect["upto"] = at
+    if at < found.bytes:
+        return False
+    kernel.tables.removed.unneeded(found)
+    for name in "upto", "kept_in":
+        del progress.effect[name]
+    return True
+
+
+def discard(kernel: Kernel, entry: AuditEntry, command: str) -> dict[str, Any]:
+    """Remove what a command has kept; return the effect."""
+    found = kept_by(entry, command)
+    kernel.tables.removed.unneeded(found)
+    return {"command": command, "bytes": found.bytes}
+
+
+def _blocks(kernel: Kernel, found: Kept, at: int, limit: int) -> tuple[list[Block], int]:
+    """Return the next blocks, with about so many records, and the offset of the one that follows them."""
+    blocks: list[Block] = []
+    begin = at
+    while at < found.bytes and limit > 0 and at - begin < _AT_ONCE:
+        block, at = kernel.tables.removed.read(found, at)
+        blocks.append(block)
+        limit -= len(block.records)
+    return blocks, at
+
+
+def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> None:
+    """Raise FrontierError if a queue of a block has changed; the last one may be left otherwise by the next block."""
+    for look in block.queues:
+        before = progress.at[2]
+        if before is not None and before[0] != look.id:
+            _refuse_changed(kernel, number, before)
+        progress.at[2] = msgspec.to_builtins(look)
+
+
+def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None:
+    """Raise FrontierError if a queue has changed since a deletion has left it like this."""
+    if left is None:
+        return
+    look = msgspec.convert(left, Look)
+    queue = kernel.tables.queues.look_up(look.name)
+    why = "" if queue is None else _changed(queue, look)
+    if why:
+        raise FrontierError(
+            f"{number} is not undone, because queue {look.name} has changed since: {why}; `undo --force` does it "
+            "nevertheless"
+        )
+
+
+def _changed(queue: QueueRecord, look: Look) -> str:
+    """Return what has changed of a queue; "" if nothing has that a deletion sets, or that decides what a URI meets."""
+    if queue.by_name != look.by_name:
+        return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
+    if look.emptied is not None:
+        return f"{queue.enqueued - look.emptied:,} URIs have come" if queue.enqueued != look.emptied else ""
+    if look.retired is not None and (queue.state is RETIRED) != look.retired:
+        return f"it is {queue.state}, and was {'' if look.retired else 'not '}RETIRED"
+    return ""
+
+
+def _place(kernel: Kernel, blocks: list[Block], progress: Progress, now: float) -> None:
+    """Put the records of blocks back. Policies are asked before anything changes."""
+    queues, asked = kernel.tables.queues, kernel.returns.asked_precedence
+    found: list[tuple[str, int, bytes, bytes, int | None]] = []
+    for block in blocks:
+        ids = {look.id: queues.find_or_create(look.name).id for look in block.queues}
+        for key, value in block.records:
+            if block.table == keys.PENDING:
+                queue_id = ids[keys.u32.unpack(key[:4])[0]]
+                found.append((block.table, queue_id, key[4:], value, asked(queue_id, value)))
+            elif block.table == keys.FUTURE:
+                found.append((block.table, ids[decode_future(value).queue], key, value, None))
+            else:
+                found.append((block.table, 0, key, value, None))
+    for table, queue_id, key, value, precedence in found:
+        _put_back(kernel, table, queue_id, key, value, precedence, now)
+        if table == keys.PENDING and queue_id != progress.at[2]:
+            progress.at[2] = queue_id
+            progress.effect["queues"] += 1
+    progress.effect["returned"] += len(found)
+
+
+def _put_back(
+    kernel: Kernel, table: str, queue_id: int, key: bytes, value: bytes, precedence: int | None, now: float
+) -> None:
+    tables = kernel.tables
+    if table == keys.DEAD:
+        tables.dead_letters.put_back(key, value)
+        return
+    queue = tables.queues.get(queue_id)
+    if table == keys.FUTURE:
+        row = decode_future(value)
+        row.queue = queue_id
+        tables.future.put_back(queue, key, row)
+        return
+    enqueued = queue.enqueued
+    kernel.returns.place(queue, key, value, precedence, now)
+    queue.enqueued = enqueued  # it was counted when it came

@@ -1,0 +1,34 @@
+"""The commands that `undo` takes back, and which entries of the audit it can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ADJUSTING = frozenset(("adjust", "withdraw"))
+RETIRING = frozenset(("retire", "unretire"))
+WAITING = frozenset(("snooze", "wake"))
+PAUSING = frozenset(("pause", "resume"))
+DELETING = frozenset(("delete", "drop"))
+"""The commands that keep what they delete."""
+ENDING = frozenset(("undo", "discard"))
+"""The commands after which another one cannot be undone any more."""
+
+
+def command_of(command: str, effect: dict[str, Any]) -> str:
+    """Return the command that an entry of the audit is about: that of an undo is the one that it has undone."""
+    return str(effect.get("command", command))
+
+
+def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:
+    """Tell whether a command with this effect can be undone, if it was not undone yet, and nothing has changed since.
+
+    A deletion that failed halfway can be.
+    """
+    if command in DELETING:
+        return effect.get("kept") is not None
+    about = command_of(command, effect)
+    if refused:
+        return False
+    if about in ADJUSTING:
+        return True
+    return about in RETIRING | WAITING | PAUSING and effect.get("before") != effect.get("after")

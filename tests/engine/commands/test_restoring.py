@@ -1,0 +1,252 @@
+"""What was deleted comes back: to its place, with its tries, past limits; a queue that has changed is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands import restoring, runner
+from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.errors import FrontierError, PolicyError
+from budgetfrontier.store import keys
+from budgetfrontier.store.reader import Reader
+from tests.support import START, crawl, crawl_state, on_disk, pages, post, record, state
+
+
+@pytest.fixture(params=[2, 500], autouse=True)
+def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(runner, "STEP", request.param)
+    monkeypatch.setattr(restoring, "_CHECKED", 1)
+    yield
+
+
+def last(f: Frontier) -> int:
+    """The id of the newest audit entry."""
+    return f.audit(limit=1)[0].id
+
+
+def tables(f: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
+    """The records of all URIs."""
+    view = f._guard.tables.flushed()
+    names = (keys.PENDING, keys.FUTURE, keys.DEAD, keys.SEEN)
+    return {name: [item for item in view.txn.cursor(view.db[name]) if item[0] != keys.SENTINEL] for name in names}
+
+
+def filled(folder: Path, **options: Any) -> Frontier:
+    """URIs of all ranks on three queues, some tried before, some for later, and a dead letter of each."""
+    f = on_disk(folder, ManualClock(START), hold_queues=True, **options)
+    f.schedule_many(pages("abc", 3))
+    for _ in range(3):
+        (lease,) = f.lease(1)
+        f.finish(lease, Outcome.DEAD, reason="poison")
+    f.schedule(CrawlUri("https://a.test/first", directive=Directive.HIGHEST))
+    f.schedule(CrawlUri("https://a.test/dear", cost=7, priority=-2, payload=b"own"))
+    f.schedule_many(CrawlUri(url, not_before=START + 50) for url in pages("ab", 2, first=50))
+    for _ in range(2):
+        (lease,) = f.lease(1)
+        f.finish(lease, Outcome.RETRY)
+    f.commit()
+    return f
+
+
+def test_all_is_as_before(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        before, totals = tables(f), f.summary()
+        records = [(record(f, x).queued, record(f, x).enqueued, record(f, x).expenditure) for x in "abc"]
+        deleted = f.delete()
+        assert deleted == f.audit()[0].effect["deleted"] == totals.queued + totals.future
+        number = last(f)
+        f.check()
+        f.undo(number)
+        f.check()
+        assert tables(f) == before
+        now = f.summary()
+        for name in ("queued", "future", "seen", "scheduled", "expenditure", "dead", "duplicates", "retried"):
+            assert getattr(now, name) == getattr(totals, name), name
+        assert [(record(f, x).queued, record(f, x).enqueued, record(f, x).expenditure) for x in "abc"] == records
+        assert f.audit(limit=1)[0].effect == {"command": "delete", "returned": deleted, "queues": 3}
+
+
+def test_dropped_dead_letters_return_under_their_numbers(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        letters = f.dead_letters()
+        f.drop_dead_letters(letters[0])
+        some = last(f)
+        f.drop_dead_letters()
+        rest = last(f)
+        assert f.dead_letters() == []
+        f.undo(rest)
+        f.undo(some)
+        assert f.dead_letters() == letters
+        f.check()
+        assert f.drop_dead_letters(for_good=True) == 3
+        with pytest.raises(FrontierError, match="for good"):
+            f.undo(last(f))
+
+
+def test_they_return_past_seen_and_limits(tmp_path: Path) -> None:
+    with filled(tmp_path, max_queued=11) as f:
+        f.delete(queue="a.test", pattern="/dear")
+        number = last(f)
+        f.schedule_many(pages("c", 20, first=100))
+        f.undo(number)
+        assert f.summary().queued == 12
+        f.check()
+
+
+def test_a_queue_that_is_emptied_comes_back_and_the_crawl_goes_on(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("A", 3))
+        f.delete(queue="a.test")
+        assert (state(f, "A"), crawl_state(f)) == ("EXHAUSTED", "FINISHED")
+        f.undo(1)
+        assert (state(f, "A"), crawl_state(f)) == ("INACTIVE", "RUNNING")
+        assert crawl(f) == "AAA"
+
+
+def test_a_queue_retired_by_name_stays_so(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("A", 3))
+        f.retire("a.test")
+        f.delete(queue="a.test")
+        f.undo(last(f))
+        assert (state(f, "A"), f.summary().queued, record(f, "A").queued) == ("RETIRED", 0, 3)
+        f.check()
+
+
+def test_what_is_out_is_neither_deleted_nor_doubled(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("A", 3))
+        (lease,) = f.lease(1)
+        f.delete(queue="a.test")
+        f.undo(1)
+        assert record(f, "A").queued == 3
+        f.finish(lease)
+        assert crawl(f) == "AA"
+        f.check()
+
+
+changes: list[tuple[str, Callable[[Frontier], Any]]] = [
+    ("it was retired by its operator", lambda f: f.retire("a.test")),
+    ("1 URIs have come", lambda f: f.schedule("https://a.test/new")),
+]
+
+
+@pytest.mark.parametrize(("why", "change"), changes)
+def test_a_queue_that_has_changed_is_refused(
+    tmp_path: Path, why: str, change: Callable[[Frontier], Any], step: None
+) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("ABC", 5))
+        f.delete(queue="[ab].test")
+        change(f)
+        queued = f.summary().queued
+        with pytest.raises(FrontierError, match=rf"queue a\.test has changed since: {why}.*--force"):
+            f.undo(1)
+        assert f.summary().queued == queued
+        f.undo(1, force=True)
+        assert record(f, "A").queued >= 5 and record(f, "B").queued == 5
+        f.check()
+
+
+def test_a_queue_that_is_over_budget_since_is_refused(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True, queue_total_budget=1) as f:
+        f.schedule_many(pages("A", 9))
+        f.delete(pattern="[5-8]$")
+        crawl(f)
+        with pytest.raises(FrontierError, match="it is RETIRED, and was not"):
+            f.undo(1)
+        f.undo(1, force=True)
+        assert (record(f, "A").queued, f.summary().queued) == (7, 0)
+
+
+def test_other_work_on_a_queue_is_no_change(tmp_path: Path) -> None:
+    """What is left of it is crawled meanwhile, and links come."""
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("A", 9))
+        f.delete(pattern="[5-8]$")
+        crawl(f, 2, discovered=["https://a.test/new"])
+        f.undo(1)
+        assert len(crawl(f)) == 9 - 2 + 1
+
+
+def test_each_is_undone_once_and_the_later_one_may_be_first(tmp_path: Path) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("A", 9))
+        f.delete(pattern="[5-8]$")
+        f.delete(queue="a.test")
+        f.undo(2)
+        f.undo(1)
+        assert len(f.lease(99)) == 1 and record(f, "A").queued == 9
+        for number, why in (1, "undone already"), (2, "undone already"), (3, "put back what was deleted"):
+            with pytest.raises(FrontierError, match=why):
+                f.undo(number)
+            with pytest.raises(FrontierError, match=why if number < 3 else "has kept nothing"):
+                f.discard(number)
+        f.check()
+
+
+def test_what_has_deleted_nothing_says_so(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.delete(queue="none")
+        with pytest.raises(FrontierError, match="has deleted nothing"):
+            f.undo(1)
+
+
+def test_through_the_mailbox_of_a_crawl(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        before = tables(f)
+        number = post(tmp_path / "frontier", "delete", queue="?.test")
+        other = post(tmp_path / "frontier", "undo", id=1)
+        while not any(entry.number == other for entry in f.audit(limit=1)):
+            f.commit()
+            f.check()
+        assert [entry.number for entry in f.audit()] == [number, other] and not f.audit(limit=1)[0].error
+        assert tables(f) == before
+
+
+def test_a_policy_that_fails_halfway_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with on_disk(tmp_path, hold_queues=True) as f:
+        f.schedule_many(pages("ab", 5))
+        f.delete()
+        left = [5]
+
+        def asked(queue_id: int, value: bytes) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise PolicyError("no", policy="p", url="u", value=1)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(f._guard.kernel.returns, "asked_precedence", asked)
+            with pytest.raises(PolicyError):
+                f.undo(1)
+        f.check()
+        if runner.STEP == 2:
+            assert 0 < f.summary().queued < 10
+        else:
+            assert f.summary().queued == 0
+        f.undo(1, force=True)
+        assert f.summary().queued == 10
+        f.check()
+
+
+def test_an_older_engine_that_has_kept_nothing(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        f.delete(for_good=True)
+        entry = f.apply(Command("undo", {"id": last(f)}, "somebody", ""))
+        assert "was for good" in (entry.error or "")
+        with pytest.raises(FrontierError, match="not kept"):
+            f.discard(1)
+
+
+def test_readers_see_what_is_kept(tmp_path: Path) -> None:
+    with filled(tmp_path) as f:
+        f.delete()
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader:
+            assert reader.audit()[0].effect["kept"]["bytes"] > 100
