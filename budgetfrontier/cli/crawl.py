@@ -45,6 +45,11 @@ def register(commands: Commands) -> None:
         help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics, while the crawl runs "
         "(default: none are served); whoever reaches the address can read them; needs the extra 'console'",
     )  # fmt: skip
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
+        "repeatable",
+    )  # fmt: skip
     parser = add_command(
         commands,
         "demo",
@@ -66,9 +71,10 @@ def crawl(args: argparse.Namespace) -> int:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
     again += ["--metrics", args.metrics] if args.metrics else []
+    again += [word for name in args.allow_host for word in ("--allow-host", name)]
     folder = args.job or Path(folder_name(settings.crawl))
     warn_of_adjustments(settings, folder)
-    with _metrics(args.metrics) as metrics, _rare_collections():
+    with _metrics(args.metrics, args.allow_host) as metrics, _rare_collections():
         return job.crawl(
             settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again), metrics=metrics
         )
@@ -84,7 +90,7 @@ def demo(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _metrics(listen: str | None) -> Iterator[MetricsServer | None]:
+def _metrics(listen: str | None, names: list[str]) -> Iterator[MetricsServer | None]:
     """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
     if listen is None:
         yield None
@@ -93,7 +99,7 @@ def _metrics(listen: str | None) -> Iterator[MetricsServer | None]:
         from budgetfrontier.crawl.metrics_server import MetricsServer
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
-    with closing(MetricsServer(listen)) as server:
+    with closing(MetricsServer(listen, names=names)) as server:
         yield server
 
 

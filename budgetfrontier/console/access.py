@@ -1,4 +1,4 @@
-"""Who may ask for what: the token, sessions, CSRF, and the checks of Host and Origin."""
+"""Who may ask for what: the token, sessions, CSRF, and the check of Origin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hmac
 import ipaddress
 import os
 import secrets
-import socket
 import stat
 import time
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.known_hosts import KnownHosts
 
 COOKIE = "budgetfrontier-session"
 SHORTEST = 16
@@ -72,7 +72,7 @@ class Access:
 
     def __init__(self, token: str | None, *, hosts: Iterable[str] = ()) -> None:
         self._token = None if token is None else _digest(token)
-        self._hosts = {"localhost", socket.gethostname().lower(), *(host.lower() for host in hosts)}
+        self.hosts = KnownHosts(hosts)
         self._sessions: dict[str, Session] = {}
 
     @property
@@ -83,21 +83,6 @@ class Access:
     def is_token(self, text: str) -> bool:
         """Compare with the token; how long that takes does not depend on how much of it is right."""
         return self._token is not None and hmac.compare_digest(_digest(text), self._token)
-
-    def refused_host(self, host: str | None) -> bool:
-        """Tell whether a Host header names neither an address nor one of our names.
-
-        A page from elsewhere that has its own name resolved to a loopback address is refused by this: browsers send the
-        name. An address in the header was typed by somebody.
-        """
-        name = _host_name(host or "")
-        if name in self._hosts:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return True
-        return False
 
     @staticmethod
     def refused_origin(headers: Mapping[str, str]) -> bool:
@@ -140,10 +125,3 @@ def same_text(one: str, other: str) -> bool:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _host_name(host: str) -> str:
-    """Return the name or address in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()

@@ -30,6 +30,7 @@ from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.charts import style_sheet
+from budgetfrontier.reports.known_hosts import REFUSED
 from budgetfrontier.store.reader import Reader
 
 THREADS = 4
@@ -144,10 +145,10 @@ class Console:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Check who asks, and turn errors into pages that say what to do."""
         try:
-            if self.access.refused_host(request.headers.get("Host")):
+            if request.headers.get("Host") not in self.access.hosts:
                 return self._message(
-                    request, 421, "Wrong host", "This name is not known here. Use the address that the console printed "
-                    "when it started, or start it with --allow-host NAME.",
+                    request, REFUSED, "Wrong host", "This name is not known here. Use the address that the console "
+                    "printed when it started, or start it with --allow-host NAME.",
                 )  # fmt: skip
             session = self.access.bearer(request.headers) or self.access.session(request.cookies.get(COOKIE))
             if session is not None:

@@ -13,18 +13,6 @@ from budgetfrontier.errors import FrontierError
 from tests.console.conftest import TOKEN, Client, get, jobs_at, visit
 
 
-@pytest.mark.parametrize(
-    ("host", "refused"),
-    [
-        ("127.0.0.1:8089", False), ("localhost", False), ("[::1]:8089", False), ("10.0.0.7:80", False),
-        ("console.example", False), ("Console.Example:443", False),
-        ("evil.test", True), ("evil.test:8089", True), ("127.0.0.1.evil.test", True), ("", True), (None, True),
-    ],
-)  # fmt: skip
-def test_only_addresses_and_known_names_are_hosts(host: str | None, refused: bool) -> None:
-    assert Access(None, hosts=["console.example"]).refused_host(host) is refused
-
-
 def test_a_name_that_resolves_here_is_refused(job: Path) -> None:
     status, text = get(job, "/", headers={"Host": "evil.test"})
     assert status == 421 and "resting" not in text and "--allow-host" in text

@@ -1,0 +1,38 @@
+"""The check of the Host header, for the servers of the console and of the metrics of a crawl."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable
+
+REFUSED = 421
+"""The HTTP status of the answer to a request for another host."""
+
+
+class KnownHosts:
+    """The hosts that a server of ours answers for: all addresses, `localhost`, this machine's name, and further names.
+
+    A page from elsewhere that has its own name resolved to an address of ours is refused by this: browsers send the
+    name. An address in the header was typed by somebody.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = {"localhost", os.uname().nodename.lower(), *(name.lower() for name in names)}
+
+    def __contains__(self, header: str | None) -> bool:
+        """Tell whether a Host header names one of them."""
+        name = _without_port(header or "")
+        if name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
