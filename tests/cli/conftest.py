@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.cli import common, main
+from tests.engine_process import running_engine
 from tests.support import PATIENCE
 
 SETTINGS = {
@@ -74,13 +73,8 @@ def stopped(tmp_path: Path) -> Path:
 @pytest.fixture
 def running(stopped: Path) -> Iterator[Path]:
     """The job, with an engine running on it in another process."""
-    command = [sys.executable, str(Path(__file__).with_name("worker.py")), str(stopped / "frontier")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
-        assert worker.stdin is not None and worker.stdout is not None
-        assert worker.stdout.readline() == b"running\n"
+    with running_engine(stopped):
         yield stopped
-        worker.stdin.close()
-        assert worker.wait(timeout=PATIENCE) == 0, "the engine did not survive the command"
 
 
 @pytest.fixture(params=["stopped", "running"])

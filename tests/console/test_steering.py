@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,7 @@ import pytest
 from budgetfrontier import Reader
 from budgetfrontier.console.app import Console
 from tests.console.conftest import TOKEN, Client, visit
-from tests.support import PATIENCE
-
-WORKER = Path(__file__).parents[1] / "cli" / "worker.py"
+from tests.engine_process import running_engine
 
 
 @pytest.fixture(params=["stopped", "running"])
@@ -27,13 +23,8 @@ def steered(request: pytest.FixtureRequest, job: Path) -> Iterator[Path]:
     if request.param == "stopped":
         yield job
         return
-    command = [sys.executable, str(WORKER), str(job / "frontier")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
-        assert worker.stdin is not None and worker.stdout is not None
-        assert worker.stdout.readline() == b"running\n"
+    with running_engine(job):
         yield job
-        worker.stdin.close()
-        assert worker.wait(timeout=PATIENCE) == 0, "the engine did not survive the command"
 
 
 class Operator:

@@ -28,6 +28,7 @@ from budgetfrontier.console.top_controls import Controls, Mode, split_keys
 from budgetfrontier.console.top_reading import Reading
 from budgetfrontier.console.top_view import last_hour, screen, spark
 from budgetfrontier.store.series import SeriesRow
+from tests.engine_process import running_engine
 from tests.support import PATIENCE, until
 
 HOSTILE = "evil\x1b[2J\u202e\x9b1A-a-key-that-is-longer-than-a-narrow-terminal-is-wide-and-goes-on.example"
@@ -302,13 +303,8 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(job: Path) -> None:
 
 
 def test_a_running_crawl_is_paused_and_resumed_through_its_mailbox(job: Path) -> None:
-    worker = [sys.executable, str(Path(__file__).parents[1] / "cli" / "worker.py"), str(job / "frontier")]
-    with (
-        subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as engine,
-        on_screen(job) as top,
-    ):
-        assert engine.stdin is not None and engine.stdout is not None and engine.stdout.readline() == b"running\n"
-        top.shows(f"pid {engine.pid}")
+    with running_engine(job) as pid, on_screen(job) as top:
+        top.shows(f"pid {pid}")
         top.press("pbusy\ry")
         top.shows("RUNNING -> PAUSED")
         top.press("\x1b")
@@ -317,8 +313,6 @@ def test_a_running_crawl_is_paused_and_resumed_through_its_mailbox(job: Path) ->
         top.shows("PAUSED -> RUNNING")
         top.press("q")
         top.ends(0)
-        engine.stdin.close()
-        assert engine.wait(PATIENCE) == 0
 
 
 def test_a_terminal_is_resized_and_a_job_removed_and_brought_back(job: Path) -> None:
