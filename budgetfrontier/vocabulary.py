@@ -91,3 +91,6 @@ ROW_FIELDS = (
     "last_lease_time",
 )
 """The columns of a queue row in every report, in order."""
+
+LEASE_FIELDS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
+"""The columns of a lease in every listing, in order."""

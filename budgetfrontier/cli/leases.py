@@ -11,9 +11,7 @@ from typing import Any
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job
-
-COLUMNS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
-"""Those of reports.lease_rows, which is imported late."""
+from budgetfrontier.vocabulary import LEASE_FIELDS
 
 
 def register(commands: Commands) -> None:
@@ -31,7 +29,7 @@ def register(commands: Commands) -> None:
         "--older-than", type=common.duration, default=None, metavar="AGE", help="only leases of this age (10m, 1h30m)"
     )
     parser.add_argument("--queue", metavar="KEY", help="only leases of this queue")
-    common.add_listing(parser, columns=COLUMNS, sort="age")
+    common.add_listing(parser, columns=LEASE_FIELDS, sort="age")
 
 
 def leases(args: argparse.Namespace) -> None:
@@ -50,7 +48,7 @@ def leases(args: argparse.Namespace) -> None:
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)
-    common.write_rows(args, map(itemgetter(*COLUMNS), rows), COLUMNS, drop=lease_rows.DROP)
+    common.write_rows(args, map(itemgetter(*LEASE_FIELDS), rows), LEASE_FIELDS, drop=lease_rows.DROP)
 
 
 def _sort_key(value: Any) -> tuple[bool, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli import common
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import WITH_SINCE
+from budgetfrontier.vocabulary import LEASE_FIELDS
 
 if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
@@ -215,8 +216,7 @@ def _threads(args: argparse.Namespace, reader: Reader) -> Rows:
     )
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _shown("began", row["began"])) for row in rows)
-    columns = lease_rows.COLUMNS
-    return Rows(columns, map(itemgetter(*columns), rows), drop=lease_rows.DROP)
+    return Rows(LEASE_FIELDS, map(itemgetter(*LEASE_FIELDS), rows), drop=lease_rows.DROP)
 
 
 def _length(args: argparse.Namespace) -> float:

@@ -37,6 +37,14 @@ _LARGE_LOG = 256 << 20  # bytes
 
 def register(commands: Commands) -> None:
     """Add the commands of this group."""
+    _register_report(commands)
+    _register_queues(commands)
+    _register_queue(commands)
+    _register_explain(commands)
+    _register_audit(commands)
+
+
+def _register_report(commands: Commands) -> None:
     parser = add_command(
         commands,
         "report",
@@ -63,6 +71,8 @@ def register(commands: Commands) -> None:
         help="with a KIND that reads the crawl's log, or one over time: what happened within this time (1h, 2d)",
     )  # fmt: skip
 
+
+def _register_queues(commands: Commands) -> None:
     parser = add_command(commands, "queues", queues, "list the queues")
     add_job(parser)
     common.add_queue_filter(parser)
@@ -72,6 +82,8 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     common.add_listing(parser, columns=ROW_FIELDS, sort="queued")
 
+
+def _register_queue(commands: Commands) -> None:
     parser = add_command(commands, "queue", queue, "show one queue and its next URIs")
     add_job(parser)
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
@@ -88,6 +100,8 @@ def register(commands: Commands) -> None:
         help="list the patterns of its paths, from 3,000 URIs spread over the whole queue: where a trap is",
     )  # fmt: skip
 
+
+def _register_explain(commands: Commands) -> None:
     parser = add_command(
         commands,
         "explain",
@@ -103,6 +117,8 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 
+
+def _register_audit(commands: Commands) -> None:
     parser = add_command(
         commands,
         "audit",

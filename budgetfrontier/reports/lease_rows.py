@@ -8,7 +8,6 @@ from typing import Any
 from budgetfrontier.model import StoredLease
 from budgetfrontier.units import format_duration
 
-COLUMNS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
 DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
 """The columns that a terminal without room leaves out, in this order."""
 
