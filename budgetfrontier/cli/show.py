@@ -78,7 +78,9 @@ def _register_queues(commands: Commands) -> None:
     common.add_queue_filter(parser)
     parser.add_argument(
         "--over-budget", action="store_true",
-        help="only queues over budget: retired for that, or waiting for a turn on which they retire (again)",
+        help="only queues over budget: retired for that, or waiting for a turn on which they retire (again); as with "
+        "`--state RETIRED`, `raise_to` is a total budget for one more session, of which `floor` would be spent on the "
+        "URIs held now, and `ceiling` once more come",
     )  # fmt: skip
     common.add_listing(parser, columns=ROW_FIELDS, sort="queued")
 
@@ -175,15 +177,17 @@ def queues(args: argparse.Namespace) -> None:
     """List queues."""
     from budgetfrontier.reports import queue_rows, tables
     from budgetfrontier.reports.layout import layout_for
+    from budgetfrontier.reports.work_list import Raised, WorkList
     from budgetfrontier.store.reader import Reader
 
-    piped = not args.wide and layout_for(sys.stdout, wide=False).width is None
-    columns = queue_rows.PIPED if piped else queue_rows.WIDE
-    shown = queue_rows.row_of(columns, time.time())
+    piped = layout_for(sys.stdout, wide=False).width is None
+    columns = queue_rows.WIDE if args.wide else queue_rows.PIPED if piped else queue_rows.TERMINAL
+    columns, drop = queue_rows.sorted_by(columns, args.sort)
+    row = queue_rows.row_of(columns, time.time()) if args.format == "text" else tables.queue_row
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
     states = frozenset(map(QueueState, args.state)) if args.state else None
-    with Reader(common.frontier_path(args.job)) as reader:
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         if args.limit is None:
             chosen = reader.sorted_queues(
                 key, reverse=common.is_descending(args), where=test, states=states, over_budget=args.over_budget
@@ -191,10 +195,17 @@ def queues(args: argparse.Namespace) -> None:
             chosen = islice(chosen, args.offset, None)
         else:
             chosen = common.page(filter(test, reader.queues(states, over_budget=args.over_budget)), args, key=key)
-        if args.format == "text":
-            common.write_rows(args, map(shown, chosen), columns, drop=queue_rows.DROP)
+        fields: tuple[str, ...] = ROW_FIELDS
+        if args.over_budget or states == frozenset((QueueState.RETIRED,)):
+            work_list = WorkList(view)
+            rows: Iterable[tuple[object, ...]] = ((*row(queue), *work_list.raised(queue)) for queue in chosen)
+            columns, fields, drop = columns + Raised._fields, fields + Raised._fields, (*drop, "wake_in", "raise_to")
         else:
-            tables.write(map(tables.queue_row, chosen), ROW_FIELDS, sys.stdout, format=args.format)
+            rows = map(row, chosen)
+        if args.format == "text":
+            common.write_rows(args, rows, columns, drop=drop)
+        else:
+            tables.write(rows, fields, sys.stdout, format=args.format)
 
 
 def queue(args: argparse.Namespace) -> None:

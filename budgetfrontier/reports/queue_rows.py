@@ -8,7 +8,7 @@ from operator import attrgetter
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.units import format_duration
 
-PIPED = (
+PIPED: tuple[str, ...] = (
     "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
     "errors", "wake_in", "leased_ago",
 )  # fmt: skip
@@ -16,7 +16,10 @@ PIPED = (
 
 _TIMES = ("wake_in", "leased_ago")  # they are one behind the other
 
-WIDE = (*PIPED, "balance_replenish_amount", "last_cost", "last_leased", "last_enqueued")
+TERMINAL = (*PIPED, "balance_replenish_amount", "last_cost", "last_leased", "last_enqueued")
+"""The columns for which a terminal may have room."""
+
+WIDE = (*TERMINAL, "bytes")
 """All columns."""
 
 DROP = (
@@ -24,6 +27,14 @@ DROP = (
     "balance", "precedence", "errors",
 )  # fmt: skip
 """The columns that a terminal without room leaves out, in this order."""
+
+_SHOWN_BY = {"wake_time": "wake_in", "last_lease_time": "leased_ago"}
+
+
+def sorted_by(columns: tuple[str, ...], sort: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of a listing that is sorted by a field, which is one of them, and which may be left out."""
+    shown = _SHOWN_BY.get(sort, sort)
+    return columns if shown in columns else (*columns, shown), tuple(name for name in DROP if name != shown)
 
 
 def row_of(columns: Sequence[str], now: float) -> Callable[[QueueRecord], tuple[object, ...]]:

@@ -26,7 +26,7 @@ LEGEND = (
     "totalSpend/totalBudget errorCount lastPeekUri lastQueuedUri"
 )
 
-_COLUMNS = tuple(name for name in queue_rows.WIDE if name != "state")
+_COLUMNS = tuple(name for name in queue_rows.TERMINAL if name != "state")
 
 _HERITRIX_STATE = {
     CrawlState.NEW: "EMPTY",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.rules.budgets import is_over_total, must_retire
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store.head_urls import HeadUrls
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from budgetfrontier.store.view import View
 
 _OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
+_PRICED = 100_000  # URIs of one queue that are added up
 
 
 class BudgetsInForce:
@@ -35,11 +36,14 @@ class BudgetsInForce:
         if queue.by_name or not queue.queued:
             return False
         self.show(queue)
-        reached = self._effective.base.reached
-        if not self._same_limit:
-            url = self._heads.url(queue)
-            reached = self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
-        return must_retire(queue, reached)
+        return must_retire(queue, self.reached(queue))
+
+    def reached(self, queue: QueueRecord) -> bool:
+        """Tell whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""
+        if self._same_limit:
+            return self._effective.base.reached
+        url = self._heads.url(queue)
+        return self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
 
     def show(self, queue: QueueRecord) -> QueueRecord:
         """Set the budgets of a record to those in force, and return it."""
@@ -50,3 +54,17 @@ class BudgetsInForce:
                 queue.balance_replenish_amount = settings.balance_replenish_amount
                 queue.total_budget = settings.queue_total_budget
         return queue
+
+
+def affordable(view: View, queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int]:
+    """Return how many of its URIs a queue hands out before it is empty or over a total budget, and their cost.
+
+    O(those URIs), of which the first 100,000 are looked at.
+    """
+    uris = spent = 0
+    for cost in view.costs(queue, _PRICED):
+        if is_over_total(queue.expenditure + spent, total, reached):
+            break
+        uris += 1
+        spent += cost
+    return uris, spent

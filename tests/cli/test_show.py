@@ -372,6 +372,43 @@ def test_an_adjustment_does_not_empty_the_list_of_queues_over_budget(tmp_path: P
 OVER = {"frontier": {"queue_total_budget": 0, "politeness": {"min_delay": 0, "max_delay": 0}}}
 
 
+@pytest.mark.parametrize("options", [("--over-budget",), ("--state", "RETIRED")])
+def test_queues_over_budget_are_listed_with_what_another_session_would_cost(
+    tmp_path: Path, cli: Cli, options: tuple[str, ...]
+) -> None:
+    frontier = {"queue_total_budget": 5, "balance_replenish_amount": 10} | OVER["frontier"]
+    frontier["queue_total_budget"] = 5
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict({"frontier": frontier})) as f:
+        f.schedule_many(f"http://{letter}.test/{n}" for letter, most in (("a", 40), ("b", 8)) for n in range(most))
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.SUCCESS)
+        f.adjust(match="queue:b.test", queue_total_budget=-1, balance_replenish_amount=0)
+        assert f.lease(1) == []
+    rows = json.loads(cli("queues", tmp_path, *options, "--sort", "queue", "--format", "json").out)
+    told = [(row["queue"], row["raise_to"], row["floor"], row["ceiling"]) for row in rows]
+    assert told == [("a.test", 16, 11, 11), ("b.test", None, 2, None)]
+    text = cli("queues", tmp_path, *options, "--sort", "queue").out
+    assert text.split("\n")[0].endswith("raise_to  floor  ceiling")
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.adjust(match="queue:a.test", queue_total_budget=16)
+        while leases := f.lease(1):
+            f.finish(leases[0], Outcome.SUCCESS)
+        queue = f.queue("a.test")
+        assert queue is not None and queue.expenditure == 6 + 11
+    assert "raise_to" not in cli("queues", tmp_path).out
+
+
+def test_queues_can_be_sorted_by_what_is_listed_on_request_only(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule_many(["http://a.test/", "http://b.test/", "http://c.test/"])
+        for lease in f.lease(3):
+            f.finish(lease, Outcome.SUCCESS, size={"a.test": 7, "b.test": 40_000, "c.test": 300}[lease.queue])
+    lines = cli("queues", tmp_path, "--sort", "bytes").out.splitlines()
+    assert lines[0].endswith("bytes") and [line.split()[0][0] for line in lines[1:4]] == ["b", "c", "a"]
+    assert [line.split()[-1] for line in lines[1:4]] == ["40000", "300", "7"]
+    assert "bytes" not in cli("queues", tmp_path).out and "bytes" in cli("queues", tmp_path, "--wide").out
+
+
 # -- filters of the audit
 
 

@@ -19,6 +19,7 @@ from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store import keys
+from budgetfrontier.store.budgets_in_force import affordable
 from budgetfrontier.store.head_urls import HeadUrls
 from budgetfrontier.store.records import decode_future
 from budgetfrontier.store.uri_values import expand, short_url
@@ -28,7 +29,6 @@ NAMED = 1000
 """The most queues that a preview names; it counts them all."""
 MOST_GROUPS = 100
 """The most groups of queues with equal values that are listed, the largest ones."""
-_PRICED = 100_000  # URIs of one queue that are added up
 _KEPT = 10_000  # pairs of settings that are told apart before they are compared by their values
 
 
@@ -252,7 +252,7 @@ class _Spend:
         if _is_out(queue, settings):
             return
         total = settings.queue_total_budget
-        uris, spent = _affordable(view, queue, settings)
+        uris, spent = affordable(view, queue, total, reached=settings.reached)
         self.uris += uris
         self.floor += spent
         if total < 0:
@@ -265,17 +265,6 @@ def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
     """Tell whether a queue is retired on its turn with these settings."""
     total = settings.queue_total_budget
     return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
-
-
-def _affordable(view: View, queue: QueueRecord, settings: QueueSettings) -> tuple[int, int]:
-    """Return how many of its URIs a queue hands out before it is empty or over its total budget, and their cost."""
-    uris = spent = 0
-    for cost in view.costs(queue, _PRICED):
-        if is_over_total(queue.expenditure + spent, settings.queue_total_budget, settings.reached):
-            break
-        uris += 1
-        spent += cost
-    return uris, spent
 
 
 def _budget(settings: QueueSettings) -> tuple[int, bool, bool]:

@@ -1,0 +1,40 @@
+"""The work list of queues over budget: the spend of each if its total budget were raised."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from budgetfrontier.model import QueueRecord
+from budgetfrontier.reports.suggested_commands import replenish_amount
+from budgetfrontier.store.budgets_in_force import BudgetsInForce, affordable
+from budgetfrontier.store.view import View
+
+
+class Raised(NamedTuple):
+    """The spend of a queue with a total budget for one more session.
+
+    `raise_to` is that budget, None if the one that it has is not what holds it. `floor` is what the URIs cost that it
+    would hand out of those it holds now, `ceiling` what the budget leaves once more come, None without a maximum; the
+    last URI may go beyond it.
+    """
+
+    raise_to: int | None
+    floor: int
+    ceiling: int | None
+
+
+class WorkList:
+    """The answers for the queues of a view."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._budgets = BudgetsInForce(view)
+        self._replenish = view.settings()[0].frontier.balance_replenish_amount
+
+    def raised(self, queue: QueueRecord) -> Raised:
+        """Return what a queue would spend if its budget were raised. O(URIs that it would hand out)."""
+        total, reached, raise_to = queue.total_budget, self._budgets.reached(queue), None
+        if 0 <= total <= queue.expenditure:
+            total = raise_to = queue.expenditure + replenish_amount(queue.balance_replenish_amount, self._replenish)
+        _, floor = affordable(self._view, queue, total, reached=reached)
+        return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))
