@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""The numbers of the system's errors that say that a disk is full, or a quota used up."""
 
 
 class FrontierError(Exception):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 OK, ERROR, USAGE, DISK_FULL, CONFIGURATION, LOCKED, DAMAGE, SCOPE = range(8)
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -38,6 +36,6 @@ def exit_code(error: Exception) -> int | None:
     if isinstance(error, errors.StorageFull):
         return DISK_FULL
     if isinstance(error, OSError):
-        return DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else ERROR
+        return DISK_FULL if error.errno in errors.NO_ROOM else ERROR
     # UnicodeEncodeError: an argument of the command line that is not UTF-8.
     return ERROR if isinstance(error, errors.FrontierError | UnicodeEncodeError) else None

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from budgetfrontier.errors import FrontierError, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import sync_folder
@@ -33,7 +33,6 @@ from budgetfrontier.store.removed import (
 
 LARGEST = 1 << 20
 """Bytes of the records of a block, unless it has only one."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RemovedFiles:
@@ -73,7 +72,7 @@ class RemovedFiles:
                     size += self._write(encode_block(block))
         except OSError as e:
             self._take_back(before.bytes)
-            why = "the disk is full" if e.errno in _FULL else str(e)
+            why = "the disk is full" if e.errno in NO_ROOM else str(e)
             so_far = f"; `budgetfrontier undo` puts back what was deleted until then, {self._name(before)}"
             raise FrontierError(
                 f"what is deleted is kept for `undo`, and cannot be written: {why}{so_far if found else ''}; nothing "
@@ -151,7 +150,7 @@ class RemovedFiles:
                 raise self._failed
             self._sync_file()
         except OSError as e:
-            if e.errno in _FULL:
+            if e.errno in NO_ROOM:
                 raise StorageFull(
                     f"the disk of {self._folder} is full: what is deleted is kept there for `undo`. Free some space, "
                     "or delete for good (--for-good), which needs no space for it"

@@ -24,6 +24,7 @@ from typing import Annotated, Any, BinaryIO, TypedDict
 import msgspec
 import xxhash
 
+from budgetfrontier.errors import NO_ROOM
 from budgetfrontier.store.modes import make_folder, opener
 from budgetfrontier.store.whole_files import atomic_file
 
@@ -32,7 +33,7 @@ SEGMENT = 1 << 20
 """Lines of a segment."""
 _OFFSET_BITS = 40
 _MOST_BYTES = 1 << _OFFSET_BITS
-_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, *NO_ROOM)
 _CHECKED = 4096
 """Bytes at the start and before the end of what is indexed, by which a log that was replaced is noticed."""
 

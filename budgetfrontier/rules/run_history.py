@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import NO_ROOM, StorageFull
 from budgetfrontier.model import Run, RunEnd, RunRow
 
 MOST_RUNS = 1000
 """The runs that are kept, the latest."""
 LONGEST_REASON = 500  # characters
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 _Ended = TypeVar("_Ended", Run, RunRow)
@@ -56,7 +54,7 @@ def end_of(error: BaseException | None) -> tuple[RunEnd | None, str]:
     """Return how a run ends that is closed because of an error, and the reason; None if there is none to tell."""
     if error is None:
         return None, ""
-    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in _FULL):
+    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
         return RunEnd.DISK_FULL, shortened(str(error))
     if isinstance(error, KeyboardInterrupt):
         return RunEnd.SIGNAL, "Ctrl-C"

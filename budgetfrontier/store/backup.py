@@ -18,7 +18,7 @@ from struct import Struct
 
 import lmdb
 
-from budgetfrontier.errors import CorruptFrontier, FrontierError, NotAFrontier, StorageFull
+from budgetfrontier.errors import NO_ROOM, CorruptFrontier, FrontierError, NotAFrontier, StorageFull
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.last_note import COPIED
@@ -65,7 +65,7 @@ def copy(env: lmdb.Environment, path: Path, folder: Path, *, max_growth: int | N
                     )
             os.fsync(file.fileno())
         except OSError as e:
-            if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            if e.errno in NO_ROOM:
                 raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
             raise
 

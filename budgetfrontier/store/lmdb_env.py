@@ -9,7 +9,15 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.errors import CorruptFrontier, FrontierError, FrontierLocked, NewerSchema, NotAFrontier, StorageFull
+from budgetfrontier.errors import (
+    NO_ROOM,
+    CorruptFrontier,
+    FrontierError,
+    FrontierLocked,
+    NewerSchema,
+    NotAFrontier,
+    StorageFull,
+)
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.lmdb_pages import has_damaged_roots, lacks_free_pages_only
@@ -133,7 +141,7 @@ def _reserve_lock_table(path: Path) -> None:
     try:
         os.posix_fallocate(fd, 0, READERS * 64 + 128)
     except OSError as e:
-        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+        if e.errno in NO_ROOM:
             raise
     finally:
         os.close(fd)
@@ -187,7 +195,7 @@ def translate_error(error: BaseException, path: Path) -> Exception:
         return PermissionError(errno.EACCES, f"cannot write: check the permissions of the folder ({error})", str(path))
     if isinstance(error, lmdb.MapFullError):
         return StorageFull(f"{path}: the memory map is full; open the frontier again: it is as of the last commit")
-    if code in (errno.ENOSPC, errno.EDQUOT) or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
+    if code in NO_ROOM or (code == errno.EIO and _disk_is_full(path)) or _disk_is_full(path):
         return StorageFull(f"the disk of {path} is full; free some space and open it: it is as of the last commit")
     return FrontierError(f"{path}: {error}; open the frontier again: it is as of the last commit")
 

@@ -7,7 +7,6 @@ follows that was written, and not committed.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import zlib
@@ -19,7 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import NO_ROOM, StorageFull
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import Damage
@@ -199,7 +198,7 @@ def copy_removed(path: Path, folder: Path, held: dict[int, BinaryIO]) -> None:
             with source:
                 _copy_start(source, made / name, found.bytes)
         except OSError as e:
-            if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            if e.errno in NO_ROOM:
                 raise StorageFull(f"the disk of {folder} is full; the copy is not made, {path} is as it was") from e
             log.warning("%s is not in the copy, so that `undo` cannot put back what it has: %s", name, e)
             (made / name).unlink(missing_ok=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from budgetfrontier.errors import StorageFull
+from budgetfrontier.errors import NO_ROOM, StorageFull
 from budgetfrontier.store.modes import file_mode
 
 _BUFFER_SIZE = 1 << 18
@@ -99,7 +98,7 @@ def full_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+        if e.errno in NO_ROOM:
             raise StorageFull(f"the disk of {path} is full; free some space and run the same command again") from e
         raise
 
