@@ -90,7 +90,7 @@ class Salvage:
     def _find_tables(self) -> None:
         for table in keys.TABLES:  # `meta` is the first
             root = self._roots.get(table)
-            if root is None and table not in keys.tables_of(1) and table not in keys.tables_of(self._schema):
+            if root is None and table not in keys.tables_of(1) and table not in keys.tables_of(self.schema):
                 self._leaves[table] = array("Q")
                 continue
             if root is None:
@@ -99,7 +99,7 @@ class Salvage:
             self._leaves[table] = array("Q", () if root is None else self._trees.walk(table, root))
 
     @cached_property
-    def _schema(self) -> int:
+    def schema(self) -> int:
         """The stored schema; if it cannot be read, the one whose tables are found, unless tables are or may be lost."""
         stored = dict(self.records(keys.META)).get(b"schema", b"")
         if stored.isdigit():

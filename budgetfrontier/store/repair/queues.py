@@ -230,6 +230,10 @@ class QueueRebuild:
                 "totals: lost, and counted again, except for the outcomes of attempts; the crawl may have been "
                 "paused, so it is paused now: `budgetfrontier resume JOB` continues it"
             )
+        elif self._source.schema < _TELLS_OUTCOMES:
+            totals.other_expenditure = totals.expenditure
+        elif stored is not None:
+            _divide_expenditure(totals, stored.expenditure)
         for name in "revived_upto", "revive_upto":
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "regrade_position", "regrade_upto":
@@ -271,6 +275,8 @@ _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "wake_time", "block", "position",
 )  # fmt: skip
+_TELLS_OUTCOMES = 3
+"""The first schema whose totals tell what was spent on each outcome."""
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "retired", "retired_by_name", "leases",
@@ -280,6 +286,19 @@ _GIVEN_OUT = (
     "settings_revision",
 )  # fmt: skip
 _INDEXES = (keys.QUEUE_IDS, keys.ACTIVE, keys.SNOOZED, keys.INACTIVE, keys.RETIRED)
+
+
+def _divide_expenditure(totals: Counters, before: int) -> None:
+    """Make the parts of the expenditure add up to what the queues have spent, which was `before` by the stored totals.
+
+    What is more is in no outcome's part. What is less is taken from SUCCESS, which is the rest, then from the others.
+    """
+    totals.other_expenditure += max(totals.expenditure - before, 0)
+    rest = totals.expenditure
+    for name in "failed_expenditure", "retried_expenditure", "given_up_expenditure", "other_expenditure":
+        part = min(getattr(totals, name), rest)
+        setattr(totals, name, part)
+        rest -= part
 
 
 def _index_row(queue: QueueRecord) -> tuple[str, bytes, bytes]:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Reader
+from budgetfrontier import CrawlUri, Outcome, Reader
 from budgetfrontier.model import QueueState
 from budgetfrontier.store import keys
+from budgetfrontier.store.repair.run import repair
 from tests.data.make_frontier import look
+from tests.store.old_frontiers import SCHEMAS, unpack
 from tests.store.repair.damaging import aside, assert_repaired, damaging, each
 from tests.support import on_disk, pages
 
@@ -132,3 +134,37 @@ def test_two_records_of_one_queue_become_one(path: Path) -> None:
     with Reader(path) as reader:
         assert [queue.queue for queue in reader.queues()] == [queue["queue"] for queue in before["queues"]]
         assert "https://ready.test/stray" in [pending.uri.url for pending in reader.pending("ready.test")]
+
+
+@pytest.mark.parametrize(
+    ("spent", "parts"),
+    [
+        (900, {"failed": 51, "retried": 0, "given_up": 0, "succeeded": 2, "other": 847}),
+        (51, {"failed": 51, "retried": 0, "given_up": 0, "succeeded": 0, "other": 0}),
+        (20, {"failed": 20, "retried": 0, "given_up": 0, "succeeded": 0, "other": 0}),
+    ],
+)
+def test_the_parts_of_what_was_spent_add_up_to_the_sum_of_the_queues(
+    tmp_path: Path, spent: int, parts: dict[str, int]
+) -> None:
+    with on_disk(tmp_path, error_penalty_amount=50) as f:
+        f.schedule_many(pages("A", 3))
+        for outcome in (Outcome.FAILURE, Outcome.SUCCESS, Outcome.SUCCESS):
+            f.finish(f.lease(1)[0], outcome)
+    path = tmp_path / "frontier"
+    with damaging(path) as damage:
+        damage.change_queue("a.test", expenditure=spent, penalties=min(spent, 50))
+    assert_repaired(path)
+    with Reader(path) as reader:
+        totals = reader.summary()
+    assert totals.expenditure == spent
+    assert {name: getattr(totals, f"{name}_expenditure") for name in parts} == parts
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_what_was_spent_before_outcomes_were_told_apart_is_in_none_of_them(tmp_path: Path, schema: int) -> None:
+    folder = unpack(schema, tmp_path / "older")
+    repair(folder)
+    with Reader(folder) as reader:
+        totals = reader.summary()
+    assert totals.other_expenditure == totals.expenditure > 0 == totals.succeeded_expenditure
