@@ -9,10 +9,11 @@ from pathlib import Path
 
 from budgetfrontier.crawl.limits import Limit
 from budgetfrontier.crawl.progress import amount, backlog, ends, queues
-from budgetfrontier.model import CrawlState
+from budgetfrontier.model import CrawlState, Summary
 from budgetfrontier.reports.format import counted
 from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.reports.suggested_commands import revival_command
+from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.report import Report
@@ -74,7 +75,9 @@ def closing_summary(
     if paused and not done and stop is not Stop.POLICY:
         why = summary.pause_reason or "no reason given"
         yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
-    yield f"  done: {ends(summary)}, {summary.disregarded:,} disregarded; spend {summary.expenditure:,}"
+    yield f"  done: {ends(summary)}, {_given_up(summary)}{_disregarded(summary)}; {_spend(summary)}"
+    if refused := refused_line(summary):
+        yield f"  {refused}"
     yield f"  left: {backlog(summary)}; queues: {queues(summary)}"
     if summary.dead:
         yield f"  the dead: {_shell('dead-letters', job)}"
@@ -88,6 +91,20 @@ def closing_summary(
     elif done and summary.state is not CrawlState.TERMINATED:
         seed = _shell("import", job, "--seeds", "FILE")
         yield f"to crawl more: add seeds ({seed}), and {again}"
+
+
+def _given_up(summary: Summary) -> str:
+    return f"{summary.given_up:,} given up, " if summary.given_up else ""
+
+
+def _disregarded(summary: Summary) -> str:
+    robots = f" ({summary.robots_denials:,} by robots.txt)" if summary.robots_denials else ""
+    return f"{summary.disregarded:,} disregarded{robots}"
+
+
+def _spend(summary: Summary) -> str:
+    penalties = f" ({summary.penalties:,} in penalties)" if summary.penalties else ""
+    return f"spend {summary.expenditure:,}{penalties}"
 
 
 def _final_state(report: Report, spend: Spend) -> str:

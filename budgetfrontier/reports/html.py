@@ -16,6 +16,7 @@ from budgetfrontier.reports.charts import ranking, states_bar, style_sheet, text
 from budgetfrontier.reports.format import counted, percent
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
+from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
 from budgetfrontier.units import format_duration
 
@@ -60,23 +61,18 @@ def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
 
 
 def _totals(report: Report) -> Iterator[str]:
-    totals = report.totals
-    tiles = {
-        "queued": totals.queued,
-        "in process": totals.in_process,
-        "future": totals.future,
-        "succeeded": totals.succeeded,
-        "failed": totals.failed,
-        "retried": totals.retried,
-        "deferred": totals.deferred,
-        "disregarded": totals.disregarded,
-        "duplicates": totals.duplicates,
-        "dead letters": totals.dead,
-        "seen": totals.seen,
-        "expenditure": totals.expenditure,
-    }
-    shown = "".join(f"<div><dt>{name}</dt><dd>{n:,}</dd></div>" for name, n in tiles.items())
-    yield f'<dl class="tiles">{shown}</dl>\n'
+    shown = "".join(f"<div><dt>{name}</dt><dd>{amount}</dd></div>" for name, amount in tiles(report.totals))
+    yield f'<dl class="tiles">{shown}</dl>\n<div class="columns">\n<section><h2>Attempts by outcome</h2>\n'
+    heads = f"<th>outcome</th><th{_NUMBER}>attempts</th><th{_NUMBER}>share</th><th{_NUMBER}>spent</th><th></th>"
+    yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
+    for row in by_outcome(report.totals):
+        attempts = "" if row.attempts is None else f"{row.attempts:,}"
+        share = "" if row.share is None else percent(row.share, 1)
+        yield f"<tr><td>{row.name}</td><td{_NUMBER}>{attempts}</td><td{_NUMBER}>{share}</td>"
+        yield f"<td{_NUMBER}>{row.spent:,}</td><td>{text(row.note)}</td></tr>\n"
+    yield "</tbody></table></div>\n</section>\n<section><h2>URIs refused by reason</h2>\n"
+    yield ranking((reason, "", count) for reason, count in refusals(report.totals))
+    yield "</section></div>\n"
 
 
 def _spend(overview: Overview) -> Iterator[str]:

@@ -164,7 +164,7 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
     settings, totals, found = view.settings()[0].limits, view.summary(), {}
     used = read_used(path) if settings.max_time or settings.max_bytes else None
     if settings.max_uris:
-        found["max_uris"] = forecasts.Limit(settings.max_uris - totals.succeeded - totals.failed, "finished", " URIs")
+        found["max_uris"] = forecasts.Limit(settings.max_uris - totals.succeeded - totals.failed, "finished", "URIs")
     if settings.max_time:
         left = None if used is None else settings.max_time - used.seconds
         if left is not None and totals.state is not CrawlState.PAUSED and lock_holder(path) is not None:
@@ -172,5 +172,5 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
         found["max_time"] = forecasts.Limit(left, "")
     if settings.max_bytes:
         size = totals.bytes if used is None else used.size
-        found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, "bytes", " bytes")
+        found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, "bytes", forecasts.BYTES)
     return found

@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.rates import Rate, Window
+from budgetfrontier.units import format_size
 
+BYTES = "bytes"
+"""The unit of a limit that is shown as a size."""
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
@@ -103,7 +106,8 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
         if left is None:
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
         elif figure:
-            yield _used_up(name, left, rates.get(figure), last, f"{left:,.0f}{unit} left")
+            shown = format_size(max(left, 0.0)) if unit == BYTES else f"{max(left, 0.0):,.0f} {unit}"
+            yield _used_up(name, left, rates.get(figure), last, f"{shown} left", sizes=unit == BYTES)
         else:
             left = max(left, 0.0)
             yield Forecast(name, left, left, left, "exact", "while a process runs it, without pauses")
@@ -140,7 +144,7 @@ def _by_rate(last: Window, waiting: int) -> Forecast:
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
 
 
-def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str) -> Forecast:
+def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str, *, sizes: bool = False) -> Forecast:
     if rate is None:
         return Forecast(bound, None, None, None, "unknown", "rates are known after a minute of crawling")
     if left <= 0:
@@ -153,7 +157,7 @@ def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str)
         left / rate.high * 3600 if rate.high else None,
         left / rate.low * 3600 if rate.low else None,
         _sure(last),
-        f"{why}, {rate.per_hour:,.0f} an hour",
+        f"{why}, {format_size(rate.per_hour) if sizes else f'{rate.per_hour:,.0f}'} an hour",
     )
 
 

@@ -121,7 +121,7 @@ def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: 
     rows, _ = rows_of(cli, folder, "--kind", "forecast")
     found = {row["bound"]: row for row in rows}
     assert found["max_time"]["sure"] == "unknown" and "only `budgetfrontier crawl`" in found["max_time"]["why"]
-    assert found["max_bytes"]["why"].startswith("50,000 bytes left")
+    assert found["max_bytes"]["why"].startswith("48.8 KiB left")
     assert found["max_uris"]["seconds"] is not None
     with closing(CrawlCache(folder / "frontier" / CACHE)) as cache:
         cache.put_used(7000.0, 20_000)
@@ -129,7 +129,7 @@ def test_limits_are_forecast_and_the_first_bound_is_marked(job: Path, tmp_path: 
     rows, _ = rows_of(cli, folder, "--kind", "forecast")
     found = {row["bound"]: row for row in rows}
     assert (found["max_time"]["seconds"], found["max_time"]["sure"]) == (200, "exact")
-    assert found["max_bytes"]["why"].startswith("30,000 bytes left")
+    assert found["max_bytes"]["why"].startswith("29.3 KiB left")
     assert [row["bound"] for row in rows if row["first"]] == ["max_time"]
     assert re.search(r"max_time .* yes\n", cli("report", folder, "--kind", "forecast").out)
 

@@ -41,6 +41,19 @@ def said(
     )
 
 
+def test_what_was_refused_charged_as_penalties_and_received_is_said(tmp_path: Path) -> None:
+    chosen = settings(error_penalty_amount=9, max_queue_size=2)
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.schedule_many(["ftp://a.test/", *(f"http://a.test/{n}" for n in range(3))])
+        frontier.finish(frontier.lease(1)[0], Outcome.FAILURE)
+        frontier.finish(frontier.lease(1)[0], Outcome.DISREGARDED, reason="robots")
+    lines = said(tmp_path, chosen)
+    assert lines[1] == (
+        "  done: 0 good, 1 failed, 0 retried, 1 disregarded (1 by robots.txt); spend 10 (9 in penalties)"
+    )
+    assert lines[2].startswith("  2 refused (") and "FULL 1" in lines[2]
+
+
 def commands(lines: list[str]) -> list[str]:
     return [line.strip() for line in lines if line.startswith("    budgetfrontier ")]
 
@@ -143,7 +156,7 @@ def test_a_crawl_that_is_not_done_says_how_it_stands_and_how_to_go_on(
     lines = said(tmp_path, chosen, stop=stop, limit=limit, command="x")
     assert lines[:3] == [
         first,
-        "  done: 0 good, 0 failed, 0 retried, 0 disregarded; spend 1",
+        "  done: 0 good, 0 failed, 0 retried, 1 given up, 0 disregarded; spend 1",
         "  left: 4 queued, 1 for later, 1 dead; queues: 1 ready, 1 exhausted",
     ]
     assert lines[3] == f"  the dead: budgetfrontier dead-letters {tmp_path}"

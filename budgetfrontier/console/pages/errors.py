@@ -11,6 +11,7 @@ from budgetfrontier.console.pages.dead_letters import counted_reasons
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path, link_to
 from budgetfrontier.reports.log_tables import meaning
+from budgetfrontier.reports.totals import by_outcome, refusals
 
 LOG = "crawl.log"
 TOP = 20
@@ -27,10 +28,10 @@ def build(job: Job, query: Query) -> dict[str, Any]:
             ids, _ = scanned.columns.page("errors", state=None, text="", start=0, limit=TOP)
             queues = [queue for queue in view.queues_by_id(ids) if queue.errors]
     lines, failed, statuses = _recent(job)
-    attempts = totals.succeeded + totals.failed + totals.retried + totals.dead
     return {
         "totals": totals,
-        "attempts": attempts,
+        "outcomes": list(by_outcome(totals)),
+        "refused": [(name, "", n) for name, n in refusals(totals)[:TOP]],
         "dead": [(name or "no reason", link_to(job.base, "/dead-letters", reason=name), n) for name, n in
                  dead.most_common(TOP)],
         "dead_read": dead.total(),
@@ -38,7 +39,6 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "as_of": scanned.when if scanned else None,
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
-        "penalties": scanned.scan.spend.penalties if scanned else None,
         "lines": lines,
         "failed": [(name, link_to(job.base, "/logs", file=LOG, q=name), n) for name, n in failed.most_common(TOP)],
         "statuses": [(name, "", n) for name, n in statuses.most_common(TOP)],

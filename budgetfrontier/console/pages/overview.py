@@ -12,28 +12,13 @@ from budgetfrontier.console.rendering import key_path
 from budgetfrontier.console.wrong_now import wrong_now
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
+from budgetfrontier.reports.totals import tiles
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.process import process
 from budgetfrontier.store.standing import standing
 
 TOP = 10
 """Queues in each ranking."""
-
-TILES = {
-    "queued": "queued",
-    "in_process": "in process",
-    "future": "for later",
-    "succeeded": "succeeded",
-    "failed": "failed",
-    "retried": "retried",
-    "deferred": "deferred",
-    "disregarded": "disregarded",
-    "duplicates": "duplicates",
-    "dead": "dead letters",
-    "seen": "seen",
-    "expenditure": "spent",
-}
-"""The totals that are shown, each with its title."""
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
@@ -49,7 +34,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "totals": sample.totals,
         "process": running,
         "verdict": judged,
-        "tiles": [(title, sample.totals[name]) for name, title in TILES.items()],
+        "tiles": tiles(sample.totals),
         "rates": job.samples.rates(),
         "sampled": job.samples.seconds(),
         "over_time": job.over_time.curves(job.reader),

@@ -1,0 +1,83 @@
+"""The totals of a frontier as pages show them: the few that matter, attempts and spend by outcome, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from budgetfrontier.model import Outcome, Summary
+from budgetfrontier.reports.format import counted
+from budgetfrontier.units import format_size
+
+
+class Ended(NamedTuple):
+    """The attempts that ended with one outcome, or what was charged besides them."""
+
+    name: str
+    attempts: int | None
+    share: float | None
+    """Of the attempts that fetched something, or tried to."""
+    spent: int
+    note: str = ""
+
+
+def tiles(totals: Summary) -> list[tuple[str, str]]:
+    """Return the totals that matter most, each with its title."""
+    counts = {
+        "queued": totals.queued,
+        "in process": totals.in_process,
+        "for later": totals.future,
+        "discovered": totals.scheduled,
+        "succeeded": totals.succeeded,
+        "failed": totals.failed,
+        "retried": totals.retried,
+        "given up": totals.given_up,
+        "disregarded": totals.disregarded,
+        "deferred": totals.deferred,
+        "duplicates": totals.duplicates,
+        "refused": totals.full + totals.invalid,
+        "dead letters": totals.dead,
+        "seen": totals.seen,
+        "spent": totals.expenditure,
+    }
+    return [*((name, f"{count:,}") for name, count in counts.items()), ("bytes", format_size(totals.bytes))]
+
+
+def by_outcome(totals: Summary) -> Iterator[Ended]:
+    """Yield attempts and spend by outcome, and what was charged besides."""
+    tried = totals.succeeded + totals.failed + totals.retried + totals.given_up
+
+    def ended(outcome: Outcome, attempts: int, spent: int, note: str = "") -> Ended:
+        return Ended(outcome, attempts, attempts / tried if tried else None, spent, note)
+
+    penalties = f"{totals.penalties:,} of it penalties" if totals.penalties else ""
+    yield ended(Outcome.SUCCESS, totals.succeeded, totals.succeeded_expenditure)
+    yield ended(Outcome.FAILURE, totals.failed, totals.failed_expenditure, penalties)
+    yield ended(Outcome.RETRY, totals.retried, totals.retried_expenditure)
+    dead = f"{counted(totals.buried, 'dead letter')} ever made, {totals.dead:,} there now" if totals.buried else ""
+    yield ended(Outcome.DEAD, totals.given_up, totals.given_up_expenditure, dead)
+    robots = f"{totals.robots_denials:,} by robots.txt" if totals.robots_denials else ""
+    yield Ended(Outcome.DISREGARDED, totals.disregarded, None, 0, robots)
+    yield Ended(Outcome.DEFERRED, totals.deferred, None, 0)
+    if totals.expired:
+        yield Ended("no outcome", totals.expired, None, 0, "the lease expired, or the process died")
+    if totals.other_expenditure:
+        yield Ended("other spend", None, None, totals.other_expenditure, "URIs marked as seen, or before this version")
+
+
+def refusals(totals: Summary) -> list[tuple[str, int]]:
+    """Return how often URIs were refused, by reason, the most frequent first; INVALID ones have their slugs."""
+    found = [*totals.invalid_reasons.items(), *([("FULL", totals.full)] if totals.full else [])]
+    return sorted(found, key=lambda item: -item[1])
+
+
+def refused_line(totals: Summary) -> str:
+    """Return how many URIs were refused, and why, for a line of a summary; "" if none were."""
+    if not totals.full + totals.invalid:
+        return ""
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in refusals(totals)[:_REASONS])
+    more = ", ..." if len(refusals(totals)) > _REASONS else ""
+    return f"{totals.full + totals.invalid:,} refused ({reasons}{more})"
+
+
+_REASONS = 5
