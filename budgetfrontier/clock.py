@@ -30,6 +30,7 @@ class ManualClock:
         self._now = float(start)
 
     def time(self) -> float:
+        """Return the time that it was set to, in epoch seconds."""
         return self._now
 
     def advance(self, seconds: float) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import io
 import sys
 from collections import Counter, defaultdict
@@ -197,6 +196,8 @@ def _format_of(name: str) -> str:
 @contextlib.contextmanager
 def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
     """Open a file that appears complete or not at all; a pipe or device is written to directly."""
+    import gzip
+
     from budgetfrontier.store.whole_files import atomic_file, naming_file
 
     if name == "-":

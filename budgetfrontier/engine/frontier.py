@@ -48,7 +48,8 @@ class Frontier:
     """A crawl frontier in one LMDB environment: opened by `Frontier.open`, owned by one thread of one process.
 
     All calls are synchronous and never wait for work. The effect of a call is durable after the next commit: every
-    `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`.
+    `commit_interval` seconds (checked when a call ends), on `commit()`, and on `close()`. What steers the crawl takes
+    `reason` and `who` (None: "api"), which the audit keeps.
     """
 
     def __init__(self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool) -> None:
@@ -317,7 +318,7 @@ class Frontier:
         return self._guard.attempt(lambda: reporting.verdict_now(self._tables, self._guard.now(), rate))
 
     def audit(self, *, limit: int | None = None) -> list[AuditEntry]:
-        """Return the commands that were applied, newest last."""
+        """Return the commands that were applied, newest last. O(answer)."""
         self._guard.enter()
         return self._tables.env.view().audit(limit)
 
@@ -425,7 +426,10 @@ class Frontier:
         reason: str = "",
         who: str | None = None,
     ) -> int:
-        """Put dead letters back on their queues: the given ones (or ids), those of a queue, or all."""
+        """Put dead letters back on queues: the given ones (or ids), those of a queue, or all; return their number.
+
+        O(dead letters), in steps that may be committed.
+        """
         return self._steering.steer_letters("replay", letters, queue, who, reason)["replayed"]
 
     def drop_dead_letters(

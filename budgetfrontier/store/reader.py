@@ -175,7 +175,7 @@ class Reader:
             yield from view.queues_by_id(map(ids.__getitem__, order))
 
     def queue(self, key: str) -> QueueRecord | None:
-        """Return a queue by its key, None if there is none."""
+        """Return a queue by its key, None if there is none. O(log n)."""
         with self.view() as view:
             queue = view.find_queue(key)
             return None if queue is None else BudgetsInForce(view).show(queue)
@@ -194,7 +194,7 @@ class Reader:
             return turn_order.turns_before(view, queue)
 
     def pending(self, key: str, limit: int | None = None) -> list[PendingUri]:
-        """Return the first URIs of a queue, in the order in which they would be leased."""
+        """Return the first URIs of a queue, in the order in which they would be leased. O(result)."""
         with self.view() as view:
             queue = view.find_queue(key)
             if queue is None:
@@ -233,22 +233,22 @@ class Reader:
             return 0 if queue is None else sum(view.costs(queue, count))
 
     def future(self, limit: int | None = None) -> list[PendingUri]:
-        """Return the URIs scheduled for later, soonest first."""
+        """Return the URIs scheduled for later, soonest first. O(result)."""
         with self.view() as view:
             return list(islice(view.future(), limit))
 
     def leases(self) -> list[StoredLease]:
-        """Return the leases that were out at the last commit."""
+        """Return the leases that were out at the last commit. O(result)."""
         with self.view() as view:
             return list(view.leases())
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
-        """Return the dead letters, oldest first."""
+        """Return the dead letters, oldest first. O(result)."""
         with self.view() as view:
             return view.dead_letters(limit)
 
     def audit_entry(self, number: int) -> AuditEntry | None:
-        """Return an audit entry by its id; None if there is none."""
+        """Return an audit entry by its id; None if there is none. O(log n)."""
         with self.view() as view:
             return view.audit_entry(number)
 
@@ -293,7 +293,7 @@ class Reader:
             check(view.txn, view.db)
 
     def answer(self, number: int) -> AuditEntry | None:
-        """Return the audit entry of a command by its number in the mailbox; None until it has been applied."""
+        """Return the audit entry of a command by its number in the mailbox; None until it is applied. O(later ones)."""
         with self.view() as view:
             counters = view.counters()
             if counters.command < number and number not in counters.ahead:
