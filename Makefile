@@ -39,7 +39,7 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.stamp-crawl
+demo: $(VENV)/.stamp-crawl $(VENV)/.stamp-console
 	$(BIN)/budgetfrontier demo $(ARGS)
 
 # One process for each core; idle ones take over tests from busy ones.

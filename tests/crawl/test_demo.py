@@ -23,6 +23,10 @@ def test_demo(tmp_path: Path) -> None:
     said = [line for line in ended.stdout.splitlines() if line.startswith("==> ")]
     assert [line.split()[1] for line in said] == [str(len(web.HOSTS)), "paused:", "adjusted:", "paused:", "the"]
     assert ended.stdout.count("Frontier report - ") == 2
+    assert ended.stdout.splitlines()[-4:-2] == [
+        f"      budgetfrontier explain {job} calendar.test",
+        f"      budgetfrontier audit {job}",
+    ]
     with reopened(job) as frontier:
         rows = {row.queue: row for row in frontier.report().queues}
         assert frontier.state is CrawlState.PAUSED

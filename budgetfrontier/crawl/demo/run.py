@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +48,9 @@ def demo(job: Path | None) -> int:
         if not _crawl(settings, folder):
             return 1
         _report_stop(folder, f"{web.CALENDAR} spent what it was given and is retired again; {web.SHOP} was not tried")
-    _say(f"the job is kept: try budgetfrontier queues {folder}, explain {folder} {web.CALENDAR}, audit {folder}")
+    _say("the synthetic web has ended, and cannot be crawled further; the job is kept to be looked at:")
+    for command, *more in (("queues",), ("explain", web.CALENDAR), ("audit",), ("runs",), ("console",)):
+        print("     ", shlex.join((_program(), command, str(folder), *more)))
     return 0
 
 
@@ -53,6 +58,12 @@ def _crawl(settings: Settings, folder: Path) -> bool:
     """Crawl until the pause at the finish; return False if the crawl was interrupted."""
     crawl(settings, folder, progress=ProgressDisplay(every=5.0))
     return Report.read(folder / "frontier").state is CrawlState.PAUSED
+
+
+def _program() -> str:
+    """Return what runs this program in the user's shell: `make demo` has an environment that need not be active."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "budgetfrontier" and not shutil.which(called.name) else "budgetfrontier"
 
 
 def _report_stop(folder: Path, what: str) -> None:
