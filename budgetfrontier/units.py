@@ -99,15 +99,17 @@ def write_size(count: int) -> str | int:
 def describe_duration(seconds: float) -> str:
     """Return a duration as people say it, in its two largest units that are not zero.
 
-    >>> describe_duration(900_000), describe_duration(90_001.5)
-    ('10d 10h', '1d 1h')
+    >>> describe_duration(900_000), describe_duration(90_001.5), describe_duration(0.0911002), describe_duration(0.0)
+    ('10d 10h', '1d 1h', '91ms', '0s')
     """
+    if 0 < seconds < 1:
+        return format_duration(seconds)
     words = []
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
         count, seconds = divmod(seconds, length)
         if count:
             words.append(f"{count:g}{unit}")
-    return " ".join(words[:2]) or f"{seconds:g}s"
+    return " ".join(words[:2]) or "0s"
 
 
 def format_clock(seconds: float) -> str:

@@ -87,7 +87,9 @@ def add_format(parser: argparse.ArgumentParser, *extra: str) -> None:
 
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the options --limit and --offset."""
-    parser.add_argument("--limit", type=count, default=None, metavar="N", help="print at most N rows (default: all)")
+    parser.add_argument(
+        "--limit", type=most, default=None, metavar="N", help="print at most N rows (default, and 0: all)"
+    )
     parser.add_argument("--offset", type=count, default=0, metavar="N", help="skip the first N rows (default: 0)")
 
 
@@ -141,6 +143,11 @@ def count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is less than 0")
     return value
+
+
+def most(text: str) -> int | None:
+    """Parse the most rows to print; None for 0, which is all, as in the API and in settings."""
+    return count(text) or None
 
 
 def duration(text: str) -> float:

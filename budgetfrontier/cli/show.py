@@ -58,7 +58,7 @@ def _register_report(commands: Commands) -> None:
     parser.add_argument(
         "--limit", type=common.count, default=None, metavar="N",
         help="list at most N queues in each section of text (default: 20) or html (100); json and csv: N rows (all); "
-        "other kinds: N rows (text: 20)",
+        "other kinds: N rows (text: 20); 0: --all",
     )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="list all queues of each state, and all rows of other kinds")
     parser.add_argument(
@@ -91,7 +91,7 @@ def _register_queue(commands: Commands) -> None:
     parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
     add_format(parser)
     parser.add_argument(
-        "--limit", type=common.count, default=20, metavar="N", help="show at most N of its URIs (default: 20)"
+        "--limit", type=common.most, default=20, metavar="N", help="show at most N of its URIs (default: 20; 0: all)"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -147,6 +147,8 @@ def _register_audit(commands: Commands) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Print the report of the frontier, as of its last commit, or another kind of report."""
+    if args.limit == 0:
+        args.limit, args.all = None, True
     if args.kind != "frontier" or args.since is not None:
         return report_kinds.run(args)
     from budgetfrontier.reports import html, tables, text
@@ -224,7 +226,7 @@ def queue(args: argparse.Namespace) -> None:
             return _patterns(args, reader, record)
         if args.spread:
             with reader.view() as view:
-                items = [(item.place + 1, item) for item in spread(view, record, args.limit)]
+                items = [(item.place + 1, item) for item in spread(view, record, args.limit or record.queued)]
         else:
             items = list(enumerate(reader.pending(args.key, args.limit), 1))
         pending = [

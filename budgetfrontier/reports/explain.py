@@ -105,10 +105,11 @@ class _Explainer:
             self._explain_gone(explanation, found)
             return
         if pending.when is not None:
-            wait = format_duration(pending.when - self._now)
+            left = pending.when - self._now
+            wait = f"in {format_duration(left)}" if left > 0 else "with the next lease: it is due"
             explanation.add(
                 "future",
-                f"It is scheduled for later: it comes to queue {queue.queue} in {wait}.",
+                f"It is scheduled for later: it comes to queue {queue.queue} {wait}.",
                 verdict=Outlook.LATER,
                 when=pending.when,
             )
@@ -253,10 +254,12 @@ class _Explainer:
                 )
 
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
-        wait = format_duration(queue.wake_time - self._now)
+        left = queue.wake_time - self._now
+        due = "and due: it joins the READY queues at the next lease"
+        wait = f"for {format_duration(left)} more: politeness, a retry, or an operator's block" if left > 0 else due
         explanation.add(
             "snoozed",
-            f"{subject} for {wait} more: politeness, a retry, or an operator's block.",
+            f"{subject} {wait}.",
             verdict=Outlook.LATER,
             when=queue.wake_time,
             command=self._command("wake", queue.queue),

@@ -98,7 +98,8 @@ _STATES = ("", "READY", "IN_PROCESS", "SNOOZED", "INACTIVE", "RETIRED", "EXHAUST
 def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, limit: int | None) -> Rows:
     """Yield what is known of each host: from the log what was fetched (None: no log), from its queue what is left.
 
-    A queue whose key is no host has a row of its own.
+    A queue whose key is no host has a row of its own. Without a log, bytes are those with which fetches were finished,
+    if they were told.
     """
     sums = Sums(9)
     for entry in entries or ():
@@ -113,6 +114,8 @@ def hosts(entries: Iterable[Entry] | None, queues: Iterable[QueueRecord], *, lim
             amounts[3] += 1
     for queue in queues:
         amounts = sums.of(queue.queue.encode("utf-8", "surrogateescape"))
+        if entries is None:
+            amounts[1] += queue.bytes
         amounts[5] += queue.queued + queue.future
         amounts[6] += queue.expenditure
         amounts[7] += queue.errors
@@ -125,7 +128,7 @@ def _host_row(row: Item, *, known: bool) -> tuple[Any, ...]:
     host, fetches, size, denied, failures, not_modified, remaining, spent, errors, state = row
     logged = (denied, failures, not_modified) if known else (None, None, None)
     queued = (remaining, spent, errors, _STATES[state]) if state else (None, None, None, "")
-    return fetches if known else None, size if known else None, _text(host), *logged, *queued
+    return fetches if known else None, size if known else size or None, _text(host), *logged, *queued
 
 
 def _text(value: bytes) -> str:

@@ -107,10 +107,10 @@ class Reader:
         return verdict(self.standing())
 
     def runs(self, limit: int | None = None) -> list[Run]:
-        """Return the last `limit` runs, newest last; a run that goes on has no end. O(result)."""
+        """Return the last `limit` runs, 0 or None: all, newest last; a run that goes on has no end. O(result)."""
         with self.view() as view:
             newest_first = runs(view, self.path, holder=self.lock_pid())
-            return list(islice(newest_first, limit))[::-1]
+            return list(islice(newest_first, limit or None))[::-1]
 
     def space(self) -> Space:
         """Return the space that the frontier takes on disk, and the lag of its oldest reader. O(readers)."""
@@ -235,7 +235,7 @@ class Reader:
     def future(self, limit: int | None = None) -> list[PendingUri]:
         """Return the URIs scheduled for later, soonest first. O(result)."""
         with self.view() as view:
-            return list(islice(view.future(), limit))
+            return list(islice(view.future(), limit or None))
 
     def leases(self) -> list[StoredLease]:
         """Return the leases that were out at the last commit. O(result)."""

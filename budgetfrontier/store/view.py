@@ -206,7 +206,7 @@ class View:
 
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
         """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""
-        for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit)):
+        for place, (key, value) in enumerate(islice(self.pending_items(keys.u32.pack(queue.id)), limit or None)):
             yield pending_uri(queue, key[4:], value, place=place, leased=key in out)
 
     def pending_items(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -311,17 +311,13 @@ class View:
         return None if value is None else decode_audit(value)
 
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
-        """Return the last `limit` commands that were applied, newest last. O(result)."""
-        return list(islice(self.newest_commands(), limit))[::-1]
+        """Return the last `limit` commands that were applied, 0 or None: all, newest last. O(result)."""
+        return list(islice(self.newest_commands(), limit or None))[::-1]
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
-        """Return the dead letters, oldest first."""
-        letters: list[DeadLetter] = []
-        for key, value in self.items(keys.DEAD):
-            if len(letters) == limit:
-                break
-            letters.append(dead_letter(keys.u64.unpack(key)[0], decode_dead(value)))
-        return letters
+        """Return the first `limit` dead letters, 0 or None: all, oldest first."""
+        found = islice(self.items(keys.DEAD), limit or None)
+        return [dead_letter(keys.u64.unpack(key)[0], decode_dead(value)) for key, value in found]
 
 
 def identified(adjustments: Sequence[Override], newest_commands: Iterable[AuditEntry]) -> list[Override]:

@@ -85,6 +85,16 @@ def test_a_seed_file_that_is_gone_is_told(tmp_path: Path, cli: Cli) -> None:
     assert "seeds.txt: No such file" in rows_of(cli, tmp_path, "seeds")[1]
 
 
+def test_the_bytes_of_hosts_are_known_without_a_log(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", Settings()) as frontier:
+        frontier.schedule_many(["http://a.test/", "http://b.test/"])
+        for lease in frontier.lease(2):
+            frontier.finish(lease, size=700 if lease.queue == "a.test" else 0)
+    rows, unknown = rows_of(cli, tmp_path, "hosts")
+    assert {row["host"]: row["bytes"] for row in rows} == {"a.test": 700, "b.test": None}
+    assert all(row["fetches"] is None for row in rows) and "crawl.log" in unknown
+
+
 @pytest.mark.parametrize("count", [30])
 def test_every_state_is_uncapped_on_request(tmp_path: Path, cli: Cli, count: int) -> None:
     with Frontier.open(tmp_path / "job" / "frontier", Settings()) as frontier:
@@ -94,5 +104,6 @@ def test_every_state_is_uncapped_on_request(tmp_path: Path, cli: Cli, count: int
     assert capped.count(".test") < 3 * count and "...and 10 more" in capped
     whole = cli("report", tmp_path / "job", "--all").out.partition(section)[2].partition("\n\n")[0]
     assert len(whole.splitlines()) == count + 1 and "more" not in whole
+    assert cli("report", tmp_path / "job", "--limit", "0").out.partition(section)[2].partition("\n\n")[0] == whole
     html = cli("report", tmp_path / "job", "--all", "--format", "html").out
     assert all(f"site{n}.test" in html for n in range(count))

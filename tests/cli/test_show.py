@@ -14,7 +14,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.cli import main
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import ROW_FIELDS, Summary
@@ -142,7 +142,8 @@ def test_queues_are_sorted_and_paged(stopped: Path, cli: Cli) -> None:
     assert names("--sort", "queue", "--limit", 2, "--offset", 3) == by_name[3:5]
     assert names("--sort", "queue", "--offset", 4) == by_name[4:]
     assert names("--sort", "queued", "--limit", 1) == ["capped.test"]
-    assert names("--limit", 0) == []
+    assert names("--sort", "queue", "--limit", 0) == by_name, "all"
+    assert names("--sort", "queue", "--limit", 0, "--offset", 4) == by_name[4:]
 
 
 def test_queues_as_csv(job: Path, cli: Cli) -> None:
@@ -471,3 +472,16 @@ def test_queues_that_wait_longest_for_a_turn_come_first(tmp_path: Path, cli: Cli
     assert [line.split()[0] for line in table[1:]] == ["last.test", "b.test", "a.test"]
     assert [line.split()[-1][:2] for line in table[1:]] == ["-", "16", "15"]
     assert "lastDequeueTime" in cli("report", tmp_path).out
+
+
+def test_a_queue_that_is_due_is_not_said_to_be_snoozed_for_no_time(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 3600)
+    with Frontier.open(tmp_path / "frontier", clock=clock) as f:
+        f.schedule_many(
+            ["http://a.test/0", "http://a.test/1", CrawlUri("http://b.test/", not_before=clock.time() + 60)]
+        )
+        f.finish(f.lease(1)[0], fetch_seconds=1.0)
+        assert f.lease(1) == []
+    said = cli("explain", tmp_path, "a.test").out
+    assert "Queue a.test is SNOOZED and due: it joins the READY queues at the next lease." in said
+    assert "comes to queue b.test with the next lease: it is due" in cli("explain", tmp_path, "http://b.test/").out

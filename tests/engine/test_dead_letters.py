@@ -23,6 +23,7 @@ def test_dead_letters_are_kept_whole_and_can_be_replayed_or_dropped() -> None:
         ]
         assert (letters[0].uri.meta, letters[0].uri.payload) == ({"k": [1]}, b"\0")
         assert len(f.dead_letters(limit=1)) == 1
+        assert len(f.dead_letters(limit=0)) == len(f.dead_letters()) > 1
         assert f.replay([letters[0].id]) == 1
         assert (f.summary().dead, f.state, record(f, "A").queued) == (1, CrawlState.RUNNING, 1)
         assert f.drop_dead_letters() == 1
