@@ -10,15 +10,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
-import resource
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks import script
+from benchmarks.command import Measured, measure
 from budgetfrontier import Frontier
 
 SIZE = 2 << 30  # bytes
@@ -28,14 +26,6 @@ HOSTS = 20_000
 BODIES = 5000
 STATUSES = (200, 200, 200, 200, 301, 404, 503, -2, -9998)
 KINDS = ("hosts", "mimetypes", "responsecodes", "crawl-summary")
-
-
-class Measured(NamedTuple):
-    """The cost of one command: seconds that passed, seconds of processor time, and most memory in MiB."""
-
-    passed: float
-    processor: float
-    memory: float
 
 
 class Log:
@@ -75,18 +65,6 @@ class Log:
         )
 
 
-def measure(*arguments: object) -> Measured:
-    """Run a command in a process of its own."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    code = "import resource, sys; from budgetfrontier.cli import main; main(sys.argv[1:]); "
-    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
-    command = (sys.executable, "-c", code, *map(str, arguments))
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Measured(time.perf_counter() - start, used, int(done.stderr.split()[-1]) / 1024)
-
-
 def run(job: Path, size: int) -> tuple[dict[str, Measured], dict[str, int]]:
     """Write a log, and ask all questions about it; return their costs, and the sizes of log and index."""
     (job / "logs").mkdir(parents=True)
@@ -114,7 +92,7 @@ def table(found: dict[str, Measured], sizes: dict[str, int]) -> str:
         "| --- |" + " --- |" * 4,
     ]
     factor = EXTRAPOLATED / sizes["log"]
-    for name, (passed, processor, memory) in found.items():
+    for name, (passed, processor, memory, _) in found.items():
         proportional = name.endswith("question 1") or (name.startswith("report") and "--since" not in name)
         larger = f"{processor * factor:.0f} of processor time" if proportional else ""
         rows.append(f"| {name} | {passed:.2f} | {processor:.2f} | {memory:.0f} | {larger} |")
