@@ -249,6 +249,7 @@ def _busiest(args: argparse.Namespace, reader: Reader) -> Rows:
 
 def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
+    from budgetfrontier.store.queue_listing import queues
     from budgetfrontier.units import describe_duration
 
     now, length = time.time(), _length(args)
@@ -256,7 +257,7 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
         found = over_time.forecast_rows(
             over_time.read(view, now - length, now),
             view.summary(),
-            over_time.held(view.queues(), view.in_force()),
+            over_time.held(queues(view), view.in_force()),
             over_time.limits_left(view, reader.path, now),
             now=now,
             length=length,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from itertools import islice
 
 from budgetfrontier.console.jobs import Job
@@ -18,8 +17,8 @@ from budgetfrontier.reports.over_time import forecast_sentence
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.process import process
+from budgetfrontier.store.queue_listing import queues_by_id
 from budgetfrontier.store.standing import standing
-from budgetfrontier.store.view import View
 
 URIS = 100
 """URIs that are read of an open queue."""
@@ -68,7 +67,7 @@ class Reading:
                 controls.start = max(controls.selected - 2 * limit, 0)
                 ids = self._ids(scanned, controls, limit)
             with self._job.view() as view:
-                found = _shown(view, ids)
+                found = list(queues_by_id(view, ids))
         controls.show([queue.queue for queue in found])
         return found
 
@@ -85,7 +84,9 @@ class Reading:
         """Return the first queues of each order, without those of which the amount is 0."""
         with self._job.view() as view:
             found = {
-                sort: _shown(view, scanned.columns.page(sort, state=None, text="", start=0, limit=LISTED)[0])
+                sort: list(
+                    queues_by_id(view, scanned.columns.page(sort, state=None, text="", start=0, limit=LISTED)[0])
+                )
                 for sort in SORTS
             }
         return {sort: [queue for queue in rows if getattr(queue, sort)] for sort, rows in found.items()}
@@ -106,8 +107,3 @@ class Reading:
         if self._explained[0] != key:
             self._explained = (key, explain(self._job.reader, key, job=str(self._job.folder)).text())
         return Opened(queue, pending, self._explained[1])
-
-
-def _shown(view: View, ids: Iterable[int]) -> list[QueueRecord]:
-    show = BudgetsInForce(view).show
-    return [show(queue) for queue in view.queues_by_id(ids)]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.budgets import is_over_total, must_retire
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store.head_urls import HeadUrls
-
-if TYPE_CHECKING:
-    from budgetfrontier.store.view import View
+from budgetfrontier.store.view import View
 
 _OF_BUDGETS = frozenset(("balance_replenish_amount", "queue_total_budget", "retire_when"))
 _PRICED = 100_000  # URIs of one queue that are added up

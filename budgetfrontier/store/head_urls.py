@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.store import keys
 from budgetfrontier.store.uri_values import expand, short_url
-
-if TYPE_CHECKING:
-    from budgetfrontier.store.view import View
+from budgetfrontier.store.view import View
 
 
 class HeadUrls:

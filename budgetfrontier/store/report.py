@@ -14,6 +14,7 @@ from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, S
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.last_commit import LastCommit
+from budgetfrontier.store.queue_listing import queues
 from budgetfrontier.store.standing import standing
 from budgetfrontier.store.view import View
 
@@ -87,7 +88,7 @@ def status_line(totals: Summary) -> str:
 def report(view: View, path: Path, *, generated: float, running: Process | None = None) -> Report:
     """Return the report on the whole frontier at `path`. O(queues). An engine names itself as `running`."""
     whole = report_head(view, path, generated=generated, running=running)
-    whole.queues.extend(view.queues())
+    whole.queues.extend(queues(view))
     return whole
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import decode_lease
-
-if TYPE_CHECKING:
-    from budgetfrontier.store.view import View
+from budgetfrontier.store.view import View
 
 INDEXED = {
     QueueState.READY: keys.ACTIVE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Any
@@ -16,7 +15,6 @@ from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.records import (
     AuditEntry,
@@ -29,7 +27,6 @@ from budgetfrontier.store.records import (
     restore_lease,
     whole_queue,
 )
-from budgetfrontier.store.turn_order import INDEXED, in_turn
 from budgetfrontier.store.uri_values import decode_uri, expand, restore_uri, short_url, tries
 
 _LATEST = 1000  # entries of the audit
@@ -179,30 +176,6 @@ class View:
         """
         cursor = self.txn.cursor(self.db[keys.QUEUES])
         return map(whole_queue, cursor.iternext(keys=False)) if cursor.set_range(keys.FIRST) else iter(())
-
-    def queues(self) -> Iterator[QueueRecord]:
-        """Yield every queue, in order of creation, with the budgets now in force.
-
-        O(queues), about 1 us each, or 3 us after a change of settings.
-        """
-        return map(BudgetsInForce(self).show, self.stored_queues())
-
-    def queues_in(self, states: Container[QueueState]) -> Iterator[QueueRecord]:
-        """Yield the queues in these states, in order of creation, with the budgets now in force.
-
-        EXHAUSTED ones have no index: with them, this is a pass over all queues, as for more than half of all. Otherwise
-        O(result), about 4 us each, and O(leases out) for IN_PROCESS ones.
-        """
-        if QueueState.EXHAUSTED in states:
-            return filter(lambda queue: queue.state in states, self.queues())
-        ids = array("I", sorted({id_ for state in INDEXED if state in states for _, id_ in in_turn(self, state)}))
-        if 2 * len(ids) > self.counters().queues:  # reading all of them in order takes less time
-            return filter(lambda queue: queue.state in states, self.queues())
-        return filter(lambda queue: queue.state in states, self.queues_by_id(ids))
-
-    def queues_by_id(self, ids: Iterable[int]) -> Iterator[QueueRecord]:
-        """Yield the queues with these ids, in the same order, with the budgets now in force."""
-        return map(BudgetsInForce(self).show, map(self.queue_by_id, ids))
 
     def pending(self, queue: QueueRecord, limit: int | None = None, out: Container[bytes] = ()) -> Iterator[PendingUri]:
         """Yield the URIs of a queue in the order in which they would be leased; `out` has the keys of leased ones."""

@@ -27,6 +27,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.top_controls import Controls, Mode, split_keys
 from budgetfrontier.console.top_reading import Reading
 from budgetfrontier.console.top_view import last_hour, screen, spark
+from budgetfrontier.store.queue_listing import queues
 from budgetfrontier.store.series import SeriesRow
 from tests.engine_process import running_engine
 from tests.support import PATIENCE, until
@@ -49,7 +50,7 @@ def drawn(folder: Path, controls: Controls, *, width: int, height: int = 24, lis
         shown = Reading(job).read()
         if listed:
             with job.view() as view:
-                shown.rows, shown.as_of = list(view.queues()), shown.now
+                shown.rows, shown.as_of = list(queues(view)), shown.now
             controls.show([queue.queue for queue in shown.rows])
         shown.opened = Reading(job).opened(controls)
         console = Console(record=True, width=width, height=height, file=io.StringIO(), color_system=None)

@@ -30,6 +30,7 @@ from budgetfrontier.rules.charges import MAX_COST
 from budgetfrontier.settings import policy_factory
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.store import keys
+from budgetfrontier.store.queue_listing import queues
 from budgetfrontier.store.report import row
 from tests.fuzz.target import Target, text
 from tests.support import START, kernel, make_settings
@@ -241,7 +242,7 @@ def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], 
     """The records of the queues, their URIs in order, and the fingerprints."""
     frontier.commit()
     env = kernel(frontier).tables.env
-    records = {queue.queue: queue for queue in env.view().queues()}
+    records = {queue.queue: queue for queue in queues(env.view())}
     held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
     seen = {key for key, _ in env.view().items(keys.SEEN)}
     return {key: row(queue) for key, queue in records.items()}, held, seen

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from budgetfrontier import Reader
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.queue_listing import queues
 from tests.support import crawl, on_disk, pages
 
 
@@ -28,7 +29,7 @@ def test_a_queue_is_over_budget_while_it_is_retired_and_while_it_waits_to_retire
     def over() -> set[str]:
         f.commit()
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-            return set(map(str, (queue.queue for queue in filter(BudgetsInForce(view).over_budget, view.queues()))))
+            return set(map(str, (queue.queue for queue in filter(BudgetsInForce(view).over_budget, queues(view)))))
 
     with on_disk(tmp_path, queue_total_budget=1, pause_at_finish=True) as f:
         f.schedule_many(pages("AB", 5))

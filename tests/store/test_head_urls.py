@@ -6,6 +6,7 @@ from pathlib import Path
 
 from budgetfrontier import Reader
 from budgetfrontier.store.head_urls import HeadUrls
+from budgetfrontier.store.queue_listing import queues
 from tests.support import crawl, on_disk, pages
 
 
@@ -14,7 +15,7 @@ def test_the_head_is_what_would_be_leased_next(tmp_path: Path) -> None:
         f.commit()
         with Reader(tmp_path / "frontier") as reader, reader.view() as view:
             found = HeadUrls(view)
-            return {queue.queue: found.url(queue) for queue in view.queues()}
+            return {queue.queue: found.url(queue) for queue in queues(view)}
 
     with on_disk(tmp_path, concurrency=3) as f:
         f.schedule_many(pages("A", 2))

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Reader
-from budgetfrontier.model import QueueState
+from budgetfrontier import CrawlUri
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.last_commit import LastCommit
-from tests.support import START, on_disk, pages
+from tests.support import on_disk
 
 
 def test_uris_of_a_queue_come_in_their_order_with_places_and_those_that_are_out(tmp_path: Path) -> None:
@@ -55,22 +54,3 @@ def test_a_queue_without_a_record_is_damage_and_a_view_says_what_it_sees(path: P
             with pytest.raises(Damage, match="has no record"):
                 view.queue_by_id(99_999)
         assert "has ended" in repr(view)
-
-
-def test_queues_in_some_states_are_read_by_their_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with on_disk(tmp_path, queue_total_budget=1, hold_queues=False) as f:
-        f.schedule_many(pages("ABCDEFGHIJKLMNOP", 3))
-        f.retire("a.test")
-        f.snooze("b.test", until=START + 99)
-        f.lease(3)
-        f.commit()
-        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
-            everything = list(view.queues())
-            states = {queue.state for queue in everything}
-            assert len(states) == 4
-            for state in QueueState:
-                wanted = [queue.queue for queue in everything if queue.state is state]
-                assert [queue.queue for queue in view.queues_in({state})] == wanted, state
-            monkeypatch.setattr(type(view), "stored_queues", None)
-            few = [queue.queue for queue in view.queues_in({QueueState.RETIRED, QueueState.IN_PROCESS})]
-            assert "a.test" in few and len(few) == 4

@@ -12,6 +12,7 @@ from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path, link_to
 from budgetfrontier.reports.log_tables import meaning
 from budgetfrontier.reports.totals import by_outcome, refusals
+from budgetfrontier.store.queue_listing import queues_by_id
 
 LOG = "crawl.log"
 TOP = 20
@@ -26,7 +27,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         dead = counted_reasons(view)
         if scanned is not None:
             ids, _ = scanned.columns.page("errors", state=None, text="", start=0, limit=TOP)
-            queues = [queue for queue in view.queues_by_id(ids) if queue.errors]
+            queues = [queue for queue in queues_by_id(view, ids) if queue.errors]
     lines, failed, statuses = _recent(job)
     return {
         "totals": totals,

@@ -17,6 +17,7 @@ from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.store import keys
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.queue_listing import queues_by_id
 from budgetfrontier.store.turn_order import INDEXED, in_turn
 from budgetfrontier.store.view import View
 
@@ -58,7 +59,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
             context |= _live(view, sort, state, text, after)
         elif scanned is not None:
             ids, more = scanned.columns.page(sort, state=state, text=text, start=start, limit=ROWS, reverse=reverse)
-            context |= {"rows": list(view.queues_by_id(ids)), "as_of": scanned.when}
+            context |= {"rows": list(queues_by_id(view, ids)), "as_of": scanned.when}
             context["next"] = {"start": start + ROWS} if more else None
             context["first"] = {"start": max(start - ROWS, 0) or None} if start else None
         totals = job.sample_now().totals

@@ -13,6 +13,7 @@ from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.queue_listing import queues_by_id
 from budgetfrontier.store.turn_order import in_turn
 
 ROWS = 50
@@ -26,9 +27,9 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     with job.view() as view:
         found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
         budgets = BudgetsInForce(view)
-        queues = list(map(budgets.show, view.queues_by_id(number for _, number in found[:ROWS])))
+        queues = list(queues_by_id(view, (number for _, number in found[:ROWS])))
         next_ones = islice(in_turn(view, QueueState.INACTIVE), 0 if after else LOOKED_AT)
-        revived = filter(budgets.over_budget, view.queues_by_id(number for _, number in next_ones))
+        revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
         again = list(islice(revived, ROWS))
         replenish = view.settings()[0].frontier.balance_replenish_amount
     scanned = job.scans.want()
