@@ -158,7 +158,7 @@ def test_the_audit_is_read_from_its_end(tmp_path: Path) -> None:
         with Reader(tmp_path / "frontier") as reader:
             assert [entry.id for entry in reader.audit()] == list(range(1, 9))
             assert [entry.id for entry in reader.audit(3)] == [6, 7, 8]
-            assert reader.audit(0) == []
+            assert reader.audit(0) == reader.audit()
             last = reader.last_retirement("a.test")
             assert last is not None and last.reason == "no 3"
             assert reader.last_retirement("b.test") is None
