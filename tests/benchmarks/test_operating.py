@@ -15,6 +15,6 @@ def test_each_command_of_operators_is_measured_and_taken_back(tmp_path: Path) ->
     found = operating.run(tmp_path / "frontier", commands + operating.CHANGES)
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == before.queued
-        assert [entry.op for entry in reader.audit()][1::2] == ["undo"] * (len(operating.CHANGES) // 2)
+        assert [entry.command for entry in reader.audit()][1::2] == ["undo"] * (len(operating.CHANGES) // 2)
     rows = operating.table(found).splitlines()
     assert len(rows) == 2 + len(found) and all(cost.processor > 0 for cost in found.values())
