@@ -90,6 +90,13 @@ def _adjustment(form: Form) -> dict[str, Any]:
     return {"id": int(number)}
 
 
+def _undo(form: Form) -> dict[str, Any]:
+    number = form.get("id", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise BadRequest("Choose the entry of the audit that is to be undone.")
+    return {"id": int(number), "force": form.get("force") == "1"}
+
+
 def _pattern(form: Form) -> dict[str, Any]:
     queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
     if queue is None and pattern is None:
@@ -143,6 +150,7 @@ def _nothing(form: Form) -> dict[str, Any]:
 _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "adjust": _adjust,
     "withdraw": _adjustment,
+    "undo": _undo,
     "retire": _queue,
     "unretire": _queue,
     "snooze": _snooze,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.engine.commands import deletion
+from budgetfrontier.engine.commands import deletion, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.engine.commands.preview import Change, appended, preview, survey, withdrawn
 from budgetfrontier.engine.remote import steer
@@ -139,6 +139,7 @@ def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
 _DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
     "adjust": partial(_preview, "adjust"),
     "withdraw": partial(_preview, "withdraw"),
+    "undo": undo_checks.preview,
     "delete": _delete,
     "replay": _letters,
     "drop": _letters,

@@ -14,6 +14,7 @@ from budgetfrontier.console.forms import Asked
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere
 from budgetfrontier.console.steer_process import Order, Step
+from budgetfrontier.engine.commands.undo_checks import FORCE
 
 AT_ONCE = 2
 """Processes that run at a time; others wait."""
@@ -123,6 +124,7 @@ def context(task: Task) -> dict[str, Any]:
         "step": task.step,
         "asked": task.asked,
         "running": not task.ended.is_set(),
+        "can_overrule": task.asked.op == "undo" and task.step.error.endswith(FORCE),
         "entry": task.step.entry,
         "effect": task.step.effect,
     }

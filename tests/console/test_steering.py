@@ -13,7 +13,7 @@ import pytest
 
 from budgetfrontier import Reader
 from budgetfrontier.console.app import Console
-from tests.console.conftest import TOKEN, Client, visit
+from tests.console.conftest import TOKEN, Client, get, visit
 from tests.engine_process import running_engine
 
 
@@ -133,6 +133,84 @@ def test_an_adjustment_is_listed_and_withdrawn(steered: Path) -> None:
         assert reader.adjustments == []
 
 
+def undo_buttons(text: str) -> list[int]:
+    """The entries that a page of the audit has buttons for."""
+    return [int(number) for number in re.findall(r'<button name="id" value="(\d+)"', text)]
+
+
+def test_a_command_is_undone_from_the_audit(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> list[str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        pages = [await operator.get("/audit")]
+        (number,) = undo_buttons(pages[0])
+        pages.append(await operator.send({"op": "undo", "id": str(number), "reason": "a mistake", "back": "/audit"}))
+        assert len(entries(steered)) == 1, "the dry run has changed nothing"
+        pages.append(await operator.apply(pages[-1]))
+        pages.append(await operator.get("/audit"))
+        pages.append(await operator.send({"op": "undo", "id": str(number), "reason": "again"}))
+        return pages
+
+    listed, shown, applied, after, again = visit(steered, act, token=TOKEN)
+    assert undo_buttons(listed) == [1] and "retire by alice: not what we want" in shown and "named.test" in shown
+    entry = entries(steered)[-1]
+    assert (entry.command, entry.args["id"], entry.who, entry.reason) == ("undo", 1, "alice", "a mistake")
+    assert "Applied." in applied and f'id={entry.id}"' in applied
+    assert undo_buttons(after) == [entry.id], "the undo can be undone, and nothing twice"
+    assert 'role="alert"' in again and "undone already" in again
+    with Reader(steered / "frontier") as reader:
+        queue = reader.queue("named.test")
+        assert queue is not None and queue.state != "RETIRED"
+
+
+def test_what_has_changed_since_is_undone_only_with_force(steered: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "unretire", "queue": '"named.test"', "reason": "wanted after all"}
+        await operator.apply(await operator.send(form))
+        refused = await operator.send({"op": "undo", "id": "1", "reason": "x"})
+        sure = await operator.send(fields(refused))
+        return refused, sure, await operator.apply(sure)
+
+    refused, sure, applied = visit(steered, act, token=TOKEN)
+    assert 'role="alert"' in refused and "has changed since" in refused and "Dry run with force" in refused
+    assert "nothing was changed" in sure and "Applied." in applied
+    assert entries(steered)[-1].args == {"id": 1, "force": True}
+
+
+@pytest.mark.parametrize("op", ["adjust", "pause", "snooze", "delete"])
+def test_each_kind_of_command_is_undone(steered: Path, op: str) -> None:
+    forms: dict[str, dict[str, str]] = {
+        "adjust": {"match": "domain:snoozed.test", "total": "5"},
+        "pause": {},
+        "snooze": {"queue": '"snoozed.test"', "for": "2d"},
+        "delete": {"glob": "snoozed.test"},
+    }
+
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        await operator.apply(await operator.send({"op": op, "reason": "x", **forms[op]}))
+        number = undo_buttons(await operator.get("/audit"))[0]
+        shown = await operator.send({"op": "undo", "id": str(number), "reason": "y"})
+        return shown, await operator.apply(shown)
+
+    with Reader(steered / "frontier") as reader:
+        before = reader.summary(), reader.queue("snoozed.test"), reader.adjustments
+    shown, applied = visit(steered, act, token=TOKEN)
+    assert "nothing was changed" in shown and "Applied." in applied
+    with Reader(steered / "frontier") as reader:
+        after = reader.summary(), reader.queue("snoozed.test"), reader.adjustments
+    assert after[0].state == before[0].state and after[2] == before[2]
+    assert after[1] is not None and before[1] is not None
+    assert (after[1].queued, after[1].wake_time) == (before[1].queued, before[1].wake_time)
+
+
+def test_nothing_can_be_undone_without_a_token(job: Path) -> None:
+    assert undo_buttons(get(job, "/audit")[1]) == undo_buttons(get(job, "/audit?id=1")[1]) == []
+
+
 def test_dead_letters_are_replayed(job: Path) -> None:
     async def act(client: Client, console: Console) -> str:
         operator = Operator(client)
@@ -181,6 +259,8 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
         ({"op": "replay", "reason": "x"}, "Tick the dead letters"),
         ({"op": "replay", "reason": "x", "id": "-1"}, "Tick the dead letters"),
         ({"op": "delete", "reason": "x"}, "Delete what"),
+        ({"op": "undo", "reason": "x"}, "Choose the entry"),
+        ({"op": "undo", "reason": "x", "id": "1; 2"}, "Choose the entry"),
         ({"op": "adjust", "step": "apply", "args": "[]"}, "not one of the console"),
         ({"op": "adjust", "step": "apply", "args": "{"}, "not one of the console"),
     ],
@@ -202,6 +282,7 @@ def test_a_form_that_cannot_be_meant_is_answered_with_what_is_wrong(job: Path, f
         ({"op": "adjust", "step": "apply", "args": '{"match": "nowhere", "set": {}}', "reason": "x"}, "not a match"),
         ({"op": "retire", "step": "apply", "args": "{}", "reason": "x"}, "queue"),
         ({"op": "delete", "pattern": "(", "reason": "x"}, "regular expression"),
+        ({"op": "undo", "id": "77", "reason": "x"}, "there is no audit entry 77"),
     ],
 )
 def test_a_command_that_is_refused_says_why_and_changes_nothing(job: Path, form: dict[str, str], said: str) -> None:
@@ -243,7 +324,11 @@ def test_a_script_steers_with_the_token(job: Path) -> None:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         form = {"op": "pause", "step": "apply", "args": '{"reason": "night"}', "reason": "night"}
         async with client.post("/steer", data=form, headers=headers) as answer:
-            return await answer.text()
+            text, where = await answer.text(), answer.url.raw_path
+        while "is in progress" in text:
+            await asyncio.sleep(0.1)
+            text = await (await client.get(where, headers=headers)).text()
+        return text
 
     assert "Applied." in visit(job, act, token=TOKEN)
     assert entries(job)[-1].command == "pause"

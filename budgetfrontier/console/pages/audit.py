@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.engine.remote import describe_progress
+from budgetfrontier.reports.audit_inverses import inverses
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, decode_audit
 from budgetfrontier.store.view import View
@@ -35,9 +37,11 @@ def build(job: Job, query: Query) -> dict[str, Any]:
                     break
                 if command in ("", entry.command) and who in ("", entry.who) and text in _all_of(entry, text):
                     rows.append(entry)
+        undoable = _undoable(view, rows)
         begun = job.reader.in_progress()
     return {
         "rows": rows,
+        "undoable": undoable,
         "only": only,
         "command": command,
         "who": who,
@@ -46,6 +50,14 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "first": {} if before else None,
         "in_progress": describe_progress(*begun) if begun else "",
     }
+
+
+def _undoable(view: View, rows: list[AuditEntry]) -> set[int]:
+    """Return the ids of the entries of a page that can be undone, if they are among the newest READ ones."""
+    if not rows:
+        return set()
+    found = takewhile(lambda pair: pair[0].id >= rows[-1].id, inverses(islice(view.newest_commands(), READ)))
+    return {entry.id for entry, inverse in found if inverse}
 
 
 def _all_of(entry: AuditEntry, text: str) -> str:

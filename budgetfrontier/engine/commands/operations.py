@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
+from budgetfrontier.engine.commands.undo_checks import look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
@@ -31,9 +32,9 @@ def _queue(kernel: Kernel, args: dict[str, Any]) -> QueueRecord:
 def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
         queue = _queue(kernel, args)
-        before = undo.look_at_queue(queue)
+        before = look_at_queue(queue)
         change(kernel, queue, args, now)
-        return {"before": before, "after": undo.look_at_queue(queue)}
+        return {"before": before, "after": look_at_queue(queue)}
 
     return apply
 

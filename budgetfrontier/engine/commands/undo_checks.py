@@ -1,0 +1,144 @@
+"""What an undo would do, and why it is refused: for the undo itself, and for its dry run over a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from budgetfrontier.engine.commands.adjustment import Edit, plain
+from budgetfrontier.engine.commands.preview import preview as preview_of
+from budgetfrontier.engine.commands.preview import withdrawn
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING, command_of
+from budgetfrontier.settings.overrides import Override
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.removed import ended, kept
+from budgetfrontier.store.view import View
+
+FORCE = "`undo --force` does it nevertheless"
+"""The end of the refusals that can be overruled."""
+PAUSED = frozenset((CrawlState.PAUSING, CrawlState.PAUSED))
+
+
+def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
+    """Return what commands change of a queue, as the audit keeps it before and after."""
+    return {
+        "state": queue.state,
+        "wake_time": queue.wake_time,
+        "queued": queue.queued,
+        "by_name": bool(queue.by_name),
+        "block": queue.block,
+    }
+
+
+def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
+    """Return the audit entry that is to be undone, or discarded, and its command. Raises FrontierError."""
+    entry = view.audit_entry(number)
+    if entry is None:
+        raise FrontierError(f"there is no audit entry {number}; `budgetfrontier audit JOB` lists them")
+    command = command_of(entry.command, entry.effect)
+    if what == "discard" and entry.command not in DELETING:
+        raise FrontierError(f"{number}, {entry.command}, has kept nothing: only what was deleted is kept")
+    if entry.error and not entry.effect.get("kept"):
+        raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
+    end = ended(view, number).get(number)
+    if end is not None:
+        if end.command == "discard":
+            raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
+        raise FrontierError(f"{number}, {command}, is undone already")
+    return entry, command
+
+
+def cannot(entry: AuditEntry, command: str) -> FrontierError:
+    """Return the error for a command that `undo` does not know."""
+    return FrontierError(f"{entry.id}, {command}, cannot be undone; the audit says what it has done")
+
+
+def check_adjusting(entry: AuditEntry, in_force: Sequence[Override], *, force: bool) -> Edit:
+    """Return the change of the adjustments that undoes an entry. Raises FrontierError."""
+    inverse = entry.effect.get("inverse") or {"remove": [entry.id], "restore": []}  # of an older version
+    there = {one.id: one for one in in_force}
+    restore = [Override(one["match"], one["set"], id=one["id"]) for one in inverse["restore"]]
+    restore = [one for one in restore if one.id not in there]
+    remove = [number for number in inverse["remove"] if number in there]
+    if not remove and not restore:
+        raise FrontierError(f"what {entry.id} has changed is not in force any more: later commands have replaced it")
+    names = {name for one in (*restore, *(there[number] for number in remove)) for name in one.set}
+    later = [one.id for one in there.values() if one.id > entry.id and names & one.set.keys()]
+    gone = len(remove) < len(inverse["remove"])
+    if (later or gone) and not force:
+        what = f"adjustment {later[-1]} sets the same settings" if later else "a part of it was replaced"
+        raise FrontierError(f"{entry.id} is not undone, because {what} since; {FORCE}")
+    return Edit(remove, restore)
+
+
+def key_of(entry: AuditEntry) -> str:
+    """Return the key of the queue that an entry is about."""
+    return str(entry.args.get("queue", entry.effect.get("queue")))
+
+
+def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, force: bool) -> QueueRecord:
+    """Return the queue in which an entry can be undone. Raises FrontierError."""
+    before, after = entry.effect["before"], entry.effect["after"]
+    if queue is None:
+        raise FrontierError(f"there is no queue {key_of(entry)!r} any more")
+    if "block" not in before:
+        raise FrontierError(f"{entry.id} was recorded by an older version, without what an undo needs")
+    if before == after:
+        raise FrontierError(f"{entry.id}, {command}, has changed nothing")
+    found = look_at_queue(queue)
+    if not force and _aspect(found, command) != _aspect(after, command):
+        states = f"it is {found['state']}, and was {after['state']} after {entry.id}"
+        raise FrontierError(f"queue {queue.queue} has changed since: {states}; {FORCE}")
+    return queue
+
+
+def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
+    """Return the part of a queue's look that a command, or its undo, has set."""
+    if command in RETIRING:
+        return look["state"] == RETIRED, look["by_name"]
+    return look["block"], look["wake_time"] if command == "wake" else None
+
+
+def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> None:
+    """Raise FrontierError if an entry about the crawl, which is as `found`, cannot be undone."""
+    before, after = entry.effect["before"], entry.effect["after"]
+    if before["state"] == after["state"]:
+        raise FrontierError(f"{entry.id} has changed nothing: the crawl was {before['state']} before it, too")
+    if (found["state"] in PAUSED) == (before["state"] in PAUSED) or found["state"] is CrawlState.TERMINATED:
+        raise FrontierError(f"the crawl is {found['state']}: there is nothing left of {entry.id} to undo")
+    same = after["state"] in PAUSED or found["state"] == after["state"]
+    if not force and not (same and found["pause_reason"] == after.get("pause_reason")):
+        raise FrontierError(f"the crawl has changed since: it is {found['state']}; {FORCE}")
+
+
+def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
+    """Return what an undo would do now. Raises FrontierError as the undo would.
+
+    Whether queues have changed since a deletion is looked at by the undo itself, before it puts anything back.
+    """
+    entry, command = find(view, int(args["id"]), "undo")
+    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}: {entry.reason}"}
+    force = bool(args.get("force"))
+    if command in ADJUSTING:
+        change = check_adjusting(entry, view.adjustments(), force=force)
+        there = {one.id: one for one in view.adjustments()}
+        if len(change.remove) == 1 and not change.restore:
+            return told | preview_of(view, withdrawn(view, there[change.remove[0]]))
+        return told | {
+            "adjustments removed": [plain(there[number]) for number in change.remove],
+            "adjustments restored": [plain(one) for one in change.restore],
+        }
+    if command in RETIRING | WAITING:
+        queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
+        return told | {"queue": queue.queue, "now": look_at_queue(queue), "back to": entry.effect["before"]}
+    if command in PAUSING:
+        totals = view.summary()
+        found = {"state": totals.state, "pause_reason": totals.pause_reason}
+        check_crawl(entry, found, force=force)
+        return told | {"now": found, "back to": entry.effect["before"]}
+    if command in DELETING and kept(entry.effect) is not None and entry.command in DELETING:
+        return told | {"puts back": entry.effect.get("deleted", entry.effect.get("dropped"))}
+    raise cannot(entry, command)

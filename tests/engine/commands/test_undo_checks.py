@@ -1,0 +1,57 @@
+"""The dry run of an undo: what it would do, and the refusals of the undo itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import Frontier, FrontierError, Reader
+from budgetfrontier.engine.commands.undo_checks import FORCE, preview
+from tests.support import make_settings, pages
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A frontier with an entry of the audit for each kind of command: 1 retire, 2 and 3 adjust, 4 pause, 5 delete."""
+    with Frontier.open(tmp_path / "frontier", make_settings()) as f:
+        f.schedule_many(pages("AB", 3))
+        f.retire("a.test", reason="a trap", who="alice")
+        f.adjust(match="domain:b.test", queue_total_budget=5)
+        f.adjust(match="domain:b.test", queue_total_budget=6)
+        f.pause()
+        f.delete(queue="b.test")
+    return tmp_path
+
+
+def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
+    """The dry run of an undo."""
+    with Reader(job / "frontier") as reader, reader.view() as view:
+        return preview(view, {"id": number, "force": force})
+
+
+def test_it_tells_what_would_come_back(job: Path) -> None:
+    queue = tried(job, 1)
+    assert queue["undoes"] == "1, retire by alice: a trap"
+    assert (queue["queue"], queue["now"]["state"], queue["back to"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
+    assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
+    assert tried(job, 4)["back to"]["state"] == "RUNNING"
+    assert tried(job, 5)["puts back"] == 3
+
+
+def test_it_is_refused_as_the_undo_would_be(job: Path) -> None:
+    with Frontier.open(job / "frontier") as f:
+        f.unretire("a.test")
+        f.resume()
+        f.undo(5)
+        f.terminate()
+    for number in (1, 2, 4, 5, 9, 99):
+        with pytest.raises(FrontierError) as refused:
+            tried(job, number)
+        with Frontier.open(job / "frontier") as f, pytest.raises(FrontierError) as also:
+            f.undo(number)
+        assert str(also.value) == str(refused.value), number
+    with pytest.raises(FrontierError, match=f"{FORCE}$"):
+        tried(job, 1)
+    assert tried(job, 1, force=True)["back to"]["state"] == "INACTIVE"
