@@ -21,7 +21,7 @@ from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError, LeaseExpired
-from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Lease, Outcome, RunEnd
+from budgetfrontier.model import Admission, CrawlUri, DeadLetter, Finish, Lease, Outcome, RunEnd
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import CanonicalizationSettings, FrontierSettings, PolitenessSettings
 from budgetfrontier.store.reader import Reader
@@ -204,18 +204,24 @@ class LeaseQueue:
             return False
         return True
 
-    def ack_many(self, leases: Iterable[Lease | int | str]) -> list[Lease | int | str]:
+    def ack_many(
+        self, leases: Iterable[Lease | int | str], *, sizes: Iterable[int] | None = None
+    ) -> list[Lease | int | str]:
         """End the leases of URIs that succeeded, in order, in one call of `finish_many`.
 
-        Return those that had ended already, and those given twice, as they were given; the others end. Raises TypeError
-        for anything else than leases and ids, and then has changed nothing.
+        Return those that had ended already, and those given twice, as they were given; the others end. `sizes` are
+        those of the responses in bytes, one for each lease. Raises TypeError for anything else than leases and ids,
+        ValueError if there are more or fewer sizes, and then has changed nothing.
         """
         if isinstance(leases, str | bytes):  # its characters would be taken for ids
             raise TypeError("ack_many takes an iterable of leases or ids; one goes to ack_lease")
         given = list(leases)
         named = [_as_lease(lease) for lease in given]
         given_as = {id(lease): one for lease, one in zip(named, given, strict=True)}
-        return [given_as[id(lease)] for lease in self.frontier.finish_many(named)]
+        ended: list[Lease] | list[Finish] = named
+        if sizes is not None:
+            ended = [Finish(lease, size=size) for lease, size in zip(named, sizes, strict=True)]
+        return [given_as[id(lease)] for lease in self.frontier.finish_many(ended)]
 
     def release_lease(self, lease: Lease | int | str) -> bool:
         """Give the URI back untried, at no cost: it keeps its position, priority and attempts."""

@@ -319,10 +319,13 @@ class MainLoop:
         written, self._written = self._written, []
         if not written:
             return
+        began = time.time()
         try:
             late = self._frontier.finish_many([finish for finish, _ in written])
         except PolicyError:  # those before the URI for which it failed have ended
-            late, written = [], [one for one in written if self._finish_alone(one[0])]
+            late = []
+            written = [one for one in written if self._finish_alone(one[0], late)]
+            late = [lease for lease in late if lease.expires <= began]  # the others are those that have ended
         expired = {lease.id for lease in late}
         for finish, response in written:
             if finish.lease.id in expired:
@@ -330,13 +333,13 @@ class MainLoop:
             else:
                 self._count(finish.outcome, response)
 
-    def _finish_alone(self, finish: Finish) -> bool:
-        """Finish a lease that may have ended already; return whether it has ended now. It has not if a policy fails."""
-        ended = False
+    def _finish_alone(self, finish: Finish, late: list[Lease]) -> bool:
+        """Finish a lease, and add it to `late` if it had ended or expired; return False if a policy fails for it."""
+        tried = False
         with self._policy_failures.pausing(self._frontier):
-            self._frontier.finish_many([finish])
-            ended = True
-        return ended
+            late += self._frontier.finish_many([finish])
+            tried = True
+        return tried
 
     def _count(self, outcome: Outcome, response: Response) -> None:
         """Count a finished visit for the progress and the limits."""

@@ -36,11 +36,11 @@ def busiest(counts: Counts, most: int = MOST) -> Counts:
 
 
 def without_smallest(counts: Counts, room: int) -> tuple[Counts, int]:
-    """Return the busier half of the queues, and the most that one of the others may have fetched.
+    """Return the busiest queues, half of `room` at the most, and the most that one of the others may have fetched.
 
     This is lossy counting (Manku and Motwani, 2002): a queue that was dropped and is counted again starts from zero, so
-    that a count is too low by at most the sum of what was returned each time. If no more than `room` queues are fetched
-    from, nothing is dropped and all counts are exact.
+    that a count is too low by at most the sum of what was returned each time. If no more queues than half of `room` are
+    fetched from, nothing is dropped and all counts are exact.
     """
     kept = busiest(counts, room // 2)
     return kept, max((count[1] for queue_id, count in counts.items() if queue_id not in kept), default=0)

@@ -144,7 +144,11 @@ def _over(s: Standing) -> Verdict:
         return Verdict("dead_letters", "bad", text, _command(s, "dead-letters"))
     if 2 * totals.disregarded > asked:
         refused = f"{totals.disregarded:,} of {counted(asked, 'URI')} were disregarded"
-        return Verdict("disregarded", "warn", f"The crawl is {how}: {refused}, because of robots.txt or the scope.")
+        others = totals.disregarded - totals.robots_denials
+        causes = ((totals.robots_denials, "because of robots.txt"), (others, "for other reasons, such as the scope"))
+        given = [(count, cause) for count, cause in causes if count > 0]
+        why = given[0][1] if len(given) == 1 else " and ".join(f"{count:,} {cause}" for count, cause in given)
+        return Verdict("disregarded", "warn", f"The crawl is {how}: {refused}, {why}.")
     ends = f"{totals.succeeded:,} succeeded, {totals.failed:,} failed, {totals.disregarded:,} disregarded"
     return Verdict("finished", "good", f"The crawl is {how}: everything is crawled ({ends}).")
 

@@ -475,3 +475,13 @@ async def test_requests_that_took_too_long_are_logged_and_the_others_of_their_tu
         assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
             f"lease {request.id} of {request.uri.url} has ended" for request in (requests[0], requests[2])
         ]
+
+
+@in_loop
+async def test_the_sizes_of_responses_reach_the_totals() -> None:
+    async with Scheduler(":memory:", make_settings(polite=False)) as scheduler:
+        await scheduler.add_many([page(1), page(2)])
+        for size in (70, 5):
+            scheduler.task_done(await scheduler.get(), size=size)
+        await scheduler.join()
+        assert await scheduler.call(lambda frontier: frontier.summary().bytes) == 75

@@ -99,11 +99,14 @@ def test_only_dead_letters_are_left(job: Path, cli: Cli) -> None:
 def test_robots_forbids_all(job: Path, cli: Cli) -> None:
     with opened(job, pause_at_finish=True) as f:
         f.schedule_many(pages("a", count=20))
-        fetch(f, Outcome.DISREGARDED)
+        for number in range(20):
+            (lease,) = f.lease(1)
+            f.finish(lease, Outcome.DISREGARDED, reason="robots" if number < 19 else "scope")
     slug, sentence, _ = told(cli, job)
     assert slug == "disregarded"
     assert sentence == (
-        "The crawl is paused at its finish: 20 of 20 URIs were disregarded, because of robots.txt or the scope."
+        "The crawl is paused at its finish: 20 of 20 URIs were disregarded, 19 because of robots.txt and 1 for other "
+        "reasons, such as the scope."
     )
 
 

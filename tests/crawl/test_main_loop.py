@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Lease
+from budgetfrontier import Frontier, Lease, Outcome, Settings
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl import main_loop
 from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.main_loop import MainLoop
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.outputs.files import GrowingFile
+from budgetfrontier.crawl.policy_failures import PolicyFailures
 from budgetfrontier.crawl.threads import in_disk_thread
 from budgetfrontier.errors import StorageFull
 from budgetfrontier.model import Finish
 from budgetfrontier.store.environment import Environment
 from tests.crawl.site import Site, linking, reopened, run
 
+UNLUCKY = 13.0
+"""The policy of this module fails after a fetch of so many seconds."""
+
+
+def rest(settings: Any, fetch_seconds: float | None, **_: Any) -> Any:
+    return "long" if fetch_seconds == UNLUCKY else 0.0
+
+
+POLICY = {"frontier": {"politeness_policy": f"{__name__}:rest", "hold_queues": False}}
 PAGES = 40
 WEB = {f"{'abc'[number % 3]}.test/{number}": f"page {number}" for number in range(PAGES)}
 FRONT = {"a.test/": linking(*(f"http://{page}" for page in WEB))}
@@ -36,6 +49,7 @@ def crawl_all(folder: Path) -> None:
     assert site.hits == dict.fromkeys([*FRONT, *WEB], 1)
     with reopened(folder) as frontier:
         assert frontier.summary().succeeded == PAGES + 1
+        assert frontier.summary().bytes == sum(queue.bytes for queue in frontier.report().queues) > 9 * PAGES
 
 
 def logged(folder: Path) -> list[str]:
@@ -203,3 +217,28 @@ def test_a_sync_that_failed_in_a_thread_fails_for_all_that_follow(
     for attempt in (rest, file.sync, file.begin_sync, file.close):
         with pytest.raises(OSError, match="Input"):
             attempt()
+
+
+def test_a_lease_that_expired_beside_a_page_for_which_a_policy_fails_is_not_counted_as_finished(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = object.__new__(MainLoop)
+    clock = ManualClock(time.time() - 100)
+    frontier = Frontier.open(":memory:", Settings.from_dict(POLICY), clock=clock)
+    with frontier:
+        frontier.schedule_many(f"http://{letter}.test/" for letter in "abcd")
+        expired = frontier.lease(1, ttl=50)
+        clock.advance(100)
+        leases = [frontier.lease(1, ttl=900)[0], *expired, *frontier.lease(2, ttl=900)]
+        seconds = (1.0, 1.0, UNLUCKY, 1.0)
+        counted: list[Outcome] = []
+        loop._frontier, loop._policy_failures = frontier, PolicyFailures()
+        loop._written = [
+            (Finish(lease, fetch_seconds=took), Response(status=200))
+            for lease, took in zip(leases, seconds, strict=True)
+        ]
+        loop._count = lambda outcome, response: counted.append(outcome)  # type: ignore[method-assign]
+        loop._finish_written()
+        assert frontier.summary().succeeded == len(counted) == 2
+        assert [record.args for record in caplog.records if "expired" in record.msg] == [(expired[0].uri.url,)]
+        assert loop._policy_failures.failure is not None

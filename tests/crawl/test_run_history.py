@@ -60,7 +60,7 @@ def test_a_crawl_that_everything_was_forbidden_says_so_at_its_end(tmp_path: Path
     pages = {f"a.test/{n}": "" for n in range(5)} | {"a.test/robots.txt": "User-agent: *\nDisallow: /\n"}
     with Site(pages) as site:
         _, said = run(site.settings(*[f"{HOME}{n}" for n in range(5)]), tmp_path)
-    assert "crawl finished: 5 of 6 URIs were disregarded, because of robots.txt or the scope" in said
+    assert "crawl finished: 5 of 6 URIs were disregarded, because of robots.txt" in said
     assert verdict(tmp_path)[0] == "disregarded"
 
 

@@ -129,3 +129,32 @@ def test_a_size_is_a_number_of_bytes(size: Any) -> None:
             with pytest.raises(ValueError, match="number of bytes"):
                 finish()
         f.finish(lease)
+
+
+def test_discovered_uris_that_are_refused_are_counted_by_reason() -> None:
+    found = ["not a url", "https://a.test/fine", "mailto:a@a.test", "https://b.test/too-many"]
+    for many in (False, True):
+        with memory(max_queued=3, polite=False) as f:
+            f.schedule_many(pages("A", 2))
+            if many:
+                assert f.finish_many([Finish(one(f), discovered=found)]) == []
+            else:
+                f.finish(one(f), discovered=found)
+            f.schedule_many(["https://c.test/", "https://d.test/"])
+            totals = f.summary()
+        assert (totals.invalid, totals.invalid_reasons, totals.full) == (2, {"scheme": 2}, 2)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_sizes_are_added_up_alike_by_finish_and_finish_many(outcome: Outcome) -> None:
+    told = []
+    for many in (False, True):
+        with memory(polite=False) as f:
+            f.schedule_many(pages("AB", 3))
+            for size in (10, 4000):
+                if many:
+                    assert f.finish_many([Finish(one(f), outcome, size=size)]) == []
+                else:
+                    f.finish(one(f), outcome, size=size)
+            told.append((f.summary().bytes, record(f, "A").bytes, record(f, "B").bytes))
+    assert told[0] == told[1] and told[0][0] == 4010

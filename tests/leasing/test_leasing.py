@@ -136,6 +136,19 @@ def test_many_leases_are_acknowledged_and_those_that_had_ended_returned(queue: L
     assert (total.succeeded, total.in_process, total.expenditure) == (4, 2, 4)
 
 
+def test_many_leases_are_acknowledged_with_the_sizes_of_their_responses(queue: LeaseQueue) -> None:
+    for number in range(3):
+        queue.push(f"https://a.test/{number}")
+    leases = [leased(queue) for _ in range(3)]
+    with pytest.raises(ValueError, match="zip"):
+        queue.ack_many(leases, sizes=[1, 2])
+    assert queue.state().leased == 3
+    assert queue.ack_many([leases[0], leases[1].id, leases[0]], sizes=iter([10, 200, 4000])) == [leases[0]]
+    assert queue.ack_lease(leases[2], size=30_000)
+    record = queue.frontier.queue("a.test")
+    assert record is not None and record.bytes == queue.frontier.summary().bytes == 30_210
+
+
 @pytest.mark.parametrize("nonsense", ["7", b"7", [None], [True], ["seven"], [b"7"], 7])
 def test_ack_many_takes_only_leases_and_ids_and_changes_nothing_otherwise(queue: LeaseQueue, nonsense: Any) -> None:
     queue.push(A)

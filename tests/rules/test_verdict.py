@@ -203,10 +203,23 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
         "The crawl is finished: 150 of 151 URIs became dead letters.",
         "budgetfrontier dead-letters jobs/news",
     ),
+    "disregarded (both)": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, disregarded=1500, robots_denials=1200),
+        "warn",
+        "The crawl is finished: 1,500 of 1,501 URIs were disregarded, 1,200 because of robots.txt and 300 for other "
+        "reasons, such as the scope.",
+        None,
+    ),
+    "disregarded (robots.txt)": (
+        standing(CrawlState.FINISHED, queues(exhausted=8), succeeded=1, disregarded=15, robots_denials=15),
+        "warn",
+        "The crawl is finished: 15 of 16 URIs were disregarded, because of robots.txt.",
+        None,
+    ),
     "disregarded": (
         standing(CrawlState.PAUSED, queues(exhausted=8), pause_reason="finish", succeeded=1, disregarded=150),
         "warn",
-        "The crawl is paused at its finish: 150 of 151 URIs were disregarded, because of robots.txt or the scope.",
+        "The crawl is paused at its finish: 150 of 151 URIs were disregarded, for other reasons, such as the scope.",
         None,
     ),
     "finished": (
@@ -224,9 +237,10 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("slug", STATES)
-def test_each_state_has_its_sentence(slug: str) -> None:
-    given, level, text, remedy = STATES[slug]
+@pytest.mark.parametrize("name", STATES)
+def test_each_state_has_its_sentence(name: str) -> None:
+    given, level, text, remedy = STATES[name]
+    slug = name.split(" ", maxsplit=1)[0]
     assert verdict(given) == Verdict(slug, level, text, remedy)
     assert verdict(given).to_dict() == {"slug": slug, "level": level, "sentence": text, "remedy": remedy}
 

@@ -137,6 +137,8 @@ def test_a_spider_fetches_what_it_does_with_scrapys_own_scheduler(tmp_path: Path
             stats = {key: value for key, value in result.stats.items() if key.startswith(SAME_STATS)}
             seen.append((result.reason, site.hits, stats))
     assert seen[0] == seen[1]
+    with Reader(tmp_path / "0" / "job" / "frontier") as reader:
+        assert reader.summary().bytes == sum(queue.bytes for queue in reader.queues()) > 100
     assert seen[0][1]["a.test/ill"] == 2 and seen[0][2]["request_depth_max"] == 3
 
 
