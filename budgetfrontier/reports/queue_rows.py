@@ -44,7 +44,7 @@ def row_of(columns: Sequence[str], now: float) -> Callable[[QueueRecord], tuple[
     def row(queue: QueueRecord) -> tuple[object, ...]:
         values = first(queue)
         wake_in = format_duration(queue.wake_time - now) if queue.wake_time > now else None
-        leased_ago = format_duration(max(now - queue.last_lease_time, 0.0)) if queue.last_lease_time else None
+        leased_ago = format_duration(max(int(now) - queue.last_lease_time, 0)) if queue.last_lease_time else None
         return *values[:place], wake_in, leased_ago, *values[place:]
 
     return row

@@ -107,8 +107,7 @@ ANSWERS = {
     ),
     "What was spent on errors, and on prerequisites?": Answer(
         ("Failures:     51 (penalties: 50)", "Given up:     1 (1 attempts)", "Prerequisites: 1"),
-        ("Failures: 51 (penalties: 50)", "Given up: 1 (1 attempts)", "Prerequisites: 1"),
-        query="/frontier.txt",
+        ("FAILURE 1 2.1% 51 50 of it penalties", "DEAD 1 2.1% 1 1 dead letter", "1 URI of those that ended"),
     ),
     "How fast is it, and is it slower than before or than yesterday?": Answer(
         ("per_hour", "before", "yesterday", "fetched"),
@@ -128,8 +127,7 @@ ANSWERS = {
     ),
     "How many URIs were refused, and why?": Answer(
         ("Full:          5", "Invalid:       1 (scheme: 1)"),
-        ("Full: 5", "Invalid: 1 (scheme: 1)"),
-        query="/frontier.txt",
+        ("URIs refused by reason 6", "FULL 5", "scheme 1"),
     ),
     "Are the seeds done?": Answer(
         ("DEAD         http://dead.test/", "NOT_REACHED  http://never.test/"),

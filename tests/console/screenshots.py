@@ -61,7 +61,7 @@ class Shot:
     scheme: str = "light"
 
 
-RUNNING = (Shot("overview", "/", "Biggest spenders"),)
+RUNNING = (Shot("overview", "/", "last at work"),)
 STOPPED = (
     Shot("overview-narrow", "/", "only retired queues are left", width=390, scheme="dark"),
     Shot("queue", "/queue/calendar.test", "more than its total budget of 60"),
@@ -109,7 +109,7 @@ def compress(path: Path) -> None:
         seen = picture.convert("RGB").getcolors(1 << 24) or []
         if len(seen) < _FEWEST:
             raise Failure(f"{path} is empty: it has {len(seen)} colors")
-        reduced = picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
+        reduced = picture.convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     reduced.save(path, optimize=True)
     if (size := path.stat().st_size) > LARGEST:
         raise Failure(f"{path} has {size:,} bytes, more than {LARGEST:,}")
@@ -142,7 +142,7 @@ def crawling() -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     with serve() as addresses:
         config = yaml.safe_load((ROOT / "config" / "demo.yaml").read_text())
         config["fetch"]["resolve"] = addresses
-        config["frontier"]["politeness"] = {"min_delay": "1500ms", "max_delay": "3s"}
+        config["frontier"]["politeness"] = {"min_delay": "2500ms", "max_delay": "5s"}
         Path("demo.yaml").write_text(yaml.safe_dump(config))
         with subprocess.Popen(command("crawl", "demo.yaml"), stderr=subprocess.DEVNULL) as process:
             try:
