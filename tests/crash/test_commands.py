@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome
-from budgetfrontier.engine import guard
-from budgetfrontier.engine.commands import deletion, runner
+from budgetfrontier.engine import guard, removed_files
+from budgetfrontier.engine.commands import dead_letters, deletion, restoring, runner, undo
 from budgetfrontier.engine.commands.operations import STEPWISE, Stepwise
+from budgetfrontier.store import keys, removed
 from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.verify import verify
 from tests.crash import processes
 from tests.crash.faults import die
 from tests.crash.line_kills import killed_after
@@ -158,6 +160,88 @@ def test_killed_anywhere_each_command_is_applied_once_in_order(path: Path, tmp_p
         shutil.rmtree(copy)
         lines += 29
     assert lines > 100
+
+
+def all_uris(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
+    """The records of all URIs."""
+    with Reader(path) as reader, reader.view() as view:
+        names = (keys.PENDING, keys.FUTURE, keys.DEAD, keys.SEEN)
+        return {name: [item for item in view.txn.cursor(view.db[name]) if item[0] != keys.SENTINEL] for name in names}
+
+
+def kept_files(path: Path) -> set[int]:
+    """The files of what was deleted."""
+    return set(removed.files(path))
+
+
+@pytest.mark.parametrize("op", ["delete", "drop"])
+def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: Path, tmp_path: Path, op: str) -> None:
+    """Killed at lines of what deletes, writes, commits and returns; what was deleted is in its file at each commit."""
+    before = all_uris(path)
+    post(path, op)
+    post(path, "undo", id=1)
+    modules = (guard, runner, deletion, dead_letters, restoring, undo, removed_files)
+    lines, alive, part = 0, True, 0
+    while alive:
+        copy = tmp_path / "copy" / "frontier"
+        shutil.copytree(path, copy)
+        alive = killed_after(lines, lambda: finish_all(tmp_path / "copy" / "frontier"), *modules)
+        verify(copy)
+        part += 0 < sum(map(len, all_uris(copy).values())) < sum(map(len, before.values()))
+        finish_all(copy)
+        assert [(command, failed) for _, command, _, failed in told(copy)] == [(op, False), ("undo", False)], lines
+        assert all_uris(copy) == before, lines
+        assert kept_files(copy) == set()
+        shutil.rmtree(copy)
+        lines += 23
+    assert lines > 100 and part > 3
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_deletion_and_its_undo_are_killed_after_every_step(path: Path, committed: bool) -> None:
+    before = all_uris(path)
+    with Reader(path) as reader:
+        totals = reader.summary()
+    for op, args in ("delete", {"queue": "?.test"}), ("undo", {"id": 1}):
+        post(path, op, **args)
+        kills, applied = 0, len(told(path))
+        while len(told(path)) == applied:
+            killed(dies_after(path, 2, committed=committed))
+            verify(path)
+            kills += 1
+        assert kills > 2
+        assert kept_files(path) <= {1}
+    finish_all(path)
+    assert (all_uris(path), kept_files(path)) == (before, set())
+    with Reader(path) as reader:
+        assert reader.summary() == totals
+
+
+def test_a_deletion_that_is_set_aside_halfway_can_be_undone_and_so_can_its_undo(path: Path) -> None:
+    before = all_uris(path)
+
+    def set_aside(op: str) -> None:
+        killed(dies_after(path, 2, committed=True))
+
+        def poisoned() -> None:
+            poison(op)
+            finish_all(path)
+
+        for _ in range(runner.STARTS):
+            killed(poisoned)
+        assert processes.in_child(poisoned).signal == 0
+
+    post(path, "delete", queue="a*")
+    set_aside("delete")
+    ((_, _, effect, failed),) = told(path)
+    assert failed and 0 < effect["deleted"] < 12
+    post(path, "undo", id=1)
+    set_aside("undo")
+    assert [failed for *_, failed in told(path)] == [True, True]
+    post(path, "undo", id=1, force=True)
+    finish_all(path)
+    assert [failed for *_, failed in told(path)] == [True, True, False]
+    assert (all_uris(path), kept_files(path)) == (before, set())
 
 
 def poison(op: str) -> None:
