@@ -101,7 +101,11 @@ def _pattern(form: Form) -> dict[str, Any]:
     queue, pattern = form.get("glob", "").strip() or None, form.get("pattern", "") or None
     if queue is None and pattern is None:
         raise BadRequest("Delete what? Give a glob of queues, a regular expression, or both.")
-    return {"queue": queue, "pattern": pattern}
+    return {"queue": queue, "pattern": pattern} | _for_good(form)
+
+
+def _for_good(form: Form) -> dict[str, Any]:
+    return {"for_good": True} if form.get("for_good") else {}
 
 
 def _adjust(form: Form) -> dict[str, Any]:
@@ -159,7 +163,7 @@ _READ: dict[str, Callable[[Form], dict[str, Any]]] = {
     "resume": _nothing,
     "terminate": _nothing,
     "replay": _ids,
-    "drop": _ids,
+    "drop": lambda form: _ids(form) | _for_good(form),
     "delete": _pattern,
 }
 """The commands by name, each with the function that reads its arguments."""

@@ -211,6 +211,17 @@ def test_nothing_can_be_undone_without_a_token(job: Path) -> None:
     assert undo_buttons(get(job, "/audit")[1]) == undo_buttons(get(job, "/audit?id=1")[1]) == []
 
 
+def test_a_deletion_for_good_keeps_nothing(job: Path) -> None:
+    async def act(client: Client, console: Console) -> str:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "delete", "glob": "capped.test", "for_good": "yes", "reason": "the disk is full"}
+        return await operator.apply(await operator.send(form))
+
+    assert "Applied." in visit(job, act, token=TOKEN)
+    assert "kept" not in entries(job)[-1].effect and not (job / "frontier" / "removed").exists()
+
+
 def test_dead_letters_are_replayed(job: Path) -> None:
     async def act(client: Client, console: Console) -> str:
         operator = Operator(client)
