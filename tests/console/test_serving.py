@@ -16,9 +16,12 @@ import pytest
 
 from budgetfrontier import Frontier
 from budgetfrontier.cli import main
+from budgetfrontier.console.app import Console
+from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.store import keys
 from tests.console.browser import served
-from tests.console.conftest import get
+from tests.console.conftest import Client, get, visit
+from tests.store.old_frontiers import SCHEMAS, unpack
 from tests.support import PATIENCE, until
 
 
@@ -85,16 +88,30 @@ def test_a_frontier_that_becomes_one_of_a_newer_version_is_named_on_its_pages(jo
     assert get((job, other), "/job/queues")[0] == 200
 
 
-def test_a_thousand_requests_at_once_leave_the_crawl_and_the_console_unharmed(job: Path) -> None:
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_frontier_of_an_older_version_has_all_pages(tmp_path: Path, schema: int) -> None:
+    (tmp_path / "old").mkdir()
+    unpack(schema, tmp_path / "old" / "frontier")
+
+    async def act(client: Client, console: Console) -> dict[str, int]:
+        await console.jobs[0].scans.run()
+        paths = [page.path or "/" for page in PAGES if page.listed and not page.steers]
+        return {path: (await client.get(path)).status for path in (*paths, "/metrics", "/rates?span=30d")}
+
+    statuses = visit(tmp_path / "old", act)
+    assert set(statuses.values()) == {200}, statuses
+
+
+def test_ten_thousand_requests_at_once_leave_the_crawl_and_the_console_unharmed(job: Path) -> None:
     async def all_at_once(address: str) -> list[int]:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1000)) as session:
 
             async def ask() -> int:
                 async with session.get(address) as answer:
                     await answer.read()
                     return answer.status
 
-            return await asyncio.gather(*(ask() for _ in range(1000)))
+            return await asyncio.gather(*(ask() for _ in range(10_000)))
 
     with Frontier.open(job / "frontier") as frontier, served(job) as address:
         statuses = asyncio.run(all_at_once(address))
