@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from math import ceil
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -265,7 +266,13 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
     rows = list(over_time.forecast_table(found))
     if args.format == "text":
         rows = [
-            (row[0], *("-" if s is None else describe_duration(s) for s in row[1:4]), row[4], row[5], "yes" * row[6])
+            (
+                row[0],
+                *("-" if s is None else describe_duration(ceil(s)) for s in row[1:4]),
+                row[4],
+                row[5],
+                "yes" * row[6],
+            )
             for row in rows
         ]
     return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP)

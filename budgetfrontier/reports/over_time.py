@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +135,7 @@ def forecast_sentence(found: Sequence[forecasts.Forecast]) -> str:
         return f"No end is in sight: {found[0].why}."
     if not first.seconds:
         return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
-    when = describe_duration(first.seconds)
+    when = describe_duration(ceil(first.seconds))
     return f"While it runs as in the last hour, the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}."
 
 

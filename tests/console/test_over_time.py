@@ -11,6 +11,8 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.console.app import Console
+from budgetfrontier.reports.over_time import forecast_sentence
+from budgetfrontier.rules.forecasts import Forecast
 from tests.console.conftest import Client, get, visit
 from tests.support import make_settings, pages
 
@@ -58,3 +60,8 @@ def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
     status, text = get(tmp_path, "/")
     assert status == 200
     assert "Over time" not in text and "Nothing waits" in text
+
+
+def test_a_forecast_is_told_in_whole_seconds() -> None:
+    found = [Forecast("budgets", 0.27, None, None, "rough", "little is left")]
+    assert "ends in 1s (rough), by budgets: little is left." in forecast_sentence(found).replace("1 second", "1s")
