@@ -199,16 +199,24 @@ class Twins:
             frontier.check()
 
 
+def run(seed: int, name: str, steps: int) -> None:
+    """Let the same happen to both, and close them: Hypothesis draws a thousand of them, and each takes a megabyte."""
+    twins = Twins(seed, **SETTINGS[name])
+    first, second = twins.frontiers
+    with first, second:
+        twins.run(steps)
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 @given(seed=st.integers(0, 1 << 32))
 def test_it_is_finish_for_each(name: str, seed: int) -> None:
-    Twins(seed, **SETTINGS[name]).run(25)
+    run(seed, name, 25)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_it_is_finish_for_each_in_long_runs(name: str) -> None:
     for seed in range(3):
-        Twins(seed, **SETTINGS[name]).run(150)
+        run(seed, name, 150)
 
 
 def test_a_bare_lease_is_a_success() -> None:

@@ -156,32 +156,32 @@ def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
 def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[str, int], seed: int) -> None:
     draw = random.Random(seed)
     options: dict[str, Any] = {"order": order, "concurrency": 5, **limits}
-    quick, slow = memory(**options), memory(**options)
-    for _ in range(12):
-        sites = [
-            f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}" for _ in range(draw.randrange(1, admit.FEW + 2))
-        ]
-        urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for site in sites]
-        kind = draw.random()
-        if kind < 0.4:
-            first = [quick.schedule(url) for url in urls]
-            with without_shortcut():
-                assert first == [slow.schedule(url) for url in urls]
-        elif kind < 0.7:
-            together = quick.schedule_many(urls[: admit.FEW])
-            apart = Tally()
-            with without_shortcut():
-                for url in urls[: admit.FEW]:
-                    apart.add(slow.schedule_many([url]))
-            assert msgspec.structs.astuple(together) == msgspec.structs.astuple(apart)
-        else:
-            leases = quick.lease(1), slow.lease(1)
-            if leases[0]:
-                links = [url.replace(url.split("/")[2], "d.test") for url in urls]
-                quick.finish(leases[0][0], discovered=links)
+    with memory(**options) as quick, memory(**options) as slow:
+        for _ in range(12):
+            sites = [
+                f"http{draw.choice(('', 's'))}://{draw.choice(HOSTS)}" for _ in range(draw.randrange(1, admit.FEW + 2))
+            ]
+            urls = [site + draw.choice(TAILS).format(n=draw.randrange(6)) for site in sites]
+            kind = draw.random()
+            if kind < 0.4:
+                first = [quick.schedule(url) for url in urls]
                 with without_shortcut():
-                    slow.finish(leases[1][0], discovered=links)
-        if draw.random() < 0.3:
-            assert stored(quick) == stored(slow)
-    assert stored(quick) == stored(slow)
-    quick.check()
+                    assert first == [slow.schedule(url) for url in urls]
+            elif kind < 0.7:
+                together = quick.schedule_many(urls[: admit.FEW])
+                apart = Tally()
+                with without_shortcut():
+                    for url in urls[: admit.FEW]:
+                        apart.add(slow.schedule_many([url]))
+                assert msgspec.structs.astuple(together) == msgspec.structs.astuple(apart)
+            else:
+                leases = quick.lease(1), slow.lease(1)
+                if leases[0]:
+                    links = [url.replace(url.split("/")[2], "d.test") for url in urls]
+                    quick.finish(leases[0][0], discovered=links)
+                    with without_shortcut():
+                        slow.finish(leases[1][0], discovered=links)
+            if draw.random() < 0.3:
+                assert stored(quick) == stored(slow)
+        assert stored(quick) == stored(slow)
+        quick.check()
