@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 READY, IN_PROCESS, SNOOZED = "READY", "IN_PROCESS", "SNOOZED"
 INACTIVE, RETIRED, EXHAUSTED = "INACTIVE", "RETIRED", "EXHAUSTED"
@@ -35,6 +35,8 @@ class Uri:
     deliveries: int = 0
     out: bool = False
     landed: bool = False
+    buried: int = 0
+    postponed: int = 0
 
     @property
     def host(self) -> str:
@@ -57,11 +59,20 @@ class Queue:
     errors: int = 0
     bytes: int = 0
     wake: float = 0.0
+    block: float = 0.0
     by_name: bool = False
+    placed: int = 0
 
     @property
     def out(self) -> list[Uri]:
         return [uri for uri in self.uris if uri.out]
+
+
+@dataclass(eq=False)
+class Adjustment:
+    id: int
+    match: str
+    chosen: dict[str, int]
 
 
 @dataclass(eq=False)
@@ -73,12 +84,23 @@ class Lease:
     began: float
 
 
+class Look(NamedTuple):
+    """What an operator changes of a queue."""
+
+    state: str
+    wake: float
+    by_name: bool
+    block: float
+
+
 class Model:
     """The engine's operations, by the same names. Every one ends with `settle`."""
 
     def __init__(self, options: dict[str, Any], now: float) -> None:
         self.options, self.now = options, now
-        self.overrides: list[tuple[str, dict[str, int]]] = []
+        self.adjustments: list[Adjustment] = []
+        self.last: dict[str, Any] = {}  # what the last command of an operator did
+        self.done: dict[int, dict[str, Any]] = {}  # what those did that `undo` may be given, by their audit entries
         self.queues: dict[str, Queue] = {}
         self.ring: list[Queue] = []
         self.fifos: dict[int, list[Queue]] = {}
@@ -100,15 +122,15 @@ class Model:
     def take(self, queue: Queue, uri: Uri) -> None:
         """The queue takes the values of this URI."""
         values = dict(self.options)
-        for match, chosen in self.overrides:
-            kind, _, what = match.partition(":")
+        for adjustment in self.adjustments:
+            kind, _, what = adjustment.match.partition(":")
             if (
-                match == "*"
+                adjustment.match == "*"
                 or (kind == "queue" and fnmatchcase(uri.queue, what))
                 or (kind == "host" and fnmatchcase(uri.host, what))
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
             ):
-                values.update(chosen)
+                values.update(adjustment.chosen)
         queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
         queue.precedence = values["precedence"]
 
@@ -169,6 +191,7 @@ class Model:
         """A URI arrives."""
         queue = self.queues[uri.queue]
         queue.uris.append(uri)
+        queue.placed += 1
         before = queue.precedence
         self.take(queue, uri)
         if queue.state == EXHAUSTED and queue.by_name:
@@ -223,7 +246,7 @@ class Model:
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
             if due is not None and due > self.now:
-                self.future.append((due, uri))
+                self.postpone(uri, due)
             else:
                 self.place(uri)
             tally["ADDED"] += 1
@@ -309,10 +332,20 @@ class Model:
         self.counts["expired"] += counted
         if uri.deliveries >= self.options["max_deliveries"]:
             queue.uris.remove(uri)
-            self.dead.append(uri)
             self.counts["buried"] += 1
+            self.bury(uri)
             if not queue.uris and queue.state != RETIRED:
                 self.move(queue, EXHAUSTED)
+
+    def postpone(self, uri: Uri, due: float) -> None:
+        """Of those due at the same time, the first that was postponed comes first."""
+        self.counts["postponed"] += 1
+        uri.postponed = self.counts["postponed"]
+        self.future.append((due, uri))
+
+    def bury(self, uri: Uri) -> None:
+        uri.buried = self.counts["buried"]
+        self.dead.append(uri)
 
     def depleted(self, queue: Queue) -> bool:
         """Its turn is over once its last lease has ended, one way or another."""
@@ -334,6 +367,8 @@ class Model:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             queue.wake = max(queue.wake, self.now + pause)
+        if outcome == "RETRY" and self.options["retry_scope"] == "queue" and options["delay"]:
+            queue.block = max(queue.block, self.now + options["delay"])
         self.schedule(*discovered, within=True)
         del self.leases[number]
         uri.out = uri.landed = False
@@ -366,10 +401,10 @@ class Model:
         if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
             queue.uris.remove(uri)
         if outcome == "DEAD":
-            self.dead.append(uri)
+            self.bury(uri)
         if outcome == "RETRY" and self.options["retry_scope"] == "uri" and aside > 0:
             queue.uris.remove(uri)
-            self.future.append((self.now + aside, uri))
+            self.postpone(uri, self.now + aside)
 
     def after_finish(self, queue: Queue, retire_queue: bool) -> None:
         if self.over(queue) or retire_queue:
@@ -407,9 +442,27 @@ class Model:
 
     # ---- the operations of an operator
 
-    def adjust(self, match: str, chosen: dict[str, int]) -> None:
-        self.overrides.append((match, chosen))
+    def adjust(self, match: str, chosen: dict[str, int], number: int = 0) -> None:
+        self.last = {"command": "adjust", "id": number, **self.change([], [Adjustment(number, match, chosen)])}
+
+    def withdraw(self, number: int) -> None:
+        self.last = {"command": "withdraw", "id": number, **self.change([number], [])}
+
+    def change(self, remove: list[int], add: list[Adjustment]) -> dict[str, Any]:
+        """Change the adjustments. One is replaced when later ones with its match set all that it sets."""
+        before = self.adjustments
+        found = sorted([one for one in before if one.id not in remove] + add, key=lambda one: one.id)
+        self.adjustments = [
+            one
+            for place, one in enumerate(found)
+            if not one.chosen.keys()
+            <= {name for later in found[place + 1 :] if later.match == one.match for name in later.chosen}
+        ]
         self.settings_changed()
+        return {
+            "came": [one.id for one in self.adjustments if one not in before],
+            "went": [one for one in before if one not in self.adjustments],
+        }
 
     def settings_changed(self) -> None:
         waiting = [(queue, queue.precedence) for queue in self.waiting()]
@@ -428,12 +481,26 @@ class Model:
         self.settle()
 
     def pause(self) -> None:
-        self.state, self.reason = "PAUSING", "operator"
+        before = (self.state, self.reason)
+        self.state, self.reason = "PAUSING" if self.leases else "PAUSED", "operator"
+        self.last = {"command": "pause", "before": before, "after": (self.state, self.reason)}
         self.settle()
 
     def resume(self) -> None:
-        self.state, self.reason = "RUNNING", None
+        before = (self.state, self.reason)
+        self.state, self.reason = "RUNNING" if self.counts["scheduled"] else "NEW", None
+        self.last = {"command": "resume", "before": before, "after": (self.state, self.reason)}
         self.settle()
+
+    def look(self, key: str) -> Look:
+        queue = self.queues[key]
+        return Look(queue.state, queue.wake, queue.by_name, queue.block)
+
+    def operate(self, command: str, key: str, until: float = 0.0) -> None:
+        """One of the four below."""
+        before = self.look(key)
+        self.snooze(key, until) if command == "snooze" else getattr(self, command)(key)
+        self.last = {"command": command, "key": key, "before": before, "after": self.look(key)}
 
     def retire(self, key: str) -> None:
         if self.queues[key].state != RETIRED:
@@ -450,13 +517,13 @@ class Model:
 
     def snooze(self, key: str, until: float) -> None:
         queue = self.queues[key]
-        queue.wake = until
+        queue.wake = queue.block = until
         if queue.state == READY:
             self.move(queue, SNOOZED)
 
     def wake(self, key: str) -> None:
         queue = self.queues[key]
-        queue.wake = 0.0
+        queue.wake, queue.block = min(queue.wake, self.now), 0.0
         if queue.state == SNOOZED:
             self.move(queue, READY)
 
@@ -464,17 +531,33 @@ class Model:
         """What is out stays."""
         queue = self.queues[key]
         later = [entry for entry in self.future if entry[1].queue == key]
-        number = len(queue.uris) - len(queue.out)
+        waiting = [uri for uri in self.in_order(queue) if not uri.out]
+        was_retired = queue.state == RETIRED
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
-        if number and not queue.uris:
+        if waiting and not queue.uris:
             self.move(queue, EXHAUSTED)
+        left = None if not waiting else "RETIRED" if queue.uris and was_retired else "" if queue.uris else "empty"
+        self.last = {
+            "command": "delete",
+            "key": key,
+            "later": later,
+            "waiting": waiting,
+            "left": (queue.by_name, left, queue.placed),
+        }
         self.reconsider(queue)
         self.settle()
-        return number + len(later)
+        return len(waiting) + len(later)
+
+    def drop(self) -> int:
+        """All dead letters."""
+        self.last = {"command": "drop", "letters": self.dead}
+        self.dead = []
+        return len(self.last["letters"])
 
     def replay(self) -> int:
         dead, self.dead = self.dead, []
+        self.last = {"command": "replay"}
         for uri in dead:
             self.arrivals += 1
             uri.arrival, uri.retries, uri.deliveries = self.arrivals, 0, 0

@@ -16,10 +16,11 @@ from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Reader, Setti
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Directive
 from budgetfrontier.testing import crash
 from tests.stateful.model import PLAIN, Model
+from tests.stateful.undoing import undo
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
@@ -290,8 +291,39 @@ class FrontierMachine(RuleBasedStateMachine):
     def adjust(self, match: str, chosen: dict[str, Any]) -> None:
         self.frontier.adjust(match=match, reason="test", dry_run=True, **chosen)
         self.agree()
-        self.model.adjust(match, chosen)
-        self.frontier.adjust(match=match, reason="test", **chosen)
+        number = self.frontier.adjust(match=match, reason="test", **chosen).id
+        self.model.adjust(match, chosen, number)
+        self.remember()
+
+    def remember(self) -> None:
+        """The last command of an operator may be undone."""
+        number = self.frontier.audit(limit=1)[0].id
+        assert number not in self.model.done
+        self.model.done[number] = self.model.last
+
+    @rule(which=st.integers(0, 5))
+    def withdraw(self, which: int) -> None:
+        there = self.model.adjustments
+        if not there or which == 5:
+            with pytest.raises(FrontierError, match="not in force"):
+                self.frontier.withdraw(99_999)
+            return
+        number = there[which % len(there)].id
+        self.model.withdraw(number)
+        self.frontier.withdraw(number)
+        self.remember()
+
+    @precondition(lambda self: self.model.done)
+    @rule(which=st.integers(0, 9), force=booleans)
+    def undo(self, which: int, force: bool) -> None:
+        """Nearly always one of the last commands."""
+        number = sorted(self.model.done, reverse=True)[which // 2 % len(self.model.done)]
+        if undo(self.model, number, force=force):
+            self.frontier.undo(number, force=force)
+            self.remember()
+        else:
+            with pytest.raises(FrontierError):
+                self.frontier.undo(number, force=force)
 
     @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
     @rule(really=rarely)
@@ -299,9 +331,11 @@ class FrontierMachine(RuleBasedStateMachine):
         if self.model.state in ("PAUSING", "PAUSED"):
             self.model.resume()
             self.frontier.resume()
+            self.remember()
         elif really:
             self.model.pause()
             self.frontier.pause()
+            self.remember()
 
     @rule(
         key=keys,
@@ -313,19 +347,23 @@ class FrontierMachine(RuleBasedStateMachine):
         if operation == "snooze":
             until = max(self.clock.time() + seconds, queue.wake if queue else 0.0)
             if queue:
-                self.model.snooze(key, until)
+                self.model.operate("snooze", key, until)
             done = self.frontier.snooze(key, until=until)
         else:
             if queue:
-                getattr(self.model, operation)(key)
+                self.model.operate(operation, key)
             done = getattr(self.frontier, operation)(key)
         assert done is bool(queue)
+        if done:
+            self.remember()
 
     @rule(key=keys, really=rarely)
     def delete(self, key: str, really: bool) -> None:
         if really:
             expected = self.model.delete(key) if key in self.model.queues else 0
             same("deleted", self.frontier.delete(queue=key), expected)
+            if key in self.model.queues:
+                self.remember()
 
     @rule(key=keys, really=rarely)
     def delete_through_the_mailbox(self, key: str, really: bool) -> None:
@@ -343,6 +381,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 break
         expected = self.model.delete(key) if key in self.model.queues else 0
         same("deleted", self.frontier.audit(limit=1)[0].effect["deleted"], expected)
+        if key in self.model.queues:
+            self.remember()
         self.model.commit()
         self.frontier.commit()
 
@@ -353,6 +393,26 @@ class FrontierMachine(RuleBasedStateMachine):
         same("dead letters", letters, [uri.url for uri in self.model.dead])
         expected = self.model.replay()
         assert self.frontier.replay() == expected
+        self.remember()
+
+    @precondition(lambda self: self.model.dead)
+    @rule(really=rarely)
+    def drop(self, really: bool) -> None:
+        if really:
+            expected = self.model.drop()
+            assert self.frontier.drop_dead_letters() == expected
+            self.remember()
+
+    @precondition(lambda self: len(self.model.done) > 1)
+    @rule(key=keys, really=rarely, which=st.integers(0, 3))
+    def delete_and_undo(self, key: str, really: bool, which: int) -> None:
+        """As operators do who were wrong; something may happen in between."""
+        self.delete(key, really)
+        if which == 1:
+            self.lease(1, 300.0)
+        elif which == 2:
+            self.operate(key, "retire", 0.0)
+        self.undo(2 * (which == 2), False)
 
     # ---- durability
 

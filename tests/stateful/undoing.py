@@ -1,0 +1,131 @@
+"""What `undo` must do to the reference model: everything as before, and no more than that if it is not forced.
+
+Each function returns whether it was done; False: it is refused, and nothing has changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.stateful.model import EXHAUSTED, INACTIVE, READY, RETIRED, SNOOZED, Look, Model
+
+PAUSED = ("PAUSING", "PAUSED")
+
+
+def undo(model: Model, number: int, *, force: bool) -> bool:
+    """Undo what an audit entry has done; `model.last` is what this has done, for it may be undone, too."""
+    entry = model.done[number]
+    command = entry["command"]
+    if entry.get("undone"):
+        return False
+    if command in ("adjust", "withdraw"):
+        done = _adjustments(model, number, entry, force)
+    elif command in ("retire", "unretire", "snooze", "wake"):
+        done = _queue(model, entry, force)
+    elif command in ("pause", "resume"):
+        done = _crawl(model, entry, force)
+    elif command == "delete":
+        done = _deletion(model, entry, force)
+    else:
+        done = command == "drop" and _drop(model, entry)
+    if done:
+        entry["undone"] = True
+        if "undid" in entry:  # what it had undone counts again
+            model.done[entry["undid"]]["undone"] = False
+        model.last["undid"] = number
+        model.settle()
+    return done
+
+
+def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) -> bool:
+    """What came goes, and what went comes back, each if it is still so."""
+    there = {one.id for one in model.adjustments}
+    remove = [one for one in entry["came"] if one in there]
+    restore = [one for one in entry["went"] if one.id not in there]
+    if not remove and not restore:
+        return False
+    names = {name for one in restore for name in one.chosen}
+    names |= {name for one in model.adjustments if one.id in remove for name in one.chosen}
+    since = any(one.id > number and names & one.chosen.keys() for one in model.adjustments)
+    if (since or len(remove) < len(entry["came"])) and not force:
+        return False
+    model.last = {"command": entry["command"], **model.change(remove, restore)}
+    return True
+
+
+def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
+    """Its retirement, or its block, is as before; a longer wait that has begun since stays."""
+    key, before, after = entry["key"], entry["before"], entry["after"]
+    queue, found = model.queues[key], model.look(key)
+    if before == after:
+        return False
+    if not force and _aspect(found, entry["command"]) != _aspect(after, entry["command"]):
+        return False
+    if entry["command"] in ("snooze", "wake"):
+        queue.block = before.block
+        if queue.wake == after.wake or before.wake > queue.wake:
+            queue.wake = before.wake
+        if queue.state == READY and queue.wake > model.now:
+            model.move(queue, SNOOZED)
+    elif before.state == RETIRED:
+        queue.by_name = before.by_name
+        if queue.state != RETIRED:
+            model.move(queue, RETIRED)
+    else:
+        queue.by_name = before.by_name
+        if queue.state == RETIRED:
+            model.move(queue, INACTIVE if queue.uris else EXHAUSTED)
+    model.last = {"command": entry["command"], "key": key, "before": found, "after": model.look(key)}
+    return True
+
+
+def _aspect(look: Look, command: str) -> object:
+    """What the command has set of a queue."""
+    if command in ("retire", "unretire"):
+        return look.state == RETIRED, look.by_name
+    return look.block, look.wake if command == "wake" else None
+
+
+def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:
+    (before, reason), after = entry["before"], entry["after"]
+    found = (model.state, model.reason)
+    if (before in PAUSED) == (after[0] in PAUSED) or (model.state in PAUSED) == (before in PAUSED):
+        return False
+    same = (after[0] in PAUSED or model.state == after[0]) and model.reason == after[1]
+    if not same and not force:
+        return False
+    if before in PAUSED:
+        model.state, model.reason = "PAUSING" if model.leases else "PAUSED", reason
+    else:
+        model.state, model.reason = "RUNNING" if model.counts["scheduled"] else "NEW", None
+    model.last = {"command": entry["command"], "before": found, "after": (model.state, model.reason)}
+    return True
+
+
+def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
+    """All come back to their places, uncharged, and not counted as scheduled."""
+    if not entry["later"] and not entry["waiting"]:
+        return False
+    queue, (by_name, left, placed) = model.queues[entry["key"]], entry["left"]
+    changed = queue.by_name != by_name
+    if left == "empty":
+        changed |= queue.placed != placed
+    elif left is not None:
+        changed |= (queue.state == RETIRED) != (left == "RETIRED")
+    if changed and not force:
+        return False
+    model.future = sorted(model.future + entry["later"], key=lambda due: due[1].postponed)
+    for uri in entry["waiting"]:
+        model.place(uri)
+        queue.placed -= 1
+    model.last = {"command": "return"}
+    return True
+
+
+def _drop(model: Model, entry: dict[str, Any]) -> bool:
+    """They come back to their places in the list."""
+    if not entry["letters"]:
+        return False
+    model.dead = sorted(model.dead + entry["letters"], key=lambda uri: uri.buried)
+    model.last = {"command": "return"}
+    return True
