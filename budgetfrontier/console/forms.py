@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from multidict import MultiMapping
@@ -41,7 +41,7 @@ def read(form: Form) -> Asked:
         raise BadRequest("Give a reason: the audit keeps it for whoever asks later.")
     if len(reason) > LONGEST_REASON:
         raise BadRequest(f"A reason has at most {LONGEST_REASON:,} characters.")
-    return Asked(op, _READ[op](form), reason)
+    return _without_code(Asked(op, _READ[op](form), reason))
 
 
 def again(form: Form) -> Asked:
@@ -49,7 +49,32 @@ def again(form: Form) -> Asked:
     args = _plain(form.get("args", ""))
     if form.get("op", "") not in _READ or not isinstance(args, dict):
         raise BadRequest("This form is not one of the console.")
-    return Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON])
+    return _without_code(Asked(form["op"], args, form.get("reason", "")[:LONGEST_REASON]))
+
+
+def _without_code(asked: Asked) -> Asked:
+    """Return a command that brings no code into the crawl. Raises BadRequest.
+
+    A policy "module:name" is imported and called by the process of the crawl. Whoever has the console's token may steer
+    a crawl, but is not thereby a user of the machine.
+    """
+    settings = asked.args.get("set")
+    if isinstance(settings, dict) and any(
+        ":" in policy for name, spec in settings.items() if str(name).endswith("_policy") for policy in _names(spec)
+    ):
+        raise BadRequest(
+            "A policy of your own, module:name, is code that the crawl runs: the console does not set it. Use "
+            "`budgetfrontier adjust` on the machine of the crawl, or a policy by the name it is installed under."
+        )
+    return asked
+
+
+def _names(spec: object) -> Iterator[str]:
+    """Yield what may name a policy in the value of a setting: see `plugins.resolve`."""
+    if isinstance(spec, str):
+        yield spec
+    elif isinstance(spec, dict):
+        yield from (str(name) for name in (*spec, spec.get("policy", "")))
 
 
 def _plain(text: str) -> Any:

@@ -412,9 +412,10 @@ class Frontier:
     ) -> int:
         """Delete pending URIs by queue (a glob) and URL (a regular expression), uncharged; return their number.
 
-        URIs that are out stay. Deleted URIs stay seen. They are kept in a file for `undo`, unless `for_good`. With
-        `dry_run` nothing is deleted. O(URIs of the queues that match, and URIs scheduled for later), in steps that may
-        be committed: a deletion that has started continues after a crash.
+        Give one of them, or both: queue="*" is every queue. URIs that are out stay. Deleted URIs stay seen. They are
+        kept in a file for `undo`, unless `for_good`. With `dry_run` nothing is deleted. O(URIs of the queues that
+        match, and URIs scheduled for later), in steps that may be committed: a deletion that has started continues
+        after a crash.
         """
         return self._steering.delete(queue, pattern, who, reason, dry_run=dry_run, for_good=for_good)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -343,6 +344,40 @@ def test_a_script_steers_with_the_token(job: Path) -> None:
 
     assert "Applied." in visit(job, act, token=TOKEN)
     assert entries(job)[-1].command == "pause"
+
+
+@pytest.mark.parametrize(
+    "spec", ["os:system", {"os:system": {}}, {"policy": "os:system"}, {"policy": "os:system", "additive": 1}]
+)
+@pytest.mark.parametrize("step", ["apply", ""])
+def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object, step: str) -> None:
+    async def act(client: Client, console: Console) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        args = {"match": "*", "set": {"cost_policy": spec}}
+        form = {"op": "adjust", "reason": "x", "match": "*", "set": f"cost_policy={json.dumps(spec)}"}
+        form |= {"step": step, "args": json.dumps(args)} if step else {}
+        async with client.post("/steer", data=form, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    status, text = visit(job, act, token=TOKEN)
+    assert status == 400 and "is code that the crawl runs" in text
+    assert not any(entry.command == "adjust" for entry in entries(job))
+
+
+@pytest.mark.parametrize("args", [{}, {"queue": None, "pattern": None}, {"pattern": ""}, {"glob": "a.test"}])
+def test_a_deletion_that_names_nothing_is_refused(job: Path, args: dict[str, Any]) -> None:
+    async def act(client: Client, console: Console) -> str:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        form = {"op": "delete", "step": "apply", "args": json.dumps(args), "reason": "x"}
+        async with client.post("/steer", data=form, headers=headers) as answer:
+            return await answer.text()
+
+    with Reader(job / "frontier") as reader:
+        before = reader.summary().queued
+    text = visit(job, act, token=TOKEN)
+    assert "delete what?" in text or "delete does not take" in text
+    with Reader(job / "frontier") as reader:
+        assert reader.summary().queued == before > 0
 
 
 def test_nobody_sees_the_task_of_another(job: Path) -> None:

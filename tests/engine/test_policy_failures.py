@@ -253,7 +253,7 @@ def test_a_command_whose_policy_fails_is_refused_in_the_audit(tmp_path: Path) ->
     on_disk(tmp_path, **POLICIES).close()
     box = Mailbox(tmp_path / "frontier")
     for op in "schedule", "mark_seen", "pause":
-        box.post(Command(op, {"uris": pages("A", 2)}, "me", ""))
+        box.post(Command(op, {} if op == "pause" else {"uris": pages("A", 2)}, "me", ""))
     box.close()
     FAULT.arm("cost", 0.9, after=2, lasting=True)
     with on_disk(tmp_path) as f:

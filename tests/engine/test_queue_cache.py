@@ -55,7 +55,7 @@ CALLS: dict[str, Callable[[Frontier], object]] = {
     "retire": each(lambda f, name: f.retire(name)),
     "delete": each(lambda f, name: f.delete(queue=name)),
     "delete nothing": lambda f: f.delete(pattern="nothing is like this"),
-    "delete everything": lambda f: f.delete(),
+    "delete everything": lambda f: f.delete(queue="*"),
     "report": lambda f: f.report(),
     "check": lambda f: f.check(),
     "adjust": lambda f: f.adjust(queue_total_budget=7),

@@ -115,7 +115,9 @@ def _part(found: Iterator[Taken], chosen: Chosen, limit: int) -> tuple[list[Take
 
 
 def check(args: dict[str, Any]) -> None:
-    """Raise for a deletion that could not be applied."""
+    """Raise for a deletion that could not be applied, or that names nothing: it would take everything."""
+    if args.get("queue") is None and not args.get("pattern"):
+        raise FrontierError("delete what? Give a queue, a pattern, or both; the queue '*' is every queue")
     translate(args.get("queue") or "")
     try:
         Pattern(args.get("pattern") or "")

@@ -36,7 +36,7 @@ class Command(msgspec.Struct, array_like=True):
 
 
 class _Arguments(TypedDict, total=False):
-    """The arguments of commands by these names; others are ignored."""
+    """The arguments of commands by these names; `operations.check_command` refuses others."""
 
     queue: str | None
     pattern: str | None

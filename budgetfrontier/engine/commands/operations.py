@@ -131,7 +131,35 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+_ARGUMENTS: dict[str, frozenset[str]] = {
+    "adjust": frozenset(("match", "set", "dry_run", "survey")),
+    "withdraw": frozenset(("id", "survey")),
+    "undo": frozenset(("id", "force")),
+    "discard": frozenset(("id",)),
+    "delete": frozenset(("queue", "pattern", "dry_run", "for_good")),
+    "schedule": frozenset(("uris", "revived", "upto")),
+    "mark_seen": frozenset(("uris", "charge")),
+    "replay": frozenset(("ids", "queue")),
+    "drop": frozenset(("ids", "queue", "for_good")),
+    "retire": frozenset(("queue",)),
+    "unretire": frozenset(("queue",)),
+    "snooze": frozenset(("queue", "until")),
+    "wake": frozenset(("queue",)),
+    "pause": frozenset(("reason",)),
+    "resume": frozenset(),
+    "terminate": frozenset(),
+}
+"""The arguments that each command takes; those of a revival say which lines of the log its URIs come from."""
+
+
 def check_command(op: str, args: dict[str, Any]) -> None:
-    """Raise for arguments that could not be applied, before anything is changed."""
+    """Raise for arguments that could not be applied, before anything is changed.
+
+    One that a command does not take is refused: without it, the command might do more than what was meant.
+    """
+    known = _ARGUMENTS.get(op)
+    if known is not None and not known >= args.keys():
+        unknown = ", ".join(sorted(repr(name) for name in args.keys() - known))
+        raise FrontierError(f"{op} does not take {unknown}; it takes {', '.join(sorted(known)) or 'nothing'}")
     if op in _CHECKS:
         _CHECKS[op](args)

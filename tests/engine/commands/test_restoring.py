@@ -58,7 +58,7 @@ def test_all_is_as_before(tmp_path: Path) -> None:
     with filled(tmp_path) as f:
         before, totals = tables(f), f.summary()
         records = [(record(f, x).queued, record(f, x).enqueued, record(f, x).expenditure) for x in "abc"]
-        deleted = f.delete()
+        deleted = f.delete(queue="*")
         assert deleted == f.audit()[0].effect["deleted"] == totals.queued + totals.future
         number = last(f)
         f.check()
@@ -213,7 +213,7 @@ def test_through_the_mailbox_of_a_crawl(tmp_path: Path) -> None:
 def test_a_policy_that_fails_halfway_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with on_disk(tmp_path, hold_queues=True) as f:
         f.schedule_many(pages("ab", 5))
-        f.delete()
+        f.delete(queue="*")
         left = [5]
 
         def asked(queue_id: int, value: bytes) -> None:
@@ -237,7 +237,7 @@ def test_a_policy_that_fails_halfway_is_gone_on_from(tmp_path: Path, monkeypatch
 
 def test_an_older_engine_that_has_kept_nothing(tmp_path: Path) -> None:
     with filled(tmp_path) as f:
-        f.delete(for_good=True)
+        f.delete(queue="*", for_good=True)
         entry = f.apply(Command("undo", {"id": last(f)}, "somebody", ""))
         assert "was for good" in (entry.error or "")
         with pytest.raises(FrontierError, match="not kept"):
@@ -246,7 +246,7 @@ def test_an_older_engine_that_has_kept_nothing(tmp_path: Path) -> None:
 
 def test_readers_see_what_is_kept(tmp_path: Path) -> None:
     with filled(tmp_path) as f:
-        f.delete()
+        f.delete(queue="*")
         f.commit()
         with Reader(tmp_path / "frontier") as reader:
             assert reader.audit()[0].effect["kept"]["bytes"] > 100

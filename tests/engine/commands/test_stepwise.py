@@ -264,7 +264,7 @@ def test_a_command_of_the_api_ends_what_is_in_progress_first(tmp_path: Path) -> 
     with on_disk(tmp_path) as frontier:
         post(tmp_path / "frontier", "replay")
         frontier.commit()
-        frontier.delete(dry_run=True)
+        frontier.delete(queue="*", dry_run=True)
         frontier.terminate()
         assert applied(frontier) == ["delete", "retire", "terminate"]
 
