@@ -3,7 +3,8 @@
 It makes one pass over the file to check it and to see whether a queue has changed since, and one to put all back: under
 their old keys, with their tries and costs, past `seen` and limits. Nothing is charged, and nothing counts as scheduled.
 `Progress.at` is the pass, the offset in the file, and the queue met last: its look in the first pass, for a deletion
-may have left it in a later block, its id in the second.
+may have left it in a later block, its id in the second. Until the end the effect has the file and what of it is back,
+as `source`, so that an undo which fails halfway can be continued by another.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ def start(view: View, entry: AuditEntry, found: Kept, *, force: bool) -> Progres
         if later.id <= entry.id or at:
             break
         if later.command == "undo" and later.error and later.args.get("id") == entry.id:
-            at = int(later.effect.get("upto", 0))
-    effect = {"command": entry.command, "returned": 0, "queues": 0, "upto": at, "kept_in": msgspec.to_builtins(found)}
+            at = int(later.effect.get("source", {}).get("upto", 0))
+    source = {**msgspec.to_builtins(found), "upto": at}
+    effect = {"command": entry.command, "returned": 0, "queues": 0, "source": source}
     return Progress([PLACING if force else CHECKING, at, None], effect)
 
 
 def step(kernel: Kernel, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
     """Check, or put back, the next records; return whether these were the last. O(limit)."""
-    found = msgspec.convert(progress.effect["kept_in"], Kept)
+    source = progress.effect["source"]
+    found = msgspec.convert(source, Kept)
     checking = progress.at[0] == CHECKING
     blocks, at = _blocks(kernel, found, progress.at[1], limit * _CHECKED if checking else limit)
     if checking:
@@ -61,16 +64,15 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, limit: int, n
             _check(kernel, int(args["id"]), block, progress)
         if at == found.bytes:
             _refuse_changed(kernel, int(args["id"]), progress.at[2])
-            at, progress.at[0], progress.at[2] = progress.effect["upto"], PLACING, None
+            at, progress.at[0], progress.at[2] = source["upto"], PLACING, None
         progress.at[1] = at
         return False
     _place(kernel, blocks, progress, now)
-    progress.at[1] = progress.effect["upto"] = at
+    progress.at[1] = source["upto"] = at
     if at < found.bytes:
         return False
     kernel.tables.removed.unneeded(found)
-    for name in "upto", "kept_in":
-        del progress.effect[name]
+    del progress.effect["source"]
     return True
 
 

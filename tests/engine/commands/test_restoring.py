@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import restoring, runner
 from budgetfrontier.engine.commands.mailbox import Command
+from budgetfrontier.engine.remote import describe_progress
 from budgetfrontier.errors import FrontierError, PolicyError
 from budgetfrontier.store import keys
 from budgetfrontier.store.reader import Reader
@@ -203,9 +205,19 @@ def test_through_the_mailbox_of_a_crawl(tmp_path: Path) -> None:
         before = tables(f)
         number = post(tmp_path / "frontier", "delete", queue="?.test")
         other = post(tmp_path / "frontier", "undo", id=1)
+        told = set()
         while not any(entry.number == other for entry in f.audit(limit=1)):
             f.commit()
             f.check()
+            with Reader(tmp_path / "frontier") as reader:
+                if (begun := reader.in_progress()) is not None:
+                    told.add(re.sub(r"\d+", "0", describe_progress(*begun)))
+        assert told <= {
+            "delete by somebody is in progress (deleted 0, queues 0)",
+            "delete by somebody is in progress (deleted 0, queues 0, later 0)",
+            "undo by somebody is in progress (returned 0, queues 0)",
+        }
+        assert len(told) > 1 or runner.STEP > 2
         assert [entry.number for entry in f.audit()] == [number, other] and not f.audit(limit=1)[0].error
         assert tables(f) == before
 
