@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 LONGEST = 2000
 """The most characters of a value; the rest is refused, not cut."""
@@ -40,13 +40,16 @@ class Query:
             raise BadRequest(f"{name} is a whole number from {least:,} to {most:,}, not {value[:40]!a}")
         return int(value)
 
-    def key(self, name: str) -> bytes:
-        """Return the key of a row of an index, as links to the next page carry it."""
+    def key(self, name: str, is_key: Callable[[bytes], bool]) -> bytes:
+        """Return the key of a row of an index, as links to the next page carry it; `is_key` tells what may be one."""
         text = self.text(name)
         try:
-            return bytes.fromhex(text)[:511]  # no key is longer
+            key = bytes.fromhex(text)
         except ValueError:
-            raise BadRequest(f"{name} is not the end of a page; go back to the first") from None
+            key = b""
+        if text and not is_key(key):
+            raise BadRequest(f"{name} is not the end of a page; go back to the first")
+        return key
 
     def choice(self, name: str, options: Collection[str], default: str = "") -> str:
         """Return one of the options, or the default."""

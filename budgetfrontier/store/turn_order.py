@@ -19,6 +19,20 @@ INDEXED = {
 """The table that lists the queues of a state; there is none of EXHAUSTED ones."""
 
 
+_LAYOUTS = {
+    QueueState.READY: keys.u64,
+    QueueState.SNOOZED: keys.timed,
+    QueueState.INACTIVE: keys.fifo,
+    QueueState.RETIRED: keys.u64,
+    QueueState.IN_PROCESS: keys.u64,
+}  # of the keys of their tables
+
+
+def is_turn(state: QueueState, key: bytes) -> bool:
+    """Tell whether bytes may be a key of the index of a state, whether or not a queue has it."""
+    return len(key) == _LAYOUTS[state].size
+
+
 def in_turn(view: View, state: QueueState, start: bytes = b"") -> Iterator[tuple[bytes, int]]:
     """Yield the queues in a state in the order of their turns, from a key of the index on: that key, and the id.
 

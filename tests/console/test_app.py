@@ -81,6 +81,12 @@ def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
         ("/queues?sort=luck", 400, "sort is one of"),
         ("/queues?start=-1", 400, "start is a whole number"),
         ("/queues?start=99999999999999999999", 400, "start is a whole number"),
+        ("/queues?state=RETIRED&sort=turn&after=00", 400, "go back to the first"),
+        ("/queues?state=SNOOZED&sort=turn&after=" + "00" * 11, 400, "go back to the first"),
+        ("/queues?sort=queue&after=00", 400, "go back to the first"),
+        ("/queues?sort=queue&after=" + "61" * 300, 400, "go back to the first"),
+        ("/queues?after=no", 400, "go back to the first"),
+        ("/retired?after=00", 400, "go back to the first"),
         ("/queues?q=" + "x" * 3000, 400, "q has 3,000 characters"),
     ],
 )

@@ -7,6 +7,7 @@ that of the latest scan; the rows in it are as of the last commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -14,11 +15,11 @@ from budgetfrontier.console.columns import SORTS
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.rules.queue_keys import queue_key_bytes
+from budgetfrontier.rules.queue_keys import queue_key_bytes, queue_key_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues_by_id
-from budgetfrontier.store.turn_order import INDEXED, in_turn
+from budgetfrontier.store.turn_order import INDEXED, in_turn, is_turn
 from budgetfrontier.store.view import View
 
 ROWS = 50
@@ -46,12 +47,13 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     """Return a page of queues."""
     state = QueueState(found) if (found := query.choice("state", list(QueueState))) else None
     text, start = query.text("q"), query.number("start", 0, most=FARTHEST)
-    after, reverse = query.key("after"), bool(query.text("reverse"))
+    reverse = bool(query.text("reverse"))
     scanned = job.scans.want()
     usual = "queued" if scanned else "turn" if state in INDEXED else "queue"
     sort = query.choice("sort", ("turn", "queue", *SORTS), usual)
     if sort == "turn" and state not in INDEXED:
         sort = "queue"
+    after = query.key("after", partial(is_turn, state) if sort == "turn" and state else _is_key)
     by_amount = sort in SORTS
     context: dict[str, Any] = {"rows": [], "next": None, "cut": False, "first": None, "as_of": None}
     with job.view() as view:
@@ -70,6 +72,10 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "scan_progress": job.scans.progress, "scan_error": job.scans.error,
         "count": totals.queues.get(state, 0) if state else sum(totals.queues.values()),
     }  # fmt: skip
+
+
+def _is_key(key: bytes) -> bool:
+    return queue_key_of(key) is not None
 
 
 def _live(view: View, sort: str, state: QueueState | None, text: str, after: bytes) -> dict[str, Any]:

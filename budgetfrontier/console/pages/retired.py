@@ -5,6 +5,7 @@ Any adjustment revives queues that are over budget until their turn: those that 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues_by_id
-from budgetfrontier.store.turn_order import in_turn
+from budgetfrontier.store.turn_order import in_turn, is_turn
 
 ROWS = 50
 LOOKED_AT = 2000
@@ -23,7 +24,7 @@ LOOKED_AT = 2000
 
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return a page of retired queues."""
-    after = query.key("after")
+    after = query.key("after", partial(is_turn, QueueState.RETIRED))
     with job.view() as view:
         found = list(islice(in_turn(view, QueueState.RETIRED, after), ROWS + 1))
         budgets = BudgetsInForce(view)
