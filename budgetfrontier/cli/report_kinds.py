@@ -20,6 +20,7 @@ from budgetfrontier.vocabulary import LEASE_FIELDS
 
 if TYPE_CHECKING:
     from budgetfrontier.formats.crawl_log import Entry
+    from budgetfrontier.model import Summary
     from budgetfrontier.store.reader import Reader
 
 _HOUR = 3600.0
@@ -170,10 +171,28 @@ def _crawl_summary(args: argparse.Namespace, reader: Reader) -> Rows:
     now, log = time.time(), _log(args)
     since = None if args.since is None else now - args.since
     alive = reader.lock_pid() is not None
+    totals = reader.summary()
+    told = _told(reader, totals, since, now) if log is None else {}
     figures = crawl_summary(
-        reader.settings.crawl, reader.summary(), reader.runs(), log, alive=alive, now=now, since=since
+        reader.settings.crawl, totals, reader.runs(), log, told=told, alive=alive, now=now, since=since
     )
     return Rows(tuple(figures), [tuple(figures.values())], unknown=_unknown(args, log))
+
+
+def _told(reader: Reader, totals: Summary, since: float | None, now: float) -> dict[str, int | None]:
+    """Return the figures that were told with the ends of fetches; None for bytes if no sizes were."""
+    from budgetfrontier.reports import over_time
+    from budgetfrontier.reports.crawl_summary import TOLD
+    from budgetfrontier.rules.rates import window
+
+    if since is None:
+        found: dict[str, int] = {name: totals[name] for name in TOLD}
+    else:
+        with reader.view() as view:
+            series = over_time.read(view, since, now)
+        rates = window(series, since, now, figures={name: (name,) for name in TOLD}).rates
+        found = {name: round(rate.count) for name, rate in rates.items()}
+    return found | {"bytes": found.get("bytes") if totals.bytes else None}
 
 
 def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:

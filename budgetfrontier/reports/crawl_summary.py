@@ -22,13 +22,15 @@ def crawl_summary(
     runs: list[Run],
     entries: Iterable[Entry] | None,
     *,
+    told: dict[str, int | None],
     alive: bool,
     now: float,
     since: float | None = None,
 ) -> dict[str, Any]:
     """Return the figures by name; `alive`: a process has the frontier open.
 
-    Those of the log are None without one; with `since` (epoch seconds), they count from then on.
+    With `since` (epoch seconds), those of the log count from then on. Without a log, they are None but for those `told`
+    with the ends of fetches, by name.
 
     A body counts as novel when its digest appears for the first time, otherwise as a duplicate. One pass over the log,
     in bounded memory.
@@ -56,7 +58,7 @@ def crawl_summary(
         "queues": sum(totals.queues.values()),
         "expenditure": totals.expenditure,
     }
-    fetched = dict.fromkeys(FETCHED) if entries is None else _fetched(entries)
+    fetched = dict.fromkeys(FETCHED) | told if entries is None else _fetched(entries)
     elapsed = seconds if since is None else min(seconds, now - since)
     for name, amount in (("fetches_per_second", fetched["fetches"]), ("bytes_per_second", fetched["bytes"])):
         fetched[name] = round(amount / elapsed, 3) if amount is not None and elapsed > 0 else None
@@ -68,6 +70,9 @@ FETCHED = (
     "duplicate_bytes", "not_modified", "fetches_per_second", "bytes_per_second",
 )  # fmt: skip
 """The figures that come from the log."""
+
+TOLD = ("bytes", "robots_denials")
+"""Those of them that the totals have, too, as they were told with the ends of fetches."""
 
 
 def _fetched(entries: Iterable[Entry]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -108,39 +108,45 @@ def stopped(rows: Iterable[Totals], before: Totals | None) -> int:
     return int(seconds)
 
 
-def window(rows: Iterable[Totals], since: float, until: float) -> Window:
+def window(
+    rows: Iterable[Totals], since: float, until: float, *, figures: Mapping[str, Sequence[str]] = FIGURES
+) -> Window:
     """Return what happened between two times (epoch seconds), from rows in order of time.
+
+    `figures` are the names of those that count, each with the totals of which it is the sum.
 
     Nothing is counted between two rows if a run began with the second one, for no process ran meanwhile, or if totals
     fell, as a repair may have them. If only a part of the time between two rows is in this time, that part of what
     happened between them is counted.
     """
-    seconds = 0.0
-    counts = dict.fromkeys(FIGURES, 0.0)
-    speeds: dict[str, list[float]] = {name: [] for name in FIGURES}
-    for begin, end, ran, changes in _intervals(rows):
+    seconds, known = 0.0, 0
+    counts = dict.fromkeys(figures, 0.0)
+    speeds: dict[str, list[float]] = {name: [] for name in figures}
+    for begin, end, ran, changes in _intervals(rows, figures):
         inside = (min(end, until) - max(begin, since)) / (end - begin)
         if inside <= 0:
             continue
         seconds += ran * inside
+        known += 1
         for name, change in changes.items():
             counts[name] += change * inside
             speeds[name].append(change / ran * 3600)
     if not seconds:
         return Window(0.0, 0, {})
-    known = len(speeds["fetched"])
-    rates = {name: _rate(counts[name], seconds, speeds[name]) for name in FIGURES}
+    rates = {name: _rate(counts[name], seconds, speeds[name]) for name in figures}
     return Window(seconds, known, rates)
 
 
-def _intervals(rows: Iterable[Totals]) -> Iterator[tuple[float, float, float, dict[str, int]]]:
+def _intervals(
+    rows: Iterable[Totals], figures: Mapping[str, Sequence[str]] = FIGURES
+) -> Iterator[tuple[float, float, float, dict[str, int]]]:
     """Yield the begin and the end of each interval of rows, for how much of it a process ran, and each figure of it."""
     for before, after in successive(rows):
         ran = after.time - before.time - after.stopped
         if ran > 0:
             changes = {
                 name: max(sum(getattr(after, total) - getattr(before, total) for total in totals), 0)
-                for name, totals in FIGURES.items()
+                for name, totals in figures.items()
             }
             yield before.time, after.time, ran, changes
 

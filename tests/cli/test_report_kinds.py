@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Settings
+from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.model import QueueState
 from tests.cli.conftest import Cli
 
@@ -32,6 +34,29 @@ def test_what_only_a_crawl_knows_is_said_to_be_unknown(stopped: Path, cli: Cli) 
     (summary,) = rows_of(cli, stopped, "crawl-summary")[0]
     assert (summary["dead"], summary["fetches"], summary["novel_bytes"]) == (1, None, None)
     assert summary["runs"] == 1 and summary["last_stop"] == "EXIT"
+
+
+def test_the_summary_has_what_was_told_with_the_ends_of_fetches(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule_many(["http://a.test/", "http://b.test/"])
+        a, b = f.lease(2)
+        f.finish(a, Outcome.SUCCESS, size=36_000)
+        f.finish(b, Outcome.DISREGARDED, reason="robots")
+    (row,), unknown = rows_of(cli, tmp_path, "crawl-summary")
+    assert (row["bytes"], row["robots_denials"], row["novel_bytes"], row["fetches"]) == (36_000, 1, None, None)
+    assert row["bytes_per_second"] > 0 and "no " in unknown
+
+
+def test_the_summary_of_a_time_has_what_was_told_in_it(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time() - 7200)
+    with Frontier.open(tmp_path / "frontier", clock=clock) as f:
+        for n in range(120):
+            f.schedule(f"http://{n}.test/")
+            f.finish(f.lease(1)[0], size=10)
+            clock.advance(60)
+            f.commit()
+    (row,), _ = rows_of(cli, tmp_path, "crawl-summary", "--since", "30m")
+    assert 250 <= row["bytes"] <= 310 and row["robots_denials"] == 0
 
 
 def test_threads_are_the_leases(tmp_path: Path, cli: Cli) -> None:
