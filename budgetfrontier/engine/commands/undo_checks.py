@@ -1,4 +1,4 @@
-"""What an undo would do, and why it is refused: for the undo itself, and for its dry run over a snapshot."""
+"""The effect of an undo, and the reasons why it is refused: for the undo itself, and its dry run over a snapshot."""
 
 from __future__ import annotations
 
