@@ -117,7 +117,7 @@ class Turns:
         """
         tables, rotation, counters, queues, leases, pending, ring = self._parts
         cached, dirty, out_now, run_of, take = self._bound
-        ids, next_id, gone = self._of_ring
+        ids, first_in_ring, gone = self._of_ring
         in_force, revision, join = tables.in_force, counters.settings_revision, ring.back.append
         trivial, settings = in_force.trivial, in_force.base
         concurrency, first_id, before, when = settings.per_queue_concurrency, leases.next_id, len(leased), int(now)
@@ -128,8 +128,10 @@ class Turns:
         try:
             for lease_id in range(first_id, first_id + count):
                 while True:  # until a queue has a URI to hand out
+                    next_id = first_in_ring
                     if gone:
                         ring.skip()
+                        next_id = ring.popleft
                     if not (turns and ids):
                         if turns and ring.refill():
                             continue
@@ -139,7 +141,7 @@ class Turns:
                         turns -= 1
                         self._activate_next(now)
                         continue
-                    queue_id = ring.popleft() if gone else next_id()
+                    queue_id = next_id()
                     queue = cached(queue_id) or queues.get(queue_id)
                     dirty(queue_id)
                     run: Run | None = run_of(queue_id) or pending.read(queue_id)
