@@ -12,7 +12,7 @@ from pathlib import Path
 
 from budgetfrontier.console.over_time import OverTimeOfJob
 from budgetfrontier.console.sampling import Sample, Samples, read
-from budgetfrontier.console.scans import Scans
+from budgetfrontier.console.scans import Scanned, Scans
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.view import View
@@ -35,6 +35,7 @@ class Job:
         self.scans = Scans(frontier)
         self.over_time = OverTimeOfJob()
         self._reader: Reader | None = None
+        self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()
         self._crawl = ""
 
@@ -58,8 +59,23 @@ class Job:
             return self._reader
 
     def _check(self) -> None:
-        if not os.path.exists(self.path / "data.mdb"):
-            raise Gone(f"{self.folder}: its frontier is not there any more; was the job moved or deleted?")
+        """Raise Gone if there is no frontier. Forget what was read of another one that was there before."""
+        try:
+            status = os.stat(self.path / "data.mdb")
+        except OSError:
+            raise Gone(f"{self.folder}: its frontier is not there any more; was the job moved or deleted?") from None
+        file = status.st_dev, status.st_ino  # that of an open file is not given to another one
+        with self._opening:
+            if self._file not in (None, file):
+                self.samples.clear()
+                self.scans.clear()
+                self.over_time = OverTimeOfJob()
+            self._file = file
+
+    def scanned(self) -> Scanned | None:
+        """Return the latest scan of the frontier that is there, and ask for another if it is old. Raises Gone."""
+        self._check()
+        return self.scans.want()
 
     @contextmanager
     def view(self) -> Iterator[View]:

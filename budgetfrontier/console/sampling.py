@@ -60,8 +60,12 @@ class Samples:
         """
         last = self.last
         if last and (sample.when < last.when or sample.committed < last.committed):
-            self._kept.clear()
+            self.clear()
         self._kept.append(sample)
+
+    def clear(self) -> None:
+        """Drop all samples."""
+        self._kept.clear()
 
     @property
     def last(self) -> Sample | None:

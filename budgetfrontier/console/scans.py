@@ -40,12 +40,18 @@ class Scans:
         """Why the last scan failed."""
         self._wanted = False
         self._begun = -EVERY
+        self._cleared = 0
 
     def want(self) -> Scanned | None:
         """Ask for a scan that is not older than EVERY; return the latest there is. From any thread."""
         if self.latest is None or time.time() - self.latest.when >= EVERY:
             self._wanted = True
         return self.latest
+
+    def clear(self) -> None:
+        """Drop the latest scan, and the result of one that runs: they are of another frontier. From any thread."""
+        self._cleared += 1
+        self.latest, self.error, self._begun = None, "", -EVERY
 
     @property
     def is_due(self) -> bool:
@@ -61,6 +67,7 @@ class Scans:
             self.progress = None
 
     async def _run(self) -> None:
+        cleared = self._cleared
         with tempfile.TemporaryFile(prefix="budgetfrontier-") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "budgetfrontier.console.scan_process", str(self._frontier), str(file.fileno()),
@@ -72,7 +79,7 @@ class Scans:
                 async for line in process.stdout:
                     step = msgspec.json.decode(line, type=Step)
                     self.progress, self.error = max(step.done, self.progress or 0.0), step.error
-                    if step.scan is not None:
+                    if step.scan is not None and self._cleared == cleared:
                         self.latest = Scanned(step.scan, Columns(file, step.scan.layout))
                 if await process.wait():
                     self.error = f"the scan ended with code {process.returncode}"

@@ -58,7 +58,7 @@ class Reading:
 
         The order is that of the latest scan; the rows are as of the last commit. O(limit) once an order was looked up.
         """
-        scanned = self._job.scans.want()
+        scanned = self._job.scanned()
         controls.room = limit
         found: list[QueueRecord] = []
         if scanned is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from budgetfrontier import Frontier
 from budgetfrontier.console import app as app_module
 from budgetfrontier.console import rendering
 from budgetfrontier.console.app import Console
@@ -112,6 +113,29 @@ def test_a_job_that_was_removed_is_named_and_comes_back(job: Path, tmp_path: Pat
     assert before[0] == 200 and "snoozed.test" in before[1]
     assert gone[0] == 503 and "not there any more" in gone[1]
     assert after[0] == 200 and "snoozed.test" in after[1]
+
+
+def test_what_was_read_of_a_frontier_is_dropped_when_another_takes_its_place(job: Path, tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "other" / "frontier") as frontier:
+        frontier.schedule_many(f"http://new{n}.test/{n}" for n in range(3))
+
+    async def act(client: Client, console: Console) -> list[str]:
+        seen = console.jobs[0]
+        await (await client.get("/queues?sort=queued")).text()
+        await seen.scans.run()
+        running = asyncio.create_task(seen.scans.run())
+        await asyncio.sleep(0)
+        shutil.move(job, tmp_path / "old")
+        shutil.copytree(tmp_path / "other", job)
+        texts = [await (await client.get(path)).text() for path in ("/queues?sort=queued", "/", "/errors", "/retired")]
+        await running
+        assert seen.scans.latest is None, "the scan that ran was of the old frontier"
+        await seen.scans.run()
+        return [*texts, await (await client.get("/queues?sort=queued")).text()]
+
+    *dropped, scanned = visit(job, act)
+    assert "snoozed.test" not in "".join(dropped) and "The queues are being scanned" in dropped[0]
+    assert "new2.test" in scanned and "snoozed.test" not in scanned
 
 
 def test_several_jobs_have_pages_below_their_names_and_an_index(job: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _REASONS = 12  # fields of a line; the last has the reason
 
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return the errors of a job."""
-    totals, scanned = job.sample_now().totals, job.scans.want()
+    totals, scanned = job.sample_now().totals, job.scanned()
     queues = []
     with job.view() as view:
         dead = counted_reasons(view)

@@ -27,7 +27,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     with job.view() as view:
         running = process(view, job.path)
         judged = verdict(standing(view, job.path, now=time.time(), totals=sample.totals, running=running))
-    scanned = job.scans.want()
+    scanned = job.scanned()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
     context: dict[str, Any] = {
         "sample": sample,

@@ -33,7 +33,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
         again = list(islice(revived, ROWS))
         replenish = view.settings()[0].frontier.balance_replenish_amount
-    scanned = job.scans.want()
+    scanned = job.scanned()
     return {
         "rows": [_row(queue, str(job.folder), replenish) for queue in queues],
         "again": [_row(queue, str(job.folder), replenish) for queue in again],
