@@ -22,7 +22,6 @@ class BudgetsInForce:
         ours = [o for o in overrides if not _OF_BUDGETS.isdisjoint(o.set)]
         self._same_limit = not any("retire_when" in o.set for o in ours)
         self._revision = view.counters().settings_revision
-        self._trivial = not overrides
         self._by_key = all(parse_match(o.match).by_key for o in ours)
         self._effective = Effective(settings.frontier, ours)
         self._heads = HeadUrls(view)
@@ -38,18 +37,23 @@ class BudgetsInForce:
         """Tell whether a queue is over its total budget as soon as that is spent: `retire_when: reached`."""
         if self._same_limit:
             return self._effective.base.reached
-        url = self._heads.url(queue)
-        return self._effective.for_uri(url or queue.last_enqueued, queue.queue).reached
+        return self._effective.for_uri(self._url(queue), queue.queue).reached
 
     def show(self, queue: QueueRecord) -> QueueRecord:
-        """Set the budgets of a record to those in force, and return it."""
-        if queue.revision != self._revision and (queue.queued or self._trivial):
-            url = "http://none.invalid/" if self._by_key else self._heads.url(queue)
-            if url is not None:
+        """Set the budgets of a record to those in force for its head, and return it.
+
+        Those of an empty queue are in force for the URI placed on it last, or are those it has if that is not known.
+        """
+        if queue.revision != self._revision:
+            url = "http://none.invalid/" if self._by_key else self._url(queue)
+            if url:
                 settings = self._effective.for_uri(url, queue.queue)
                 queue.balance_replenish_amount = settings.balance_replenish_amount
                 queue.total_budget = settings.queue_total_budget
         return queue
+
+    def _url(self, queue: QueueRecord) -> str:
+        return self._heads.url(queue) or queue.last_enqueued
 
 
 def affordable(view: View, queue: QueueRecord, total: int, *, reached: bool) -> tuple[int, int]:

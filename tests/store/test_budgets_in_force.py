@@ -25,6 +25,31 @@ def test_budgets_are_those_of_the_first_uri_that_is_not_out(tmp_path: Path) -> N
             assert [row.total_budget for row in reader.queues()] == [row.total_budget for row in f.report().queues]
 
 
+def test_budgets_of_an_empty_queue_are_those_of_the_uri_placed_on_it_last(tmp_path: Path) -> None:
+    with on_disk(tmp_path, queue_total_budget=8) as f:
+        f.schedule_many(["https://a.test/old", "https://a.test/last", "https://b.test/", "https://c.test/"])
+        while leases := f.lease(1):
+            f.finish(leases[0])
+        f.retire("c.test")
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader:
+
+            def shown() -> list[int]:
+                f.commit()
+                rows = [row.total_budget for row in reader.queues()]
+                assert rows == [row.total_budget for row in f.report().queues]
+                assert rows == [row.total_budget for row in map(reader.queue, ["a.test", "b.test", "c.test"]) if row]
+                return rows
+
+            f.adjust(match="*", queue_total_budget=1)
+            assert shown() == [1, 1, 1]
+            f.adjust(match="regex:/last$", queue_total_budget=3)
+            f.adjust(match="regex:/old$", queue_total_budget=4)
+            f.adjust(match="queue:c.test", balance_replenish_amount=0)
+            assert shown() == [3, 1, 1]
+            assert [row.balance_replenish_amount for row in reader.queues()] == [3000, 3000, 0]
+
+
 def test_a_queue_is_over_budget_while_it_is_retired_and_while_it_waits_to_retire_again(tmp_path: Path) -> None:
     def over() -> set[str]:
         f.commit()
