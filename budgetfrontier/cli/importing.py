@@ -19,6 +19,7 @@ import msgspec
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common, exits
 from budgetfrontier.cli.common import note
+from budgetfrontier.engine import audit
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.frontier import Frontier
@@ -201,8 +202,7 @@ def _check(uri: CrawlUri) -> None:
 
 def _count(tally: Tally, entry: AuditEntry) -> None:
     """Add the counts of a command. Raises FrontierError if it was refused."""
-    if entry.error:
-        raise FrontierError(entry.error)
+    audit.check(entry)
     for name in ("added", "duplicate", "invalid", "full"):
         setattr(tally, name, getattr(tally, name) + entry.effect[name])
     for reason, count in entry.effect["reasons"].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from budgetfrontier.errors import FrontierError, StorageFull
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
@@ -23,3 +24,10 @@ class Audit:
         self._counters.audit += 1
         entry.id = self._counters.audit
         self._env.txn.put(keys.u64.pack(entry.id), encode(entry), db=self._env.db[keys.AUDIT])
+
+
+def check(entry: AuditEntry) -> AuditEntry:
+    """Return an entry. Raises StorageFull if its command was refused for a full disk, FrontierError if for another."""
+    if entry.error:
+        raise (StorageFull if entry.disk_full else FrontierError)(entry.error)
+    return entry

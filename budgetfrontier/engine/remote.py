@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from budgetfrontier.engine import audit
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import CommandInProgress, FrontierError, FrontierLocked, NotAFrontier
@@ -42,7 +43,8 @@ def steer(
     With an engine running, the command goes through its mailbox, and this waits up to `timeout` seconds for the answer
     (None: as long as an engine runs). Otherwise, or if it ends without an answer, the frontier is opened here for a
     moment, keeping its leases. Raises FrontierError for a command that is refused, or that was left in the mailbox
-    unanswered, and CommandInProgress for a command that takes longer, or that waits for another one.
+    unanswered; StorageFull if the disk is full; and CommandInProgress for a command that takes longer, or that waits
+    for another one.
     """
     path = Path(path)
     if not check_files(path):
@@ -51,7 +53,7 @@ def steer(
     if lock_holder(path) is None:
         try:
             with Frontier.open(path, keep_leases=True, program=f"budgetfrontier {op}") as frontier:
-                return _checked(frontier.apply(command))
+                return audit.check(frontier.apply(command))
         except FrontierLocked:
             pass  # an engine has just started: it has a mailbox
     mailbox = Mailbox(path)
@@ -59,7 +61,7 @@ def steer(
         number = mailbox.post(command)
     finally:
         mailbox.close()
-    return _checked(_wait(path, number, timeout))
+    return audit.check(_wait(path, number, timeout))
 
 
 def _wait(path: Path, number: int, timeout: float | None) -> AuditEntry:
@@ -120,9 +122,3 @@ def _in_progress(number: int, begun: StartedCommand, progress: Progress) -> str:
     if begun.number == number:
         return f"{describe_progress(begun, progress)}; {later}"
     return f"{describe_progress(begun, progress)}, and your command comes after it; {later}"
-
-
-def _checked(entry: AuditEntry) -> AuditEntry:
-    if entry.error:
-        raise FrontierError(entry.error)
-    return entry

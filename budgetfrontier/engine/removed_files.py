@@ -57,7 +57,7 @@ class RemovedFiles:
         """Write the records that a step of a command is about to delete; its effect says where, from then on.
 
         They are given by table and key, each with its queue as it will look then. Raises FrontierError if they cannot
-        be written; nothing has changed then.
+        be written, StorageFull if the disk is full; nothing has changed then.
         """
         taken = [(table, records) for table, records in taken if records]
         if self._env.memory or not taken:
@@ -74,7 +74,7 @@ class RemovedFiles:
             self._take_back(before.bytes)
             why = "the disk is full" if e.errno in NO_ROOM else str(e)
             so_far = f"; `budgetfrontier undo` puts back what was deleted until then, {self._name(before)}"
-            raise FrontierError(
+            raise (StorageFull if e.errno in NO_ROOM else FrontierError)(
                 f"what is deleted is kept for `undo`, and cannot be written: {why}{so_far if found else ''}; nothing "
                 "more was deleted. Free some space, or delete for good (--for-good), which needs no space for it"
             ) from e

@@ -163,6 +163,8 @@ class AuditEntry(msgspec.Struct, array_like=True, gc=False):
     number: int = 0
     line: str = ""
     """The command line, if it came from one."""
+    disk_full: bool = False
+    """Whether it was refused because the disk was full."""
 
 
 decode_queue = decoder(QueueRecord)

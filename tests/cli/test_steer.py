@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.cli import adjustments, common, revive
+from budgetfrontier.cli.exits import DISK_FULL
 from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
+from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.testing import crash
@@ -294,6 +298,33 @@ def test_a_deletion_is_taken_back(job: Path, cli: Cli) -> None:
     answer = cli("undo", job, number, "--discard")
     assert answer.out.startswith("discarded ") and answer.out.endswith(f"{number}, delete, had kept\n")
     assert "has discarded what was kept" in cli("undo", job, number).err
+
+
+@pytest.mark.parametrize("engine_runs", [False, True])
+@pytest.mark.parametrize(
+    "command", [("delete", "--queue", "snoozed.test"), ("dead-letters", "--drop", "all")], ids=lambda line: line[0]
+)
+def test_a_full_disk_has_its_exit_code(
+    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], engine_runs: bool
+) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RemovedFiles, "_write", no_room)
+    name, *options = command
+    if engine_runs:
+        with Frontier.open(stopped / "frontier") as frontier, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(cli, name, stopped, *options)
+            while not answer.done():
+                frontier.lease(1)
+                frontier.commit()
+            found = answer.result()
+    else:
+        found = cli(name, stopped, *options)
+    assert found.code == DISK_FULL and "the disk is full; nothing more was deleted" in found.err
+    assert look(stopped, "snoozed.test").queued == 2
+    with Reader(stopped / "frontier") as reader:
+        assert reader.summary().dead == 1
 
 
 def test_a_deletion_for_good_is_not(job: Path, cli: Cli) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.engine import arguments
+from budgetfrontier.engine import arguments, audit
 from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
-from budgetfrontier.errors import FrontierError, SettingsError
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store.records import AuditEntry
@@ -38,10 +38,7 @@ class Steering:
         job = self._apply(Command(op, args, who or "api", reason), 0)
         if job.failure is not None:
             raise job.failure
-        entry = _entry(job)
-        if entry.error:
-            raise FrontierError(entry.error)
-        return entry
+        return audit.check(_entry(job))
 
     def steer_queue(self, op: str, key: str, who: str | None, reason: str, **args: Any) -> bool:
         """Apply a command to a queue; False if there is no such queue."""
