@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from budgetfrontier.console import told
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.units import format_duration, format_size
@@ -41,6 +42,9 @@ def environment() -> Environment:
         "utc": utc,
         "ago": ago,
         "short": short,
+        "brief": told.brief,
+        "changes": told.changes,
+        "others": told.others,
         "data": data,
         "state": state,
         "css": charts.css_class,
@@ -52,6 +56,7 @@ def environment() -> Environment:
         "ranking": _markup(charts.ranking),
         "curve": _markup(charts.curve),
         "link": link,
+        "as_told": told.as_told,
     }
     return made
 

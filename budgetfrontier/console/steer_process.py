@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier.engine.commands import deletion, undo_checks
+from budgetfrontier.engine.commands import deletion, state_preview, undo_checks
 from budgetfrontier.engine.commands.adjustment import not_in_force
 from budgetfrontier.engine.commands.preview import Change, appended, preview, survey, withdrawn
 from budgetfrontier.engine.remote import steer
@@ -24,7 +25,6 @@ from budgetfrontier.errors import CommandInProgress, FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store import keys
-from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.records import decode_dead
 from budgetfrontier.store.view import View
@@ -112,18 +112,12 @@ def _delete(view: View, args: dict[str, Any]) -> dict[str, Any]:
     return deletion.preview(view, args)
 
 
-def _queue(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    queue = view.find_queue(args["queue"])
-    if queue is None:
-        raise FrontierError(f"there is no queue {args['queue']!a}")
-    queue = BudgetsInForce(view).show(queue)
-    names = ("state", "queued", "out", "expenditure", "total_budget", "balance", "wake_time", "by_name")
-    return {name: getattr(queue, name) for name in names}
+def _queue(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
+    return state_preview.of_queue(view, op, args, time.time())
 
 
-def _crawl(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    totals = view.summary()
-    return {"state": totals.state, "in_process": totals.in_process, "queued": totals.queued}
+def _crawl(op: str, view: View, args: dict[str, Any]) -> dict[str, Any]:
+    return state_preview.of_crawl(view, op, args)
 
 
 def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
@@ -139,12 +133,12 @@ def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
 _DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
     "adjust": partial(_preview, "adjust"),
     "withdraw": partial(_preview, "withdraw"),
-    "undo": undo_checks.preview,
+    "undo": lambda view, args: undo_checks.preview(view, args, time.time()),
     "delete": _delete,
     "replay": _letters,
     "drop": _letters,
-    **dict.fromkeys(("retire", "unretire", "snooze", "wake"), _queue),
-    **dict.fromkeys(("pause", "resume", "terminate"), _crawl),
+    **{op: partial(_queue, op) for op in ("retire", "unretire", "snooze", "wake")},
+    **{op: partial(_crawl, op) for op in ("pause", "resume", "terminate")},
 }
 
 

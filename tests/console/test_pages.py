@@ -10,7 +10,6 @@ import pytest
 
 from budgetfrontier import Frontier, Outcome
 from budgetfrontier.console.log_files import LARGEST, before, log_files
-from budgetfrontier.console.pages.audit import brief
 from budgetfrontier.reports.kinds import KINDS
 from tests.console.conftest import get
 
@@ -168,15 +167,3 @@ def test_queues_that_an_adjustment_has_revived_are_on_the_work_list_until_they_r
     _, text = get(job, "/retired")
     again = text.partition("Over budget, and will retire again")[2]
     assert ">capped.test<" in again and ">named.test<" not in again and "--match queue:capped.test" in again
-
-
-def test_entries_of_the_audit_are_told_by_what_they_changed() -> None:
-    effect = {
-        "before": {"state": "READY", "block": 0, "queued": 3},
-        "after": {"state": "RETIRED", "block": 6e4, "queued": 3},
-    }
-    assert brief(effect) == "state READY → RETIRED, block - → 1970-01-01T16:40:00Z"
-    assert brief({"match": "*", "set": {"precedence": 1}, "ids": list(range(9)), "groups": []}) == (
-        "match *, set precedence=1, ids (9)"
-    )
-    assert brief({}) == ""

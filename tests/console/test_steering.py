@@ -83,6 +83,7 @@ def test_a_command_is_tried_then_applied_and_confirmed_from_the_audit(steered: P
 
     shown, applied = visit(steered, act, token=TOKEN)
     assert "nothing was changed" in shown and "SNOOZED" in shown and 'href="/queue/snoozed.test"' in shown
+    assert "<b><bdi>RETIRED</bdi></b>" in shown and "<b><bdi>yes</bdi></b>" in shown, "what it would be afterwards"
     entry = entries(steered)[-1]
     assert (entry.command, entry.who, entry.reason, entry.args["queue"]) == (
         "retire",
@@ -91,6 +92,20 @@ def test_a_command_is_tried_then_applied_and_confirmed_from_the_audit(steered: P
         "snoozed.test",
     )
     assert "Applied." in applied and f'id={entry.id}"' in applied and "RETIRED" in applied
+
+
+def test_the_dry_run_of_a_snooze_shows_times_for_people(job: Path) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str]:
+        operator = Operator(client)
+        await operator.sign_in()
+        form = {"op": "snooze", "queue": '"snoozed.test"', "for": "2d", "reason": "their admin asked"}
+        return await operator.send(form), await operator.get("/queue/named.test")
+
+    shown, queue = visit(job, act, token=TOKEN)
+    asked = shown.partition("What was asked")[2]
+    assert re.search(r"<dt><bdi>until</bdi></dt><dd><bdi>20\d\d-\d\d-\d\dT[\d:]+Z</bdi>", asked)
+    assert not re.search(r">\d{10}", shown.replace(f'value="{fields(shown)["args"]}"', ""))
+    assert "queue named.test" in queue.partition("History")[2] and "{" not in queue.partition("History")[2]
 
 
 def test_several_queues_get_a_budget_as_one_adjustment(job: Path) -> None:

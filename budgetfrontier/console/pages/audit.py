@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import Any
@@ -18,10 +17,6 @@ from budgetfrontier.store.view import View
 ROWS = 50
 READ = 5000
 """Entries that are read for one page, at the most."""
-
-
-_TIMES = ("wake_time", "block", "until", "as_of")  # the names of values that are epoch seconds
-_LISTED = 5  # items of a list that is shown itself
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
@@ -46,7 +41,6 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         begun = job.reader.in_progress()
     return {
         "rows": rows,
-        "brief": brief,
         "undoable": undoable,
         "only": only,
         "command": command,
@@ -64,27 +58,6 @@ def _undoable(view: View, rows: list[AuditEntry]) -> set[int]:
         return set()
     found = takewhile(lambda pair: pair[0].id >= rows[-1].id, inverses(islice(view.newest_commands(), READ)))
     return {entry.id for entry, inverse in found if inverse}
-
-
-def brief(values: dict[str, Any]) -> str:
-    """Return arguments or an effect in a line: of what was before and after, the differences; of a list, its length."""
-    before, after = values.get("before"), values.get("after")
-    if isinstance(before, dict) and isinstance(after, dict):
-        changes = {name: (before.get(name), value) for name, value in after.items() if value != before.get(name)}
-        told = [f"{name} {_value(name, old)} → {_value(name, new)}" for name, (old, new) in changes.items()]
-        values = {name: value for name, value in values.items() if name not in ("before", "after")}
-    else:
-        told = []
-    told += [f"{name} {_value(name, value)}" for name, value in values.items() if value not in (None, "", [], {})]
-    return ", ".join(told)
-
-
-def _value(name: str, value: object) -> str:
-    if name in _TIMES and isinstance(value, int | float):
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value)) if 0 < value < 1e11 else "-"
-    if isinstance(value, dict):
-        return " ".join(f"{key}={_value(key, inner)}" for key, inner in value.items())
-    return f"({len(value)})" if isinstance(value, list) and len(value) > _LISTED else str(value)
 
 
 def _all_of(entry: AuditEntry, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, scheduling, undo
-from budgetfrontier.engine.commands.undo_checks import look_at_queue
+from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
@@ -41,9 +41,9 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
     def apply(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
-        before = undo.look_at_crawl(kernel)
+        before = look_at_crawl(kernel.counters)
         change(kernel, args)
-        return {"before": before, "after": undo.look_at_crawl(kernel)}
+        return {"before": before, "after": look_at_crawl(kernel.counters)}
 
     return apply
 

@@ -10,6 +10,7 @@ from typing import Any
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands import restoring
 from budgetfrontier.engine.commands.adjustment import adjustments_of, edit
+from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
     PAUSED,
     cannot,
@@ -18,7 +19,6 @@ from budgetfrontier.engine.commands.undo_checks import (
     check_queue,
     find,
     key_of,
-    look_at_queue,
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import QueueRecord
@@ -31,11 +31,6 @@ from budgetfrontier.store.records import AuditEntry, Progress
 def check(args: dict[str, Any]) -> None:
     """Raise for an undo that could not be applied."""
     int(args["id"])
-
-
-def look_at_crawl(kernel: Kernel) -> dict[str, Any]:
-    """Return what commands change of the crawl, as the audit keeps it before and after."""
-    return {"state": kernel.counters.state, "pause_reason": kernel.counters.pause_reason}
 
 
 def start(args: dict[str, Any]) -> Progress:
@@ -121,11 +116,11 @@ def _restore_wait(
 
 
 def _undo_crawl(kernel: Kernel, entry: AuditEntry, force: bool) -> dict[str, Any]:
-    counters, found, before = kernel.counters, look_at_crawl(kernel), entry.effect["before"]
+    counters, found, before = kernel.counters, look_at_crawl(kernel.counters), entry.effect["before"]
     check_crawl(entry, found, force=force)
     if before["state"] in PAUSED:
         counters.state = crawl_states.after_pause(counters.state, len(kernel.tables.leases.out))
         counters.pause_reason = before.get("pause_reason") or "operator"
     else:
         counters.state, counters.pause_reason = crawl_states.after_resume(counters.state, counters.scheduled), None
-    return {"before": found, "after": look_at_crawl(kernel)}
+    return {"before": found, "after": look_at_crawl(kernel.counters)}

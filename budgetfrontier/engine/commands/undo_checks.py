@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
+from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
-from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
 from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
@@ -20,17 +23,6 @@ from budgetfrontier.store.view import View
 FORCE = "`undo --force` does it nevertheless"
 """The end of the refusals that can be overruled."""
 PAUSED = frozenset((CrawlState.PAUSING, CrawlState.PAUSED))
-
-
-def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
-    """Return what commands change of a queue, as the audit keeps it before and after."""
-    return {
-        "state": queue.state,
-        "wake_time": queue.wake_time,
-        "queued": queue.queued,
-        "by_name": bool(queue.by_name),
-        "block": queue.block,
-    }
 
 
 def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
@@ -90,8 +82,8 @@ def check_queue(entry: AuditEntry, command: str, queue: QueueRecord | None, *, f
         raise FrontierError(f"{entry.id}, {command}, has changed nothing")
     found = look_at_queue(queue)
     if not force and _aspect(found, command) != _aspect(after, command):
-        states = f"it is {found['state']}, and was {after['state']} after {entry.id}"
-        raise FrontierError(f"queue {queue.queue} has changed since: {states}; {FORCE}")
+        told = " and ".join(_differences(found, after, command))
+        raise FrontierError(f"queue {queue.queue} has changed since {entry.id}: {told}; {FORCE}")
     return queue
 
 
@@ -100,6 +92,27 @@ def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
     if command in RETIRING:
         return look["state"] == RETIRED, look["by_name"]
     return look["block"], look["wake_time"] if command == "wake" else None
+
+
+def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
+    """Return what a queue is now and was after a command, of what `_aspect` compares."""
+    told = []
+    if command in RETIRING:
+        if (found["state"] == RETIRED) != (after["state"] == RETIRED):
+            told.append(f"it is {found['state']}, and was {after['state']}")
+        if found["by_name"] != after["by_name"]:
+            words = {True: "retired by name", False: "not retired by name"}
+            told.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
+        return told
+    if found["block"] != after["block"]:
+        told.append(f"an operator blocks it {_until(found['block'])}, and did {_until(after['block'])}")
+    if command == "wake" and found["wake_time"] != after["wake_time"]:
+        told.append(f"it rests {_until(found['wake_time'])}, and did {_until(after['wake_time'])}")
+    return told
+
+
+def _until(when: float) -> str:
+    return f"until {datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if 0 < when < 1e11 else "not at all"
 
 
 def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> None:
@@ -114,8 +127,26 @@ def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> Non
         raise FrontierError(f"the crawl has changed since: it is {found['state']}; {FORCE}")
 
 
-def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
-    """Return what an undo would do now. Raises FrontierError as the undo would.
+def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -> dict[str, Any]:
+    """Return a queue before and after the undo of an entry, as `undo` does it; a test compares both."""
+    changed, was, after = copy.copy(queue), entry.effect["before"], entry.effect["after"]
+    if command in RETIRING:
+        changed.by_name = was["by_name"]
+        if was["state"] == RETIRED:
+            changed.state = RETIRED
+        elif queue.state is RETIRED:
+            changed.state = after_unretirement(queue)
+    else:
+        changed.block = was["block"]
+        if queue.wake_time == after["wake_time"] or was["wake_time"] > queue.wake_time:
+            changed.wake_time = was["wake_time"]
+        if queue.state is READY and changed.wake_time > now:
+            changed.state = SNOOZED
+    return {"before": look_at_queue(queue), "after": look_at_queue(changed)}
+
+
+def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return what an undo would do. Raises FrontierError as the undo would.
 
     Whether queues have changed since a deletion is looked at by the undo itself, before it puts anything back.
     """
@@ -133,12 +164,14 @@ def preview(view: View, args: dict[str, Any]) -> dict[str, Any]:
         }
     if command in RETIRING | WAITING:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
-        return told | {"queue": queue.queue, "now": look_at_queue(queue), "back to": entry.effect["before"]}
+        return told | {"queue": queue.queue} | _restored(queue, entry, command, now)
     if command in PAUSING:
-        totals = view.summary()
-        found = {"state": totals.state, "pause_reason": totals.pause_reason}
+        totals, was = view.summary(), entry.effect["before"]
+        found = look_at_crawl(totals)
         check_crawl(entry, found, force=force)
-        return told | {"now": found, "back to": entry.effect["before"]}
+        op = "pause" if was["state"] in PAUSED else "resume"
+        after = crawl_after(view, totals, op, was.get("pause_reason") or "operator")
+        return told | {"before": found, "after": after}
     if command in DELETING and kept(entry.effect) is not None and entry.command in DELETING:
         return told | {"puts back": entry.effect.get("deleted", entry.effect.get("dropped"))}
     raise cannot(entry, command)

@@ -9,7 +9,7 @@ import pytest
 
 from budgetfrontier import Frontier, FrontierError, Reader
 from budgetfrontier.engine.commands.undo_checks import FORCE, preview
-from tests.support import make_settings, pages
+from tests.support import START, make_settings, pages
 
 
 @pytest.fixture
@@ -28,15 +28,15 @@ def job(tmp_path: Path) -> Path:
 def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
     """The dry run of an undo."""
     with Reader(job / "frontier") as reader, reader.view() as view:
-        return preview(view, {"id": number, "force": force})
+        return preview(view, {"id": number, "force": force}, START)
 
 
 def test_it_tells_what_would_come_back(job: Path) -> None:
     queue = tried(job, 1)
     assert queue["undoes"] == "1, retire by alice: a trap"
-    assert (queue["queue"], queue["now"]["state"], queue["back to"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
+    assert (queue["queue"], queue["before"]["state"], queue["after"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
     assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
-    assert tried(job, 4)["back to"]["state"] == "RUNNING"
+    assert tried(job, 4)["after"]["state"] == "RUNNING"
     assert tried(job, 5)["puts back"] == 3
 
 
@@ -54,4 +54,21 @@ def test_it_is_refused_as_the_undo_would_be(job: Path) -> None:
         assert str(also.value) == str(refused.value), number
     with pytest.raises(FrontierError, match=f"{FORCE}$"):
         tried(job, 1)
-    assert tried(job, 1, force=True)["back to"]["state"] == "INACTIVE"
+    assert tried(job, 1, force=True)["after"]["state"] == "INACTIVE"
+
+
+def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
+    """Not the state of a queue, which a crawl changes all the time and an undo does not ask for."""
+    with Frontier.open(tmp_path / "frontier", make_settings()) as f:
+        f.schedule_many(pages("AB", 3))
+        f.snooze("a.test", until=START + 1e9)
+        f.snooze("a.test", until=START + 2e9)
+        f.wake("b.test")
+        f.snooze("b.test", until=START + 1e9)
+        f.retire("b.test")
+        f.unretire("b.test")
+        f.adjust(queue_total_budget=0)
+        f.lease(1)
+    for number, told in ((1, "an operator blocks it until 20"), (5, "it is not retired by name, and")):
+        with pytest.raises(FrontierError, match=f"has changed since {number}: .*{told}"):
+            tried(tmp_path, number)

@@ -1,0 +1,43 @@
+"""The arguments and effects of commands, as people read them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+_TIMES = ("wake_time", "block", "until", "as_of")  # the names of values that are epoch seconds
+_LISTED = 5  # items of a list that is shown itself
+
+
+def brief(values: dict[str, Any]) -> str:
+    """Return arguments or an effect in a line: of what was before and after, the differences; of a list, its length."""
+    told = [f"{name} {old} → {new}" for name, old, new in changes(values) if old != new]
+    rest = others(values).items()
+    told += [f"{name} {as_told(name, value)}" for name, value in rest if value not in (None, "", [], {})]
+    return ", ".join(told)
+
+
+def as_told(name: str, value: object) -> str:
+    """Return a value of this name as a text."""
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if name in _TIMES and isinstance(value, int | float):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value)) if 0 < value < 1e11 else "-"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={as_told(key, inner)}" for key, inner in value.items())
+    return f"({len(value)})" if isinstance(value, list) and len(value) > _LISTED else str(value)
+
+
+def changes(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the values before and after a command that an effect has, each with its name; none if it has no such."""
+    before, after = values.get("before"), values.get("after")
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return []
+    return [(name, as_told(name, before.get(name)), as_told(name, value)) for name, value in after.items()]
+
+
+def others(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the rest of an effect, besides what `changes` returns."""
+    told = ("before", "after") if changes(values) else ()
+    return {name: value for name, value in values.items() if name not in told}

@@ -1,0 +1,99 @@
+"""The state of a queue, or of the crawl, as the audit keeps it, and what commands make of it: for dry runs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.rules import crawl_states, queue_states, wake_times
+from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.head_urls import HeadUrls
+from budgetfrontier.store.records import Counters
+from budgetfrontier.store.view import View
+
+_FIGURES = ("out", "expenditure", "total_budget", "balance")
+
+
+def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
+    """Return what commands change of a queue, as the audit keeps it before and after."""
+    return {
+        "state": queue.state,
+        "wake_time": queue.wake_time,
+        "queued": queue.queued,
+        "by_name": bool(queue.by_name),
+        "block": queue.block,
+    }
+
+
+def look_at_crawl(totals: Summary | Counters) -> dict[str, Any]:
+    """Return what commands change of the crawl, as the audit keeps it before and after."""
+    return {"state": totals.state, "pause_reason": totals.pause_reason}
+
+
+def of_queue(view: View, op: str, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return a queue before and after a command, and its figures. Raises FrontierError if there is none."""
+    queue = view.find_queue(args["queue"])
+    if queue is None:
+        raise FrontierError(f"there is no queue {args['queue']!a}")
+    changed, shown = copy.copy(queue), BudgetsInForce(view).show(queue)
+    _COMMANDS[op](view, changed, args, now)
+    told = {"queue": queue.queue, "before": look_at_queue(queue), "after": look_at_queue(changed)}
+    return told | {name: getattr(shown, name) for name in _FIGURES}
+
+
+def of_crawl(view: View, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the crawl before and after a command, and what is out and queued."""
+    totals = view.summary()
+    after = crawl_after(view, totals, op, str(args.get("reason") or "operator"))
+    return {"before": look_at_crawl(totals), "after": after, "out": totals.in_process, "queued": totals.queued}
+
+
+def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, Any]:
+    """Return the crawl after `pause`, which has a reason, `resume` or `terminate`."""
+    if op == "pause":
+        after = crawl_states.after_pause(totals.state, totals.in_process)
+    elif op == "resume":
+        after, reason = crawl_states.after_resume(totals.state, view.counters().scheduled), ""
+    else:
+        return {"state": crawl_states.after_terminate(totals.state), "pause_reason": None}
+    return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else reason or None}
+
+
+# -- as `Turns` of the engine does it; a test compares them
+
+
+def _retire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    queue.by_name, queue.state = True, RETIRED
+
+
+def _unretire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    if queue.state is RETIRED:
+        queue.state = queue_states.after_unretirement(queue)
+    queue.by_name = False
+
+
+def _snooze(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    queue.wake_time = queue.block = wake_times.extended(queue, float(args["until"]))
+    if queue.state is READY and queue.block > now:
+        queue.state = SNOOZED
+
+
+def _wake(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    queue.block = 0.0
+    if queue.state is SNOOZED:
+        url = HeadUrls(view).url(queue) or queue.last_enqueued
+        shown = BudgetsInForce(view).show(queue)
+        queue.state = queue_states.after_waking(shown, view.in_force().for_uri(url, queue.queue))
+    queue.wake_time = min(queue.wake_time, now)
+
+
+_COMMANDS: dict[str, Callable[[View, QueueRecord, dict[str, Any], float], None]] = {
+    "retire": _retire,
+    "unretire": _unretire,
+    "snooze": _snooze,
+    "wake": _wake,
+}
