@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     totals: Summary
 
 
-RATES = ("fetched", "discovered", "spent", "failed", "bytes")
+RATES = ("fetched", "discovered", "spent", "failed", "buried", "bytes")
 """The figures whose rates the overview and `top` show."""
 
 

@@ -12,7 +12,8 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "fetched": ("succeeded", "failed", "retried", "given_up"),
     "finished": ("succeeded", "failed"),
     "succeeded": ("succeeded",),
-    "failed": ("failed", "buried"),
+    "failed": ("failed",),
+    "buried": ("buried",),
     "retried": ("retried",),
     "disregarded": ("disregarded",),
     "discovered": ("scheduled",),
@@ -20,7 +21,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "spent": ("expenditure",),
     "bytes": ("bytes",),
 }
-"""The figures of a time, each with the totals of which it is the sum."""
+"""The figures of a time, each with the totals of which it is the sum; one that has the name of a total is that total."""
 
 FEWEST = 4
 """The fewest intervals from which a spread is given."""

@@ -45,7 +45,7 @@ def test_without_two_rows_in_order_nothing_is_known(rows: list[SeriesRow]) -> No
 
 
 def test_dead_letters_that_were_replayed_count_as_no_change() -> None:
-    assert window([row(0, 9, dead=9), row(1, 9, dead=5)], 0, 60).rates["failed"].count == 0
+    assert window([row(0, 9, dead=9), row(1, 9, dead=5)], 0, 60).rates["buried"].count == 0
 
 
 def test_nothing_is_known_between_totals_that_fall() -> None:
