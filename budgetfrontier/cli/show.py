@@ -151,11 +151,13 @@ def report(args: argparse.Namespace) -> None:
         args.limit, args.all = None, True
     if args.kind != "frontier" or args.since is not None:
         return report_kinds.run(args)
-    from budgetfrontier.reports import html, tables, text
+    from budgetfrontier.reports import tables, text
     from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.reports.overview import Overview
     from budgetfrontier.store.reader import Reader
 
+    if args.format == "html":
+        return _html_report(args)
     with Reader(common.frontier_path(args.job)) as reader, tables.spooled(sys.stdout) as out:
         with reader.scan() as (head, rows):
             if args.format == "json":
@@ -165,12 +167,31 @@ def report(args: argparse.Namespace) -> None:
             elif args.format == "csv":
                 tables.write_csv(map(tables.queue_row, islice(rows, args.limit)), ROW_FIELDS, out)
             else:
-                most = {"text": 20, "html": 100}[args.format] if args.limit is None else args.limit
-                overview = Overview(most, all_states=args.all).gather(rows)
+                overview = Overview(20 if args.limit is None else args.limit, all_states=args.all).gather(rows)
         if args.format == "text":
             out.write(text.render(head, overview=overview, layout=layout_for(sys.stdout, wide=args.wide)))
-        elif args.format == "html":
-            out.write(html.render(head, overview=overview))
+    if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
+        common.note_if_stopped(args)
+
+
+def _html_report(args: argparse.Namespace) -> None:
+    from budgetfrontier.reports import html, over_time, tables
+    from budgetfrontier.reports.overview import Overview
+    from budgetfrontier.reports.wrong_now import wrong_now
+    from budgetfrontier.rules.forecasts import Holdings
+    from budgetfrontier.store.reader import Reader
+
+    path, holdings = common.frontier_path(args.job), Holdings()
+    overview = Overview(100 if args.limit is None else args.limit, all_states=args.all)
+    with Reader(path) as reader, tables.spooled(sys.stdout) as out:
+        with reader.view() as view:
+            delay = over_time.shortest_delay(view.in_force())
+        with reader.scan() as (head, rows):
+            overview.gather(holdings.through(rows, delay))
+        with reader.view() as view:
+            found = over_time.overview(view, path, holdings.held, time.time())
+        wrong = wrong_now(path, head.totals, overview.spend())
+        out.write(html.render(head, overview=overview, over_time=found, wrong=wrong))
     if head.state in (CrawlState.RUNNING, CrawlState.PAUSING):
         common.note_if_stopped(args)
 

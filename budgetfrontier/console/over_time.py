@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import NamedTuple
 
-from budgetfrontier.console.sampling import RATES
 from budgetfrontier.model import Summary
 from budgetfrontier.reports import over_time
+from budgetfrontier.reports.over_time import Curve, curves_of
 from budgetfrontier.rules.forecasts import Forecast, Held, Limit
-from budgetfrontier.rules.rates import Rate, curves, window
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.series import SeriesRow
 
-LONGEST = 30 * over_time.DAY
-"""The longest time that can be looked at, beside the same time before it."""
-
 _FRESH = 10.0  # seconds for which what was read is good
-_POINTS = 96
-
-
-class Curve(NamedTuple):
-    """The rate of one figure in the last hour, and its curves over the last day and the last 30 days, per hour."""
-
-    name: str
-    hour: Rate | None
-    day: list[float]
-    month: list[float]
-
-
-def overview_curves(rows: list[SeriesRow], now: float) -> list[Curve]:
-    """Return the curves of the overview; none before there are two rows. O(rows)."""
-    if len(rows) < 2:
-        return []
-    hour = window(rows, now - over_time.HOUR, now).rates
-    day, month = (curves(rows, now - length, now, _POINTS) for length in (over_time.DAY, LONGEST))
-    return [Curve(name, hour.get(name), day[name], month[name]) for name in RATES]
 
 
 class OverTimeOfJob:
@@ -55,9 +31,9 @@ class OverTimeOfJob:
             now = time.time()
             if not 0 <= now - self._read < _FRESH:
                 with reader.view() as view:
-                    rows = over_time.read(view, now - over_time.earliest(LONGEST), now)
+                    rows = over_time.read(view, now - over_time.earliest(over_time.LONGEST), now)
                     self._limits = over_time.limits_left(view, reader.path, now)
-                self._rows, self._curves, self._read = rows, overview_curves(rows, now), now
+                self._rows, self._curves, self._read = rows, curves_of(rows, now), now
             return self._rows, self._read
 
     def curves(self, reader: Reader) -> list[Curve]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from budgetfrontier.model import Summary
-from budgetfrontier.rules.rates import FIGURES
+from budgetfrontier.rules.rates import FIGURES, SHOWN
 from budgetfrontier.store.view import View
 
 KEPT = 900
@@ -23,10 +23,6 @@ class Sample(NamedTuple):
     transaction: int
     committed: float
     totals: Summary
-
-
-RATES = ("fetched", "discovered", "spent", "failed", "buried", "bytes")
-"""The figures whose rates the overview and `top` show."""
 
 
 class Rate(NamedTuple):
@@ -77,7 +73,7 @@ class Samples:
         return self._kept[-1].when - self._kept[0].when if self._kept else 0.0
 
     def rates(self) -> list[Rate]:
-        """Return the rates of what RATES counts; none before there are two samples."""
+        """Return the rates of what SHOWN counts; none before there are two samples."""
         kept = list(self._kept)
         if len(kept) < 2 or kept[-1].when <= kept[0].when:
             return []
@@ -86,7 +82,7 @@ class Samples:
         step = max(len(kept) // POINTS, 1)
         points = kept[::-step][::-1]
         found = []
-        for name in RATES:
+        for name in SHOWN:
             values = [
                 max(_count(after.totals, name) - _count(before.totals, name), 0) / (after.when - before.when)
                 for before, after in pairwise(points)

@@ -10,10 +10,10 @@ from budgetfrontier.console.sampling import read
 from budgetfrontier.console.scans import Scanned
 from budgetfrontier.console.top_controls import SORTS, Controls, Mode
 from budgetfrontier.console.top_view import Opened, Shown
-from budgetfrontier.console.wrong_now import wrong_now
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.over_time import forecast_sentence
+from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.process import process
@@ -49,7 +49,7 @@ class Reading:
         shown.as_of = scanned.when if scanned else None
         found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
         shown.forecast = forecast_sentence(found)
-        shown.wrong = wrong_now(job, sample, scanned.scan if scanned else None)
+        shown.wrong = wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None)
         shown.progress, shown.scan_error = job.scans.progress, job.scans.error
         return shown
 

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from budgetfrontier.console.sampling import RATES, Rate, Sample
+from budgetfrontier.console.sampling import Rate, Sample
 from budgetfrontier.console.top_controls import SORTS, Controls, Mode
 from budgetfrontier.model import Process, QueueRecord, QueueState
 from budgetfrontier.reports.charts import STATES
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import cells, shortened
 from budgetfrontier.reports.over_time import HOUR
-from budgetfrontier.rules.rates import curves, window
+from budgetfrontier.rules.rates import SHOWN, curves, window
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.store.series import SeriesRow
 from budgetfrontier.store.view import PendingUri
@@ -214,7 +214,7 @@ def _rates(shown: Shown, width: int) -> list[Text]:
     hour, curve = last_hour(shown.series, shown.now)
     now = {rate.name: rate.now for rate in shown.rates}
     parts = []
-    for name in RATES if width >= _NARROW else RATES[:-1]:
+    for name in SHOWN if width >= _NARROW else SHOWN[:-1]:
         minute = _rate(name, now[name]) if name in now else "-"
         of_hour = f" ({_rate(name, hour[name])})" if name in hour else ""
         parts.append(f"{name} {minute}{of_hour}")

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
-from budgetfrontier.reports.charts import ranking, states_bar, style_sheet, text
+from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
 from budgetfrontier.reports.format import counted, percent
+from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
-from budgetfrontier.units import format_duration
+from budgetfrontier.units import describe_duration, format_duration, format_size
 
 if TYPE_CHECKING:
+    from budgetfrontier.reports.over_time import OverTime
     from budgetfrontier.store.report import Report
 
 _COLUMNS = (
@@ -32,13 +35,26 @@ _COLUMNS = (
 _NUMBER = ' class="n"'
 
 
-def render(report: Report, *, limit: int = 100, now: float | None = None, overview: Overview | None = None) -> str:
-    """Return the report as an HTML document, with at most `limit` queues in each table; else as the text report."""
+def render(
+    report: Report,
+    *,
+    limit: int = 100,
+    now: float | None = None,
+    overview: Overview | None = None,
+    over_time: OverTime | None = None,
+    wrong: Sequence[str] = (),
+) -> str:
+    """Return the report as an HTML document, with at most `limit` queues in each table; else as the text report.
+
+    `wrong` is the list of what is wrong now: see `reports.wrong_now`.
+    """
     now = time.time() if now is None else now
-    return "".join(_document(report, overview or Overview(limit).gather(report.queues), now))
+    return "".join(_document(report, overview or Overview(limit).gather(report.queues), over_time, wrong, now))
 
 
-def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
+def _document(
+    report: Report, overview: Overview, over_time: OverTime | None, wrong: Sequence[str], now: float
+) -> Iterator[str]:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.generated))
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
     yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
@@ -50,9 +66,14 @@ def _document(report: Report, overview: Overview, now: float) -> Iterator[str]:
     remedy = f"<p><code>{text(found.remedy)}</code></p>" if found.remedy else ""
     yield f'<div class="verdict {found.level}"><p><b>{text(found.text)}</b></p>{remedy}'
     yield f'<p class="stamp">Process: {text(process_line(report.standing))}</p></div>\n'
+    if wrong:
+        lines = "".join(f"<li>{text(line)}</li>" for line in wrong)
+        yield f'<ul class="wrong" aria-label="What is wrong now">{lines}</ul>\n'
     yield f"<h2>Queues by state<small>{sum(report.totals.queues.values()):,}</small></h2>\n"
     yield states_bar(report.totals.queues)
     yield from _totals(report)
+    if over_time is not None:
+        yield from _over_time(over_time)
     yield from _spend(overview)
     for queue_state in ORDER:
         shown = overview.listed(queue_state)
@@ -73,6 +94,38 @@ def _totals(report: Report) -> Iterator[str]:
     yield "</tbody></table></div>\n</section>\n<section><h2>URIs refused by reason</h2>\n"
     yield ranking((reason, "", count) for reason, count in refusals(report.totals))
     yield "</section></div>\n"
+
+
+def _over_time(found: OverTime) -> Iterator[str]:
+    if found.curves:
+        yield "<h2>Over time<small>per hour, in the last hour; curves over the last day and the last 30 days</small>"
+        yield "</h2>\n"
+        yield '<dl class="tiles">\n'
+        for one in found.curves:
+            amount = "-" if one.hour is None else f"{_figure(one.name, one.hour.per_hour)}<small>/h</small>"
+            yield f"<div><dt>{one.name}</dt><dd>{amount}</dd>{curve(one.day, label=f'{one.name} in the last day')}"
+            yield f"{curve(one.month, label=f'{one.name} in the last 30 days')}</div>\n"
+        yield "</dl>\n"
+    yield "<h2>Forecast<small>at the rates of the last hour</small></h2>\n"
+    yield f"<p>{text(forecast_sentence(found.forecasts))}</p>\n"
+    heads = f"<th>bound</th><th{_NUMBER}>in</th><th>between</th><th>how sure</th><th>why</th>"
+    yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
+    for bound, seconds, earliest, latest, sure, why, first in forecast_table(found.forecasts):
+        name = f"<b>{text(bound)}</b>" if first else text(bound)
+        between = "" if earliest == latest else f"{_left(earliest)} and {_left(latest)}"
+        yield f"<tr><td>{name}</td><td{_NUMBER}>{_left(seconds)}</td><td>{between}</td>"
+        yield f"<td>{text(sure)}</td><td>{text(why)}</td></tr>\n"
+    yield "</tbody></table></div>\n"
+
+
+def _figure(name: str, amount: float) -> str:
+    return format_size(round(amount)) if name == "bytes" else f"{round(amount):,}"
+
+
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return describe_duration(ceil(seconds)) if seconds else "now"
 
 
 def _spend(overview: Overview) -> Iterator[str]:

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
-from budgetfrontier.rules.rates import Totals, Window, window
+from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
 from budgetfrontier.store.lock import lock_holder
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from budgetfrontier.store.view import View
 
 HOUR, DAY = 3600.0, 86_400.0
+LONGEST = 30 * DAY
+"""The longest time that can be looked at, beside the same time before it."""
+_POINTS = 96  # of a curve
 
 RATES = ("figure", "count", "per_hour", "before", "yesterday", "low", "high")
 RATES_DROP = ("low", "high")
@@ -33,6 +36,38 @@ FORECAST = ("bound", "seconds", "earliest", "latest", "sure", "why", "first")
 FORECAST_DROP = ("earliest", "latest")
 
 UNKNOWN = "nothing is known of that time: totals are kept from the first minute of crawling on"
+
+
+class Curve(NamedTuple):
+    """The rate of one figure in the last hour, and its curves over the last day and the last 30 days, per hour."""
+
+    name: str
+    hour: Rate | None
+    day: list[float]
+    month: list[float]
+
+
+def curves_of(rows: Sequence[Totals], now: float) -> list[Curve]:
+    """Return the curves of the overview; none before there are two rows. O(rows)."""
+    if len(rows) < 2:
+        return []
+    hour = window(rows, now - HOUR, now).rates
+    day, month = (curves(rows, now - length, now, _POINTS) for length in (DAY, LONGEST))
+    return [Curve(name, hour.get(name), day[name], month[name]) for name in SHOWN]
+
+
+class OverTime(NamedTuple):
+    """The curves and forecasts of a crawl, as overviews show them."""
+
+    curves: list[Curve]
+    forecasts: list[forecasts.Forecast]
+
+
+def overview(view: View, path: Path, holds: forecasts.Held, now: float) -> OverTime:
+    """Return the curves and the forecasts of the frontier at `path`. O(2,200 rows)."""
+    rows = read(view, now - LONGEST, now)
+    found = forecast_rows(rows, view.summary(), holds, limits_left(view, path, now), now=now)
+    return OverTime(curves_of(rows, now), found)
 
 
 def read(view: View, since: float, now: float) -> list[SeriesRow]:

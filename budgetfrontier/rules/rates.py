@@ -21,7 +21,10 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "spent": ("expenditure",),
     "bytes": ("bytes",),
 }
-"""The figures of a time, each with the totals of which it is the sum; one that has the name of a total is that total."""
+"""The figures of a time, each with the totals of which it is the sum; one with the name of a total is that total."""
+
+SHOWN = ("fetched", "discovered", "spent", "failed", "buried", "bytes")
+"""The figures that overviews show."""
 
 FEWEST = 4
 """The fewest intervals from which a spread is given."""

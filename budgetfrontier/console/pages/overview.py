@@ -9,10 +9,10 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
-from budgetfrontier.console.wrong_now import wrong_now
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.totals import tiles
+from budgetfrontier.reports.wrong_now import wrong_now
 from budgetfrontier.rules.verdict import verdict
 from budgetfrontier.store.process import process
 from budgetfrontier.store.standing import standing
@@ -45,7 +45,7 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "scan": scanned.scan if scanned else None,
         "scan_progress": job.scans.progress,
         "scan_error": job.scans.error,
-        "wrong": wrong_now(job, sample, scanned.scan if scanned else None),
+        "wrong": wrong_now(job.path, sample.totals, scanned.scan.spend if scanned else None),
     }
     if scanned:
         spend = scanned.scan.spend

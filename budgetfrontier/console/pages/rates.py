@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from budgetfrontier.console.jobs import Job
-from budgetfrontier.console.over_time import LONGEST
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
-from budgetfrontier.reports.over_time import DAY, HOUR, busiest_known, rate_rows, rates_known
+from budgetfrontier.reports.over_time import DAY, HOUR, LONGEST, busiest_known, rate_rows, rates_known
 from budgetfrontier.rules.rates import curves
 from budgetfrontier.store.series import SeriesRow
 
