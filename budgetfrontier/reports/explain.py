@@ -25,6 +25,7 @@ from budgetfrontier.units import format_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.records import AuditEntry
     from budgetfrontier.store.view import PendingUri
 
 
@@ -256,7 +257,7 @@ class _Explainer:
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
-        wait = f"for {format_duration(left)} more: politeness, a retry, or an operator's block" if left > 0 else due
+        wait = f"for {format_duration(left)} more: {self._cause_of_wait(queue)}" if left > 0 else due
         explanation.add(
             "snoozed",
             f"{subject} {wait}.",
@@ -264,6 +265,12 @@ class _Explainer:
             when=queue.wake_time,
             command=self._command("wake", queue.queue),
         )
+
+    def _cause_of_wait(self, queue: QueueRecord) -> str:
+        if queue.block < queue.wake_time:
+            return "politeness towards its host, or a retry, which the command would cut short"
+        entry = self._reader.last_snooze(queue)
+        return "a worker asked for this delay" if entry is None else f"an operator snoozed it{_by(entry)}"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:
         before, better = self._reader.turns_before(queue)
@@ -285,7 +292,7 @@ class _Explainer:
         if queue.by_name:
             explanation.add(
                 "retired-by-name",
-                f"{name} is RETIRED: an operator retired it by name{self._who_retired(queue)}.",
+                f"{name} is RETIRED: an operator retired it by name{_by(self._reader.last_retirement(queue.queue))}.",
                 verdict=Outlook.BLOCKED,
                 command=self._command("unretire", queue.queue),
             )
@@ -326,13 +333,6 @@ class _Explainer:
                 command=self._adjust(queue, replenish=session),
             )
 
-    def _who_retired(self, queue: QueueRecord) -> str:
-        entry = self._reader.last_retirement(queue.queue)
-        if entry is None:
-            return ""
-        day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
-        return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")
-
     # -- the crawl
 
     def _explain_crawl(self, explanation: Explanation) -> None:
@@ -367,3 +367,11 @@ class _Explainer:
         elif is_hung(standing):
             found = verdict(standing)
             explanation.add("hung", found.text, verdict=Outlook.BLOCKED, command=found.remedy)
+
+
+def _by(entry: AuditEntry | None) -> str:
+    """Return who gave a command, when and why, for the end of a sentence; "" without its entry."""
+    if entry is None:
+        return ""
+    day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(entry.when))
+    return f" ({entry.who}, {day}" + (f": {entry.reason})" if entry.reason else ")")

@@ -315,6 +315,14 @@ class Reader:
             retirements = (entry for entry in view.newest_commands() if entry.command == "retire" and not entry.error)
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
+    def last_snooze(self, queue: QueueRecord) -> AuditEntry | None:
+        """Return the audit entry of the `snooze` that set the block of a queue, None if none did. O(later entries)."""
+        with self.view() as view:
+            snoozes = (entry for entry in view.newest_commands() if entry.command == "snooze" and not entry.error)
+            mine = (entry for entry in snoozes if entry.args.get("queue") == queue.queue)
+            blocks = ((entry, *(entry.effect.get(at, {}).get("block") for at in ("before", "after"))) for entry in mine)
+            return next((entry for entry, before, after in blocks if before != after == queue.block), None)
+
     def find(self, url: str) -> dict[str, Any]:
         """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 

@@ -226,6 +226,23 @@ def test_explain_says_where_and_who_and_how(stopped: Path, cli: Cli) -> None:
     assert "When: after the commands above" in out
 
 
+def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
+    assert ": politeness towards its host, or a retry" in cli("explain", job, "snoozed.test").out
+    cli("snooze", job, "snoozed.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")
+    for target in ("snoozed.test", "http://snoozed.test/2"):
+        out = cli("explain", job, target).out
+        assert ": an operator snoozed it (bob, 20" in out and "UTC: their admin asked)." in out
+    cli("snooze", job, "snoozed.test", "--for", "1h", "--who", "carol")
+    assert "snoozed it (bob, " in cli("explain", job, "snoozed.test").out, "the shorter block changed nothing"
+
+
+def test_explain_tells_the_delay_that_a_worker_asked_for_from_an_operators(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
+        frontier.finish(frontier.lease(1)[0], delay=3600)
+    assert "more: a worker asked for this delay." in cli("explain", tmp_path, "a.test").out
+
+
 def test_explain_tells_a_running_job_from_a_stopped_one(
     stopped: Path, request: pytest.FixtureRequest, cli: Cli
 ) -> None:

@@ -164,6 +164,25 @@ def test_the_audit_is_read_from_its_end(tmp_path: Path) -> None:
             assert reader.last_retirement("b.test") is None
 
 
+def test_the_snooze_of_a_block_is_found_again_though_the_block_was_ended_meanwhile(tmp_path: Path) -> None:
+    with on_disk(tmp_path) as f:
+        f.schedule_many(["https://a.test/", "https://b.test/"])
+        f.snooze("a.test", until=START + 90, reason="first")
+        f.wake("a.test")
+        with Reader(tmp_path / "frontier") as reader:
+
+            def found(key: str) -> str | None:
+                f.commit()
+                queue = reader.queue(key)
+                assert queue is not None
+                entry = reader.last_snooze(queue)
+                return None if entry is None else entry.reason
+
+            assert found("a.test") is None
+            f.undo(2)
+            assert (found("a.test"), found("b.test")) == ("first", None)
+
+
 def test_names_by_prefix(tmp_path: Path) -> None:
     with on_disk(tmp_path) as f:
         f.schedule_many(f"https://{name}.test/" for name in ("ab", "a", "b", "ac"))
