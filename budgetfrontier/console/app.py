@@ -69,6 +69,7 @@ class Console:
             self.templates.get_template(name)  # the first request need not wait until it is compiled
         self.tasks = Tasks()
         self.downloads = Downloads()
+        self._exposition = metrics.Exposition({job.name or job.title: partial(_reader, job) for job in jobs})
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
         self._waiting = self._streams = 0
@@ -254,9 +255,7 @@ class Console:
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         """Answer a scrape of Prometheus with the metrics of all jobs."""
-        sources = {job.name or job.title: partial(_reader, job) for job in self.jobs}
-        accepts = request.headers.get("Accept", "")
-        body, kind = await self._in_thread(lambda: metrics.exposition(sources, accepts))
+        body, kind = await self._in_thread(partial(self._exposition.answer, request.headers.get("Accept", "")))
         return web.Response(body=body, headers={"Content-Type": kind})
 
     async def _stream(self, request: web.Request, make: Callable[[], str], every: float) -> web.StreamResponse:

@@ -17,6 +17,7 @@ from budgetfrontier.console.access import Access, is_loopback, read_token
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.reports.server_log import SERVER_LOG
 
 DEFAULT = "127.0.0.1:8089"
 UNIX = "unix:"
@@ -63,8 +64,9 @@ def serve(
 async def _serve(console: Console, where: tuple[str, int] | Path, started: Callable[[str], None]) -> None:
     _raise_limit()
     runner = web.AppRunner(
-        console.application(), handle_signals=False, access_log=None, keepalive_timeout=15, shutdown_timeout=1
-    )
+        console.application(), handle_signals=False, access_log=None, logger=SERVER_LOG, keepalive_timeout=15,
+        shutdown_timeout=1,
+    )  # fmt: skip
     await runner.setup()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

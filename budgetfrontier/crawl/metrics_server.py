@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
 
+from budgetfrontier.crawl.fetch.descriptors import SCRAPES
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.known_hosts import REFUSED, KnownHosts
+from budgetfrontier.reports.server_log import SERVER_LOG
 from budgetfrontier.store.reader import Reader
 
+ANSWERED_WITHIN = 5.0
+"""Seconds after which a connection is closed, whether or not a request has come."""
+_PAUSE = 0.01  # seconds between two connections: whoever floods the port waits, and not the crawl
+_BACKLOG = 512  # that wait for their turn: about 5 s, half the time that Prometheus waits
+_NO_FILES = 1.0  # seconds until the next one if the process has no descriptor for it
 _WRONG_HOST = "This name is not known here: scrape an address, or start the crawl with --allow-host NAME.\n"
 
 
@@ -28,7 +36,7 @@ class MetricsServer:
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         try:
             self.socket = socket.create_server(
-                (host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+                (host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG
             )
         except OSError as error:
             raise FrontierError(
@@ -43,21 +51,53 @@ class MetricsServer:
 
     @asynccontextmanager
     async def serving(self, folder: Path) -> AsyncIterator[None]:
-        """Answer scrapes with the metrics of the job in a folder. Nothing is done between them."""
-        sources = {folder.resolve().name: lambda: Reader(folder / "frontier")}
+        """Answer scrapes with the metrics of the job in a folder. Nothing is done between them.
+
+        What strangers can cost the crawl is bounded: it takes a connection every 10 ms, holds at most SCRAPES, closes
+        the oldest for one more, and reads the frontier at most once a second. Others wait in the queue of the socket.
+        """
+        exposition = metrics.Exposition({folder.resolve().name: lambda: Reader(folder / "frontier")})
 
         async def scrape(request: web.Request) -> web.Response:
             if request.headers.get("Host") not in self._hosts:
                 return web.Response(status=REFUSED, text=_WRONG_HOST)
-            body, kind = metrics.exposition(sources, request.headers.get("Accept", ""))
+            body, kind = exposition.answer(request.headers.get("Accept", ""))
             return web.Response(body=body, headers={"Content-Type": kind})
 
         app = web.Application()
+        app.on_response_prepare.append(_close_afterwards)
         app.router.add_get("/metrics", scrape)
-        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1)
+        runner = web.AppRunner(app, handle_signals=False, access_log=None, logger=SERVER_LOG, shutdown_timeout=1)
         await runner.setup()
+        assert runner.server is not None
+        accepting = asyncio.create_task(self._accept(runner.server))
         try:
-            await web.SockSite(runner, self.socket).start()
             yield
         finally:
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
             await runner.cleanup()
+            self.close()
+
+    async def _accept(self, server: web.Server) -> None:
+        """Hand connections to the server, one after another."""
+        loop = asyncio.get_running_loop()
+        self.socket.setblocking(False)
+        held: dict[asyncio.Transport, None] = {}  # in the order in which they came
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(self.socket)
+            except OSError:
+                await asyncio.sleep(_NO_FILES)
+                continue
+            with suppress(OSError):  # it is gone already
+                transport, _ = await loop.connect_accepted_socket(server, accepted)
+                loop.call_later(ANSWERED_WITHIN, transport.abort)
+                held = {one: None for one in held if not one.is_closing()} | {transport: None}
+                if len(held) > SCRAPES:
+                    next(iter(held)).abort()
+            await asyncio.sleep(_PAUSE)
+
+
+async def _close_afterwards(request: web.Request, response: web.StreamResponse) -> None:
+    response.force_close()

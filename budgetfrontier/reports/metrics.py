@@ -26,6 +26,9 @@ from budgetfrontier.store.standing import standing
 PREFIX = "budgetfrontier_"
 Sources = Mapping[str, Callable[[], Reader]]
 """By the name of a job's folder, what returns the reader of its frontier, or raises a FrontierError."""
+FRESH = 1.0
+"""Seconds for which a reading is good."""
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 _LABELS = ("crawl", "folder")
 
 COUNTERS = {
@@ -84,16 +87,37 @@ def read(reader: Reader) -> Reading:
     return Reading(crawl, found, verdict(found), space, revision, free)
 
 
-def exposition(sources: Sources, accepts: str = "") -> tuple[bytes, str]:
-    """Return the metrics in the format of an Accept header, and their content type. O(jobs)."""
-    registry = CollectorRegistry()
-    registry.register(_Frontiers(sources))
-    encode, kind = choose_encoder(accepts)
-    return encode(registry), kind
+class Exposition:
+    """The metrics of some frontiers. They are read at most once a second for each format, however many ask."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Frontiers(sources))
+        self._bodies: dict[str, tuple[float, bytes]] = {}  # by format, with the time of the reading
+
+    def answer(self, accepts: str = "") -> tuple[bytes, str]:
+        """Return the metrics in the format of an Accept header, and their content type. O(jobs)."""
+        format = OPENMETRICS if _accepts_openmetrics(accepts) else ""
+        encode, kind = choose_encoder(format)
+        read, body = self._bodies.get(format, (-FRESH, b""))
+        if time.monotonic() - read >= FRESH:
+            read, body = time.monotonic(), encode(self._registry)
+            self._bodies[format] = read, body
+        return body, kind
+
+
+def _accepts_openmetrics(accepts: str) -> bool:
+    """Tell whether the version of OpenMetrics that there is is asked for. For others, prometheus_client may fail."""
+    for one in accepts.split(","):
+        kind, *options = (part.strip() for part in one.split(";"))
+        versions = [option for option in options if option.startswith("version=")]
+        if kind == "application/openmetrics-text" and versions in ([], ["version=1.0.0"]):
+            return True
+    return False
 
 
 class _Frontiers(Collector):
-    """A collector that reads frontiers at each scrape. Those that cannot be read are only said to be so."""
+    """A collector that reads frontiers. Those that cannot be read are only said to be so."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from budgetfrontier import Reader
+from budgetfrontier import FrontierError, Reader
 from budgetfrontier.console.app import Console
 from budgetfrontier.model import Summary
 from budgetfrontier.reports import metrics
@@ -60,6 +60,32 @@ def test_openmetrics_is_given_to_those_who_ask_for_it(job: Path) -> None:
     assert text.endswith("# EOF\n")
     families = parse_openmetrics(text)  # type: ignore[no-untyped-call]
     assert "budgetfrontier_queues" in {family.name for family in families}
+
+
+@pytest.mark.parametrize("version", ["x", "99.x", "0.0.1", "", "1.0.0=1"])
+def test_a_version_that_does_not_exist_is_answered_with_the_plain_format(job: Path, version: str) -> None:
+    status, text = get(job, "/metrics", headers={"Accept": f"application/openmetrics-text;version={version},*/*"})
+    assert status == 200 and "# EOF" not in text and samples(text)
+
+
+def test_the_frontiers_are_read_once_for_all_scrapes_of_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def reader() -> Reader:
+        read.append(1)
+        raise FrontierError("not now")
+
+    clock = [100.0]
+    monkeypatch.setattr("budgetfrontier.reports.metrics.time.monotonic", lambda: clock[0])
+    exposition = metrics.Exposition({"job": reader})
+    answers = {
+        exposition.answer(accepts) for accepts in ("", metrics.OPENMETRICS, "*/*", f"a/b, {metrics.OPENMETRICS}")
+    }
+    assert len(answers) == 2 and len(read) == 2
+    clock[0] += metrics.FRESH
+    assert exposition.answer() in answers and len(read) == 3
 
 
 def test_several_jobs_are_told_apart_and_one_that_is_gone_is_named(job: Path, tmp_path: Path) -> None:

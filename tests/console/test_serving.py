@@ -102,6 +102,24 @@ def test_a_frontier_of_an_older_version_has_all_pages(tmp_path: Path, schema: in
     assert set(statuses.values()) == {200}, statuses
 
 
+def test_what_is_no_http_is_refused_without_a_word_in_the_log(job: Path) -> None:
+    async def send(address: str, garbage: bytes) -> bytes:
+        host, _, port = address.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(garbage)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        writer.close()
+        return answer
+
+    with served(job) as address:  # which asserts that nothing was logged
+        for garbage in (
+            b"\x16\x03\x01\x00\xa5\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"GET /" + b"x" * 99_999 + b"\r\n\r\n",
+        ):
+            assert b" 400 " in asyncio.run(send(address, garbage))
+
+
 def test_ten_thousand_requests_at_once_leave_the_crawl_and_the_console_unharmed(job: Path) -> None:
     async def all_at_once(address: str) -> list[int]:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1000)) as session:

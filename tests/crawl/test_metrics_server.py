@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from budgetfrontier import Frontier, FrontierError
 from budgetfrontier.cli import main
+from budgetfrontier.crawl.fetch.descriptors import SCRAPES
 from budgetfrontier.crawl.metrics_server import MetricsServer
+from tests.support import PATIENCE
 
 
 def test_a_process_that_has_the_frontier_open_answers_scrapes(tmp_path: Path) -> None:
@@ -29,6 +33,119 @@ def test_a_process_that_has_the_frontier_open_answers_scrapes(tmp_path: Path) ->
         found = {s.name: s.value for family in parse(asyncio.run(scrape())) for s in family.samples}
     assert found["budgetfrontier_process_alive"] == 1
     assert found["budgetfrontier_urls_queued"] == found["budgetfrontier_urls_enqueued_total"] == 1
+
+
+async def ask(port: int) -> int:
+    async with aiohttp.request("GET", f"http://127.0.0.1:{port}/metrics") as answer:
+        return answer.status
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /metrics HTTP/1.1\r\nHost: x", b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"]
+)
+def test_connections_that_ask_for_nothing_take_few_descriptors_and_keep_no_scrape_out(
+    tmp_path: Path, sent: bytes
+) -> None:
+    async def flood() -> int:
+        server = MetricsServer("127.0.0.1:0")
+        port = server.socket.getsockname()[1]
+        async with server.serving(tmp_path):
+            idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+            for one in idle:
+                one.send(sent)
+            assert await asyncio.wait_for(ask(port), PATIENCE) == 200
+            taken = len(os.listdir("/proc/self/fd")) - len(idle)
+            for one in idle:
+                one.close()
+            return taken
+
+    Frontier.open(tmp_path / "frontier").close()
+    before = len(os.listdir("/proc/self/fd"))
+    assert asyncio.run(flood()) <= before + SCRAPES + 10  # and those of the event loop, the socket, and the reader
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"]
+)
+def test_a_connection_on_which_no_request_comes_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr("budgetfrontier.crawl.metrics_server.ANSWERED_WITHIN", 0.01)
+
+    async def wait() -> bytes:
+        server = MetricsServer("127.0.0.1:0")
+        async with server.serving(tmp_path):
+            reader, writer = await asyncio.open_connection(*server.socket.getsockname())
+            writer.write(sent)
+            try:
+                return await asyncio.wait_for(reader.read(1), PATIENCE)
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    Frontier.open(tmp_path / "frontier").close()
+    assert asyncio.run(wait()) == b""
+
+
+def test_a_process_without_descriptors_answers_when_it_has_some_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("budgetfrontier.crawl.metrics_server._NO_FILES", 0.01)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def scrape() -> int:
+        server = MetricsServer("127.0.0.1:0")
+        port = server.socket.getsockname()[1]
+        async with server.serving(tmp_path):
+            await ask(port)
+            one = socket.create_connection(("127.0.0.1", port))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                await asyncio.sleep(0.1)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            one.close()
+            return await asyncio.wait_for(ask(port), PATIENCE)
+
+    Frontier.open(tmp_path / "frontier").close()
+    assert asyncio.run(scrape()) == 200
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/nowhere"])
+def test_a_connection_gets_one_answer(tmp_path: Path, path: str) -> None:
+    async def send() -> bytes:
+        server = MetricsServer("127.0.0.1:0")
+        async with server.serving(tmp_path):
+            reader, writer = await asyncio.open_connection(*server.socket.getsockname())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 50)
+            answer = await asyncio.wait_for(reader.read(99_999), PATIENCE)
+            writer.close()
+            return answer
+
+    Frontier.open(tmp_path / "frontier").close()
+    assert asyncio.run(send()).count(b"HTTP/1.1 ") == 1
+
+
+def test_what_is_no_request_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def send(garbage: bytes) -> bytes:
+        server = MetricsServer("127.0.0.1:0")
+        async with server.serving(tmp_path):
+            reader, writer = await asyncio.open_connection(*server.socket.getsockname())
+            writer.write(garbage)
+            answer = await asyncio.wait_for(reader.read(), PATIENCE)
+            writer.close()
+            return answer
+
+    Frontier.open(tmp_path / "frontier").close()
+    for garbage in (
+        b"\x16\x03\x01\x00\xa5\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\n\r\n",
+        b"GET /" + b"x" * 99_999 + b"\r\n\r\n",
+    ):
+        assert b" 400 " in asyncio.run(send(garbage))
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
 @pytest.mark.parametrize("listen", ["9464x", "127.0.0.1:", "127.0.0.1:70000"])

@@ -6,7 +6,9 @@ import resource
 from contextlib import suppress
 
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
-_OTHERS = 150  # files besides connections: the frontier, logs, WARC files, and two for each of 64 DNS lookups
+SCRAPES = 16
+"""Connections that `crawl --metrics` holds at a time."""
+_OTHERS = 150 + SCRAPES  # files besides connections: the frontier, logs, WARC files, two for each of 64 DNS lookups
 _ENOUGH = 1_000_000
 
 

@@ -1,0 +1,16 @@
+"""The log of the servers of the console and of the metrics of a crawl."""
+
+from __future__ import annotations
+
+import logging
+
+SERVER_LOG = logging.getLogger("budgetfrontier.server")
+"""What a server logs: errors of its own. aiohttp would log each request that is not HTTP, with a traceback."""
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return getattr(error, "code", None) != 400  # aiohttp's HttpProcessingError; what sends it may be anybody
+
+
+SERVER_LOG.addFilter(_is_ours)
