@@ -185,9 +185,9 @@ def _html_report(args: argparse.Namespace) -> None:
     overview = Overview(100 if args.limit is None else args.limit, all_states=args.all)
     with Reader(path) as reader, tables.spooled(sys.stdout) as out:
         with reader.view() as view:
-            delay = over_time.shortest_delay(view.in_force())
+            terms = over_time.terms_of(view.in_force())
         with reader.scan() as (head, rows):
-            overview.gather(holdings.through(rows, delay))
+            overview.gather(holdings.through(rows, terms))
         with reader.view() as view:
             found = over_time.overview(view, path, holdings.held, time.time())
         wrong = wrong_now(path, head.totals, overview.spend())

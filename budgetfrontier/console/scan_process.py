@@ -18,7 +18,7 @@ import msgspec
 from budgetfrontier.console.columns import Builder, Layout
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.reports.over_time import shortest_delay
+from budgetfrontier.reports.over_time import terms_of
 from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.rules.forecasts import Held, Holdings
 from budgetfrontier.store.reader import Reader
@@ -65,10 +65,10 @@ def _scan(frontier: str, fd: int) -> Scan:
         columns = Builder(file)
         with Reader(frontier) as reader:
             with reader.view() as view:
-                delay = shortest_delay(view.in_force())
+                terms = terms_of(view.in_force())
             with reader.scan() as (head, rows):
                 total = sum(head.totals.queues.values()) or 1
-                passing = columns.through(holdings.through(_reporting(rows, total), delay))
+                passing = columns.through(holdings.through(_reporting(rows, total), terms))
                 deque(overview.through(passing), maxlen=0)
         layout = columns.write(lambda share: _say(Step(done=0.5 + share / 2)))
     spend, longest = overview.spend(), overview.longest(LISTED)

@@ -177,19 +177,20 @@ def forecast_sentence(found: Sequence[forecasts.Forecast]) -> str:
 def held(queues: Iterable[QueueRecord], in_force: Effective) -> forecasts.Held:
     """Return what queues hold, for `forecast_rows`. O(queues)."""
     holdings = forecasts.Holdings()
-    deque(holdings.through(queues, shortest_delay(in_force)), maxlen=0)
+    deque(holdings.through(queues, terms_of(in_force)), maxlen=0)
     return holdings.held
 
 
-def shortest_delay(in_force: Effective) -> Callable[[QueueRecord], float]:
-    """Return a function that returns the shortest politeness delay of a queue, by the settings in force."""
+def terms_of(in_force: Effective) -> Callable[[QueueRecord], tuple[float, bool]]:
+    """Return what `Holdings.through` asks of each queue, by the settings in force."""
 
-    def delay(queue: QueueRecord) -> float:
+    def terms(queue: QueueRecord) -> tuple[float, bool]:
         url = queue.last_enqueued or f"http://{queue.queue}/"
         settings = in_force.for_uri(url, queue.queue)
-        return min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
+        delay = min(settings.min_delay, settings.max_delay) / max(settings.per_queue_concurrency, 1)
+        return delay, settings.reached
 
-    return delay
+    return terms
 
 
 def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit]:

@@ -108,13 +108,14 @@ def write_csv(rows: Iterable[Row], columns: Sequence[str], out: IO[str]) -> None
     for chunk in _chunks(rows):
         lines = io.StringIO()
         csv_writer = csv.writer(lines, lineterminator="\n")
+        quote_all = csv.writer(lines, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         # The JSON of a row that needs no quoting is its CSV, but for brackets and quotes. Most rows are like that, and
         # the csv module takes four times as long.
         for row, line in zip(chunk, encode(chunk).decode()[:-1].split("\n"), strict=True):
             if line.count(",") == commas and not _needs_quoting(line):
                 lines.write(line[1:-1].replace('"', "") + "\n")
-            else:
-                csv_writer.writerow(map(_csv_cell, row))
+            else:  # a lone carriage return ends a row for those who read it, but is not quoted of itself
+                (quote_all if "\\r" in line else csv_writer).writerow(map(_csv_cell, row))
         out.write(lines.getvalue())
 
 

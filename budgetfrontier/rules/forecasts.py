@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import ceil
+from math import ceil, floor
 from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.rules.rates import Rate, Window
 from budgetfrontier.units import format_size
 
@@ -34,7 +35,7 @@ class Held(NamedTuple):
     """The sums over the queues that are not RETIRED, from a scan of all of them."""
 
     spendable: int
-    """The rest of their total budgets, of those that have one."""
+    """The sum of what they may spend before they are over their total budgets, of those that have one."""
     unlimited: int
     """URIs in queues without a total budget."""
     tail: float
@@ -59,22 +60,31 @@ class Holdings:
         self._spendable = self._unlimited = 0
         self._tail, self._tail_queue = 0.0, ""
 
-    def through(self, queues: Iterable[QueueRecord], delay: Callable[[QueueRecord], float]) -> Iterator[QueueRecord]:
-        """Yield the same queues; `delay` returns the shortest politeness delay of one, in seconds."""
+    def through(
+        self, queues: Iterable[QueueRecord], terms: Callable[[QueueRecord], tuple[float, bool]]
+    ) -> Iterator[QueueRecord]:
+        """Yield the same queues.
+
+        `terms` returns the shortest politeness delay of one, in seconds, and whether it retires as soon as its total
+        budget is reached, not only when it is exceeded.
+        """
         for queue in queues:
             if queue.queued and queue.state is not QueueState.RETIRED:
-                self._add(queue, delay(queue))
+                self._add(queue, *terms(queue))
             yield queue
 
-    def _add(self, queue: QueueRecord, delay: float) -> None:
+    def _add(self, queue: QueueRecord, delay: float, reached: bool) -> None:
         urls = queue.queued
         if queue.total_budget < 0:
             self._unlimited += urls
+        elif is_over_total(queue.expenditure, queue.total_budget, reached):
+            urls = 0
         else:
-            left = max(queue.total_budget - queue.expenditure, 0)
+            left, cost = queue.total_budget - queue.expenditure, queue.average_cost
+            if cost:  # the last URI may go beyond the budget
+                most = ceil(left / cost) if reached else floor(left / cost) + 1
+                urls, left = min(urls, most), round(most * cost)
             self._spendable += left
-            if queue.average_cost:
-                urls = min(urls, ceil(left / queue.average_cost))
         if urls * delay > self._tail:
             self._tail, self._tail_queue = urls * delay, queue.queue
 

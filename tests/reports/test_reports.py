@@ -494,9 +494,14 @@ def test_csv_is_what_the_csv_module_writes() -> None:
     out, expected = io.StringIO(), io.StringIO()
     tables.write(rows, COLUMNS, out, format="csv")
     table = csv.writer(expected, lineterminator="\n")
+    quoting_all = csv.writer(expected, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     table.writerow(COLUMNS)
-    table.writerows([json.dumps(v) if isinstance(v, dict | list) else v for v in row] for row in rows)
+    for row in rows:
+        cells = ["" if v is None else json.dumps(v) if isinstance(v, dict | list) else v for v in row]
+        (quoting_all if "a\rb" in cells else table).writerow(cells)
     assert out.getvalue() == expected.getvalue()
+    for newline in ("", None):  # with None, a carriage return alone ends a line, as spreadsheets have it
+        assert len([*csv.reader(io.StringIO(out.getvalue(), newline=newline))]) == 1 + len(rows)
 
 
 def test_json_keeps_every_value_and_is_ascii() -> None:

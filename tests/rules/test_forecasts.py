@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.forecasts import Forecast, Held, Holdings, Limit, binding, forecasts
 from budgetfrontier.rules.rates import Window, window
@@ -12,13 +14,33 @@ def queue(name: str, state: QueueState, queued: int, budget: int = -1, spent: in
     return QueueRecord(name, 1, state, queued=queued, total_budget=budget, expenditure=spent, charges=charges)
 
 
-def held(*queues: tuple[QueueRecord, float]) -> Held:
+def held(*queues: tuple[QueueRecord, float], reached: bool = True) -> Held:
     """What these queues hold, each given with its shortest delay."""
     holdings, delays = Holdings(), {queue.queue: delay for queue, delay in queues}
-    assert [*holdings.through((queue for queue, _ in queues), lambda queue: delays[queue.queue])] == [
-        q for q, _ in queues
-    ]
+    passing = holdings.through((queue for queue, _ in queues), lambda queue: (delays[queue.queue], reached))
+    assert [*passing] == [q for q, _ in queues]
     return holdings.held
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "charges", "reached", "spendable"),
+    [
+        (3, 1, 1, True, 2),
+        (3, 1, 1, False, 3),  # at 3 it is not over its budget, and goes on
+        (3, 3, 3, True, 0),
+        (3, 3, 3, False, 1),
+        (3, 4, 4, False, 0),
+        (10, 4, 2, True, 6),
+        (9, 4, 2, True, 6),  # the last URI goes beyond
+        (10, 4, 2, False, 8),
+        (10, 0, 0, False, 10),  # what its URIs cost is not known
+    ],
+)
+def test_what_may_be_spent_is_what_queues_spend_before_they_retire(
+    budget: int, spent: int, charges: int, reached: bool, spendable: int
+) -> None:
+    one = queue("a.test", QueueState.READY, 50, budget, spent, charges)
+    assert held((one, 0.0), reached=reached).spendable == spendable
 
 
 NOTHING = Held(0, 0, 0.0, "")
