@@ -496,8 +496,8 @@ def test_csv_is_what_the_csv_module_writes() -> None:
     table = csv.writer(expected, lineterminator="\n")
     quoting_all = csv.writer(expected, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     table.writerow(COLUMNS)
-    for row in rows:
-        cells = ["" if v is None else json.dumps(v) if isinstance(v, dict | list) else v for v in row]
+    for values in rows:
+        cells = ["" if v is None else json.dumps(v) if isinstance(v, dict | list) else v for v in values]
         (quoting_all if "a\rb" in cells else table).writerow(cells)
     assert out.getvalue() == expected.getvalue()
     for newline in ("", None):  # with None, a carriage return alone ends a line, as spreadsheets have it
