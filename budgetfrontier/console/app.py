@@ -21,6 +21,7 @@ from budgetfrontier.console import forms, rendering, steering
 from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
 from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
+from budgetfrontier.console.overtaken import Since, since
 from budgetfrontier.console.pages import Page
 from budgetfrontier.console.pages.index import build as build_index
 from budgetfrontier.console.pages.table import PAGES
@@ -296,7 +297,8 @@ class Console:
         """Begin a dry run, or apply what one has shown, and lead to the page that follows it."""
         form = request[FORM]
         applies = form.get("step") == "apply"
-        asked = forms.again(form) if applies else forms.read(form)
+        shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
+        asked = shown.asked if shown else forms.again(form) if applies else forms.read(form)
         if self.tasks.waiting >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")
@@ -304,15 +306,34 @@ class Console:
             job, asked, self._who(request), dry_run=not applies, back=back if is_inside(back) else job.base or "/"
         )
         self.tasks.begin(task)
+        if shown is not None:
+            shown.applied = task.id
         with suppress(TimeoutError):
             await asyncio.wait_for(task.ended.wait(), _SHORT)
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
+
+    async def _shown(self, job: Job, form: MultiDict[str], who: str) -> Task:
+        """Return the dry run that a form applies; lead back to it if something has changed that it has not shown.
+
+        It is applied once: whoever presses the button again is led to the page of the command.
+        """
+        shown = self.tasks.shown(form["dry_run"], who)
+        changed = await self._in_thread(partial(_since, job, shown))
+        if shown.applied or changed.newest > Query(form).number("seen", 0, most=1 << 62):
+            raise web.HTTPSeeOther(f"{job.base}/steer/{shown.applied or shown.id}")
+        return shown
 
     async def _task(self, job: Job, request: web.Request) -> web.StreamResponse:
         task = self.tasks.find(request.match_info["task"], self._who(request))
         context = self._context(request, job, None) | steering.context(task)
         context["refresh"] = 0 if task.ended.is_set() else 1
-        return _html(await self._in_thread(lambda: rendering.page(self.templates, "task.html", context)))
+        can_apply = task.dry_run and task.step.effect is not None and not task.applied
+
+        def make() -> str:
+            context["since"] = _since(job, task) if can_apply else None
+            return rendering.page(self.templates, "task.html", context)
+
+        return _html(await self._in_thread(make))
 
     @staticmethod
     def _who(request: web.Request) -> str:
@@ -354,6 +375,11 @@ class Console:
 
 def _reader(job: Job) -> Reader:
     return job.reader
+
+
+def _since(job: Job, shown: Task) -> Since:
+    with job.view() as view:
+        return since(view, shown)
 
 
 def is_inside(target: str) -> bool:

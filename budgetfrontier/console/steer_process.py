@@ -53,6 +53,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     error: str = ""
     in_progress: bool = False
     """Whether the engine has begun the command, and will end it."""
+    last_command: int = 0
+    """The id of the newest entry of the audit that a dry run has seen."""
 
 
 class _Counted(View):
@@ -72,7 +74,9 @@ def main(frontier: Path) -> None:
     try:
         if order.dry_run:
             with Reader(frontier) as reader, reader.view() as view:
-                _say(Step(done=1.0, effect=_DRY_RUNS[order.op](_Counted(view.txn, view.db), order.args)))
+                last = next((entry.id for entry in view.newest_commands()), 0)
+                effect = _DRY_RUNS[order.op](_Counted(view.txn, view.db), order.args)
+                _say(Step(done=1.0, effect=effect, last_command=last))
             return
         args = order.args
         if order.op in _CHANGES:  # what is changed is found here: no engine waits for that

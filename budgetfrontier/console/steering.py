@@ -34,6 +34,8 @@ class Task:
         self.back = back
         self.step = Step()
         self.ended = asyncio.Event()
+        self.applied = ""
+        """The id of the task that has applied what this dry run shows."""
 
     @property
     def error(self) -> str:
@@ -102,6 +104,13 @@ class Tasks:
         task = self._tasks.get(number)
         if task is None or task.who != who:
             raise NotThere("There is no such command any more; the audit has what was applied.")
+        return task
+
+    def shown(self, number: str, who: str) -> Task:
+        """Return a dry run of somebody that has shown what it would do. Raises NotThere."""
+        task = self.find(number, who)
+        if not task.dry_run or task.step.effect is None:
+            raise NotThere("This dry run has shown nothing that could be applied.")
         return task
 
     @property

@@ -89,10 +89,11 @@ def _sources(
 
 def _history(commands: Iterable[AuditEntry], key: str, url: str) -> list[AuditEntry]:
     """Return the last commands that were about this queue, newest first."""
-    return [entry for entry in islice(commands, _COMMANDS) if _is_about(entry, key, url)][:50]
+    return [entry for entry in islice(commands, _COMMANDS) if is_about(entry, key, url)][:50]
 
 
-def _is_about(entry: AuditEntry, key: str, url: str) -> bool:
+def is_about(entry: AuditEntry, key: str, url: str) -> bool:
+    """Tell whether a command was about a queue, by its key or by a pattern."""
     named = entry.args.get("queue")
     if named is not None:
         return bool(named == key)

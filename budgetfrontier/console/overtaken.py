@@ -1,0 +1,41 @@
+"""What has changed since a dry run: commands that were given, and the state of its queue or of the crawl."""
+
+from __future__ import annotations
+
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from budgetfrontier.console.pages.queue import is_about
+from budgetfrontier.console.steering import Task
+from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.view import View
+
+_READ = 1000  # entries of the audit
+
+
+class Since(NamedTuple):
+    """What has changed: the commands that may matter, the newest first, and the states then and now if they differ."""
+
+    commands: list[AuditEntry]
+    states: tuple[str, str] | None = None
+
+    @property
+    def newest(self) -> int:
+        """The id of the newest of the commands, 0 if there is none."""
+        return self.commands[0].id if self.commands else 0
+
+
+def since(view: View, task: Task) -> Since:
+    """Return what has changed since a dry run: for a queue what was about it, else everything. O(new commands)."""
+    effect = task.step.effect or {}
+    newer = takewhile(lambda entry: entry.id > task.step.last_command, islice(view.newest_commands(), _READ))
+    commands = [entry for entry in newer if not entry.error]
+    then = effect.get("before", {}).get("state")
+    if then is None:
+        return Since(commands)
+    key = effect.get("queue")
+    queue = view.find_queue(key) if isinstance(key, str) else None
+    if queue is not None:
+        commands = [entry for entry in commands if is_about(entry, queue.queue, queue.last_enqueued)]
+    now = str(view.summary().state if queue is None else queue.state)
+    return Since(commands, (then, now) if then != now else None)
