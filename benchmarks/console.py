@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def fill(path: Path, queues: int) -> None:
-    """Make a frontier with queues in every state, and 2 URIs in each on average."""
+    """Make a frontier with 2 URIs in each queue on average; 1 queue of 100 is RETIRED."""
     chance = random.Random(1)
     with Frontier.open(path, Settings.from_dict(SETTINGS)) as frontier:
         frontier.schedule_many(
@@ -54,6 +54,8 @@ def fill(path: Path, queues: int) -> None:
             for page in range(min(int(chance.paretovariate(1.2)), 300))
         )
         work(frontier, queues, chance)
+        for n in range(0, queues, 100):
+            frontier.retire(f"host{n}.example{n % 977}.test")
 
 
 def work(frontier: Frontier, count: int, chance: random.Random) -> None:
