@@ -10,11 +10,11 @@ from budgetfrontier import Reader
 def test_each_command_of_operators_is_measured_and_taken_back(tmp_path: Path) -> None:
     fill(tmp_path / "frontier", 200)
     with Reader(tmp_path / "frontier") as reader:
-        before = reader.summary()
+        before, filled = reader.summary(), len(reader.audit())
     commands = tuple(command for command in operating.LOOKS if not command.startswith("top "))
     found = operating.run(tmp_path / "frontier", commands + operating.CHANGES)
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == before.queued
-        assert [entry.command for entry in reader.audit()][1::2] == ["undo"] * (len(operating.CHANGES) // 2)
+        assert [entry.command for entry in reader.audit()[filled:]][1::2] == ["undo"] * (len(operating.CHANGES) // 2)
     rows = operating.table(found).splitlines()
     assert len(rows) == 2 + len(found) and all(cost.processor > 0 for cost in found.values())
