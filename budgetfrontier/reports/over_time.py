@@ -201,13 +201,14 @@ def limits_left(view: View, path: Path, now: float) -> dict[str, forecasts.Limit
     settings, totals, found = view.settings()[0].limits, view.summary(), {}
     used = read_used(path) if settings.max_time or settings.max_bytes else None
     if settings.max_uris:
-        found["max_uris"] = forecasts.Limit(settings.max_uris - totals.succeeded - totals.failed, "finished", "URIs")
+        uris = settings.max_uris - totals.succeeded - totals.failed
+        found["max_uris"] = forecasts.Limit(uris, ("succeeded", "failed"), "URIs")
     if settings.max_time:
         left = None if used is None else settings.max_time - used.seconds
         if left is not None and totals.state is not CrawlState.PAUSED and lock_holder(path) is not None:
             left -= max(now - view.counters().time, 0.0)
-        found["max_time"] = forecasts.Limit(left, "")
+        found["max_time"] = forecasts.Limit(left, ())
     if settings.max_bytes:
         size = totals.bytes if used is None else used.size
-        found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, "bytes", forecasts.BYTES)
+        found["max_bytes"] = forecasts.Limit(settings.max_bytes - size, ("bytes",), forecasts.BYTES)
     return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.budgets import is_over_total
@@ -48,8 +48,8 @@ class Limit(NamedTuple):
 
     left: float | None
     """The rest of it; None if that is not known."""
-    figure: str
-    """The figure that uses it up; "" for seconds in which a process runs."""
+    figures: tuple[str, ...]
+    """The figures that use it up; none for seconds in which a process runs."""
     unit: str = ""
 
 
@@ -112,12 +112,12 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
         if holds.tail:
             why = f"{holds.tail_queue} at its shortest delay, if nothing more is found there"
             yield Forecast("politeness", holds.tail, holds.tail, None, "at least", why)
-    for name, (left, figure, unit) in limits.items():
+    for name, (left, figures, unit) in limits.items():
         if left is None:
             yield Forecast(name, None, None, None, "unknown", "only `budgetfrontier crawl` counts what is used of it")
-        elif figure:
+        elif figures:
             shown = format_size(max(left, 0.0)) if unit == BYTES else f"{max(left, 0.0):,.0f} {unit}"
-            yield _used_up(name, left, rates.get(figure), last, f"{shown} left", sizes=unit == BYTES)
+            yield _used_up(name, left, _together(rates, figures), last, f"{shown} left", sizes=unit == BYTES)
         else:
             left = max(left, 0.0)
             yield Forecast(name, left, left, left, "exact", "while a process runs it, without pauses")
@@ -152,6 +152,20 @@ def _by_rate(last: Window, waiting: int) -> Forecast:
         return Forecast("rate", None, None, None, _sure(last), why)
     why = f"{waiting:,} wait, and {net:,.0f} an hour more end than are scheduled"
     return Forecast("rate", waiting / net * 3600, None, None, _sure(last), why)
+
+
+def _together(rates: Mapping[str, Rate], figures: Sequence[str]) -> Rate | None:
+    """Return the rate of several figures; the spread is that of each, added up."""
+    found = [rates[figure] for figure in figures if figure in rates]
+    if not found:
+        return None
+    lows, highs = [rate.low for rate in found], [rate.high for rate in found]
+    return Rate(
+        sum(rate.count for rate in found),
+        sum(rate.per_hour for rate in found),
+        None if None in lows else sum(cast("list[float]", lows)),
+        None if None in highs else sum(cast("list[float]", highs)),
+    )
 
 
 def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str, *, sizes: bool = False) -> Forecast:

@@ -10,7 +10,7 @@ import msgspec
 
 FIGURES: dict[str, tuple[str, ...]] = {
     "fetched": ("succeeded", "failed", "retried", "given_up"),
-    "finished": ("succeeded", "failed"),
+    "finished": ("succeeded", "failed", "disregarded"),
     "succeeded": ("succeeded",),
     "failed": ("failed",),
     "buried": ("buried",),

@@ -100,12 +100,12 @@ def test_a_queue_is_not_crawled_beyond_its_budget() -> None:
 
 
 def test_a_limit_is_used_up_at_the_rate_of_its_figure() -> None:
-    found = by_bound(an_hour(), 5, max_uris=Limit(1200, "finished"), max_time=Limit(50, ""))
+    found = by_bound(an_hour(), 5, max_uris=Limit(1200, ("succeeded", "failed")), max_time=Limit(50, ()))
     assert (found["max_uris"].seconds, found["max_time"].seconds) == (7200, 50)
-    assert by_bound(an_hour(), 5, max_uris=Limit(-3, "finished"))["max_uris"].seconds == 0
-    assert by_bound(an_hour(), 5, max_time=Limit(-3, ""))["max_time"].seconds == 0
-    assert by_bound(an_hour(step=0), 5, max_uris=Limit(3, "finished"))["max_uris"].seconds is None
-    unknown = by_bound(an_hour(), 5, max_time=Limit(None, ""))["max_time"]
+    assert by_bound(an_hour(), 5, max_uris=Limit(-3, ("succeeded", "failed")))["max_uris"].seconds == 0
+    assert by_bound(an_hour(), 5, max_time=Limit(-3, ()))["max_time"].seconds == 0
+    assert by_bound(an_hour(step=0), 5, max_uris=Limit(3, ("finished",)))["max_uris"].seconds is None
+    unknown = by_bound(an_hour(), 5, max_time=Limit(None, ()))["max_time"]
     assert (unknown.seconds, unknown.sure) == (None, "unknown")
 
 
@@ -123,6 +123,6 @@ def test_the_bound_that_comes_first_binds() -> None:
     assert first(an_hour(), 7200, budgets) == "budgets"
     assert first(an_hour(), 720, tail) == "politeness", "the rate of many queues is not that of the last one"
     assert first(an_hour(), 7200, tail) == "rate"
-    assert first(an_hour(), 7200, tail, max_time=Limit(60, "")) == "max_time"
-    assert first(an_hour(), 0, NOTHING, max_time=Limit(60, "")) == "rate", "nothing waits"
+    assert first(an_hour(), 7200, tail, max_time=Limit(60, ())) == "max_time"
+    assert first(an_hour(), 0, NOTHING, max_time=Limit(60, ())) == "rate", "nothing waits"
     assert first(an_hour(scheduled=90), 5, tail) == "", "it grows"
