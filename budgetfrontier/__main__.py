@@ -8,6 +8,9 @@ import sys
 def main() -> int:
     """Run the command line. Ctrl-C while modules are still imported ends it without a traceback."""
     try:
+        from budgetfrontier.cli.closed_files import fill_in
+
+        fill_in()
         if sys.argv[1:2] in (["crawl"], ["demo"]):  # they finish what is in flight, and say so by their exit code
             from budgetfrontier.crawl.interrupts import install_for_process
 

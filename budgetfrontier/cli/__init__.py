@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is None and not _takes_output():
+        if isinstance(error, OSError) and not _takes_output() and error.filename is None:
             error.filename = "standard output"
         code = exit_code(error)
         if code is None:

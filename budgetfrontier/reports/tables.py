@@ -19,6 +19,7 @@ import msgspec
 from budgetfrontier.model import ROW_FIELDS, QueueRecord
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.layout import EXACT, HEADS, Layout, cells, plan, table_line
+from budgetfrontier.store.whole_files import naming_file
 
 if TYPE_CHECKING:
     from budgetfrontier.store.report import Report
@@ -65,7 +66,7 @@ def write(
 
 @contextmanager
 def spooled(out: TextIO) -> Iterator[IO[str]]:
-    """Open a file whose content is copied to `out` at the end.
+    """Open a file whose content is copied to `out`, the standard output, at the end.
 
     Rows are read from a snapshot, and the frontier's file grows while one is held: output to a pager that nobody
     scrolls must not prolong that. If reading fails, nothing is printed, rather than a part.
@@ -73,7 +74,8 @@ def spooled(out: TextIO) -> Iterator[IO[str]]:
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="") as spool:
         yield spool
         spool.seek(0)
-        shutil.copyfileobj(spool, out, _BLOCK)
+        with naming_file("standard output"):
+            shutil.copyfileobj(spool, out, _BLOCK)
 
 
 def json_report(head: Report, queues: Iterable[QueueRecord]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -22,7 +23,9 @@ from budgetfrontier import Frontier, Settings, errors
 from budgetfrontier.__main__ import main as start
 from budgetfrontier.cli import GROUPS, build_parser, configure, main
 from budgetfrontier.cli.exits import EXIT_CODES, exit_code
+from budgetfrontier.model import QueueState
 from budgetfrontier.settings.advice import advice
+from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
 
 COMMANDS = {
@@ -267,11 +270,46 @@ def test_init_leaves_no_half_file_on_a_full_disk(tmp_path: Path, cli: Cli) -> No
 
 
 def test_a_full_disk_is_told_with_what_to_do(stopped: Path) -> None:
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "budgetfrontier", "report", str(stopped)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 3
-    assert "No space left on device; free some space and run the same command again" in done.stderr
+    for name, *options in (["report"], ["report", "--format", "html"], ["export", "-"]):
+        with open("/dev/full", "w") as full:
+            command = [sys.executable, "-m", "budgetfrontier", name, str(stopped), *options]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 3
+        assert "standard output: No space left on device; free some space and run the same command" in done.stderr
+
+
+PRINTING = (
+    ("queues",), ("queues", "--format", "csv"), ("queue", "snoozed.test"), ("explain", "snoozed.test"), ("audit",),
+    ("report",), ("report", "--format", "json"), ("report", "--format", "html"), ("report", "--kind", "rates"),
+    ("leases",), ("runs",), ("dead-letters",), ("top", "--once"), ("export", "-"), ("verify",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_closed_stdout_is_an_error_and_no_traceback(stopped: Path, command: tuple[str, ...]) -> None:
+    name, *options = command
+    line = shlex.join((sys.executable, "-m", "budgetfrontier", name, str(stopped), *options))
+    done = subprocess.run(["sh", "-c", f"exec {line} >&-"], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("budgetfrontier: standard output: Bad file descriptor\n")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-"])
+def test_messages_are_lost_if_stderr_is_closed_and_the_data_are_not(stopped: Path, closed: str) -> None:
+    line = shlex.join((sys.executable, "-m", "budgetfrontier", "report", str(stopped), "--kind", "hosts"))
+    done = subprocess.run(["sh", "-c", f"exec {line} {closed}"], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith("fetches") and "unknown:" not in done.stdout
+
+
+def test_no_file_of_a_job_gets_the_number_of_a_standard_file(stopped: Path) -> None:
+    line = shlex.join((sys.executable, "-m", "budgetfrontier", "retire", str(stopped), "snoozed.test"))
+    subprocess.run(["sh", "-c", f"exec {line} <&- >&- 2>&-"], check=False)
+    with Reader(stopped / "frontier") as reader:
+        queue = reader.queue("snoozed.test")
+    assert queue is not None and queue.state is QueueState.RETIRED
+    assert main(["verify", str(stopped)]) == 0
 
 
 def test_check_config_lists_every_problem(tmp_path: Path, cli: Cli) -> None:
