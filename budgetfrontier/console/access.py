@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from budgetfrontier.console.static_files import STYLE_HASH
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.known_hosts import KnownHosts
 
@@ -23,7 +24,7 @@ _LIFETIME = 12 * 3600.0  # seconds of a session
 _SESSIONS = 100
 
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "Content-Security-Policy": f"default-src 'none'; style-src '{STYLE_HASH}'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

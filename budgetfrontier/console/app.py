@@ -10,14 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
 from multidict import MultiDict
 
-from budgetfrontier.console import forms, rendering, steering
+from budgetfrontier.console import forms, rendering, static_files, steering
 from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
 from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
@@ -30,7 +29,6 @@ from budgetfrontier.console.steering import Task, Tasks
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
-from budgetfrontier.reports.charts import style_sheet
 from budgetfrontier.reports.known_hosts import REFUSED
 from budgetfrontier.store.reader import Reader
 
@@ -46,6 +44,7 @@ _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
 _METRICS = "/metrics"
+_LOOKED = 0.2  # seconds after which a stream looks whether its page was closed
 _ALIVE = 15.0  # seconds after which a quiet stream says that it is there
 
 SESSION = web.RequestKey("session", Session)
@@ -82,8 +81,7 @@ class Console:
         app = web.Application(middlewares=[self._guarded], client_max_size=LARGEST_FORM)
         app.on_response_prepare.append(_with_headers)
         app.cleanup_ctx.append(self._running)
-        for name, kind, body in _static_files():
-            app.router.add_get(f"/-/{name}", partial(_static, kind, body))
+        static_files.add_routes(app.router)
         app.router.add_get("/-/sign-in", self._sign_in_page)
         app.router.add_post("/-/sign-in", self._sign_in)
         app.router.add_post("/-/sign-out", self._sign_out)
@@ -160,6 +158,8 @@ class Console:
                     return self._message(request, 401, "Wrong token", "This is not the token of this console.")
                 if request.path == _METRICS:  # Prometheus would follow a redirect, and read the form
                     return self._message(request, 401, "No token", "Send the token: `Authorization: Bearer TOKEN`.")
+                if request.query.get("live"):  # the script of an open page says it there
+                    return self._message(request, 401, "Signed out", "Sign in again.")
                 raise web.HTTPSeeOther(f"/-/sign-in?{urlencode({'next': request.path_qs[:500]})}")
             if request.method == "POST":
                 await self._check_form(request, session)
@@ -270,7 +270,8 @@ class Console:
             await response.write(b"retry: 5000\n\n")
             sent, quiet = "", time.monotonic()
             while True:
-                await asyncio.sleep(every)
+                if not await _still_there(request, every):
+                    return response
                 try:
                     section = await self._in_thread(make)
                 except Busy:
@@ -284,7 +285,7 @@ class Console:
                     await response.write(b"event: section\ndata: " + json.dumps(section).encode() + b"\n\n")
                     sent, quiet = section, time.monotonic()
                 elif time.monotonic() - quiet >= _ALIVE:
-                    await response.write(b":\n\n")
+                    await response.write(b"event: alive\ndata: \n\n")
                     quiet = time.monotonic()
         except (ConnectionError, asyncio.CancelledError):
             return response
@@ -373,6 +374,16 @@ class Console:
         raise answer
 
 
+async def _still_there(request: web.Request, seconds: float) -> bool:
+    """Wait; return False at once when the connection was closed, which aiohttp does not tell a handler."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if request.transport is None or request.transport.is_closing():
+            return False
+        await asyncio.sleep(min(left, _LOOKED))
+    return True
+
+
 def _reader(job: Job) -> Reader:
     return job.reader
 
@@ -398,16 +409,3 @@ async def _with_headers(request: web.Request, response: web.StreamResponse) -> N
 
 async def _moved(base: str, request: web.Request) -> web.StreamResponse:
     raise web.HTTPPermanentRedirect(base)
-
-
-def _static_files() -> list[tuple[str, str, bytes]]:
-    folder = files("budgetfrontier.console").joinpath("static")
-    return [
-        ("style.css", "text/css", style_sheet().encode()),
-        ("console.js", "text/javascript", folder.joinpath("console.js").read_bytes()),
-        ("icon.svg", "image/svg+xml", folder.joinpath("icon.svg").read_bytes()),
-    ]
-
-
-async def _static(kind: str, body: bytes, request: web.Request) -> web.StreamResponse:
-    return web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": "no-cache"})

@@ -14,6 +14,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from budgetfrontier.console import told
+from budgetfrontier.console.static_files import STYLE
 from budgetfrontier.reports import charts
 from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.units import format_duration, format_size
@@ -56,6 +57,7 @@ def environment() -> Environment:
         "ranking": _markup(charts.ranking),
         "curve": _markup(charts.curve),
         "link": link,
+        "style": STYLE,
         "as_told": told.as_told,
     }
     return made

@@ -23,9 +23,9 @@ CHROMIUM = shutil.which("chromium")
 
 
 @contextmanager
-def served(*jobs: Path, options: tuple[str, ...] = ()) -> Iterator[str]:
+def served(*jobs: Path, options: tuple[str, ...] = (), listen: str = "127.0.0.1:0") -> Iterator[str]:
     """Run `budgetfrontier console`; the address of its pages."""
-    command = [sys.executable, "-m", "budgetfrontier", "console", *map(str, jobs), "--listen", "127.0.0.1:0", *options]
+    command = [sys.executable, "-m", "budgetfrontier", "console", *map(str, jobs), "--listen", listen, *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = process.stderr.readline()

@@ -20,7 +20,7 @@ def test_a_name_that_resolves_here_is_refused(job: Path) -> None:
 
 def test_every_answer_forbids_scripts_frames_and_guessing(job: Path) -> None:
     async def act(client: Client, console: Console) -> None:
-        for path in ("/", "/nothing", "/-/style.css", "/-/console.js", "/queues?start=x"):
+        for path in ("/", "/nothing", "/-/icon.svg", "/-/console.js", "/queues?start=x"):
             async with client.get(path) as answer:
                 for name in HEADERS.keys() - {"Cache-Control"}:
                     assert answer.headers[name] == HEADERS[name], (path, name)
@@ -45,7 +45,9 @@ def test_without_a_token_nothing_can_be_posted(job: Path) -> None:
 
 def test_with_a_token_everything_needs_it(job: Path) -> None:
     async def act(client: Client, console: Console) -> None:
-        for path in ("/", "/queues", "/queue/named.test", "/?live=1"):
+        async with client.get("/?live=1") as answer:
+            assert answer.status == 401, "no script follows a redirect to a form"
+        for path in ("/", "/queues", "/queue/named.test"):
             async with client.get(path, allow_redirects=False) as answer:
                 assert answer.status == 303 and answer.headers["Location"].startswith("/-/sign-in?next=/")
                 assert "named.test" not in await answer.text()
@@ -53,7 +55,7 @@ def test_with_a_token_everything_needs_it(job: Path) -> None:
                 assert answer.status == 401
         async with client.get("/queues", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
             assert answer.status == 200
-        for path in ("/-/style.css", "/-/console.js", "/-/icon.svg"):
+        for path in ("/-/console.js", "/-/icon.svg"):
             async with client.get(path) as answer:
                 assert answer.status == 200
 

@@ -28,8 +28,9 @@ def test_each_page_is_whole_without_a_script_and_loads_nothing_from_elsewhere(jo
     assert status == 200
     assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
     assert "<script>" not in text and "http-equiv" not in text and " style=" not in text and " onclick" not in text
-    loaded = [part.partition('"')[0] for part in text.split(' src="')[1:] + text.split('stylesheet" href="')[1:]]
+    loaded = [part.partition('"')[0] for part in text.split(' src="')[1:] + text.split(' rel="icon" href="')[1:]]
     assert loaded and all(address.startswith("/-/") for address in loaded)
+    assert "stylesheet" not in text and text.count("<style>") == 1, "a page that was saved is whole"
 
 
 def test_the_overview_says_that_nothing_runs_and_counts_the_queues(job: Path) -> None:
@@ -175,6 +176,22 @@ def test_the_live_section_is_sent_again_when_it_changes(job: Path, monkeypatch: 
     first, second = visit(job, act)
     assert "No process runs this crawl" in first and "No process runs this crawl" in second
     assert "<html" not in first
+
+
+def test_pages_that_were_closed_take_no_place_of_open_ones(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "STREAMS", 2)
+
+    async def act(client: Client, console: Console) -> list[int]:
+        opened = [await client.get("/adjustments?live=1") for _ in range(3)]
+        for answer in opened:
+            answer.close()
+        while console._streams:  # nothing is written to them, which would tell that they are closed
+            await asyncio.sleep(0.05)
+        async with client.get("/adjustments?live=1") as again:
+            return [*(answer.status for answer in opened), again.status]
+
+    monkeypatch.setattr(app_module, "_ALIVE", 1e9)
+    assert visit(job, act) == [200, 200, 503, 200]
 
 
 def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
