@@ -75,7 +75,9 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
 
     Every report and page over time reads them here, so that a figure of one time is the same on all of them.
     """
-    rows = sorted(series.totals(view.txn, view.db, since, now, preceded=True), key=lambda row: row.time)
+    # The newest row may be of the second that is not over yet, or newer than `now`, if the view is.
+    found = series.totals(view.txn, view.db, since, now + INTERVAL, preceded=True)
+    rows = sorted(found, key=lambda row: row.time)
     counters = view.counters()
     if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute of which no row is stored yet
         rows.append(series.row_of(view.summary(counters), counters.time))

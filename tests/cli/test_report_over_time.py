@@ -15,7 +15,9 @@ import pytest
 from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.reports import over_time
 from budgetfrontier.store.backup import CACHE
+from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.report import Report
 from tests.cli.conftest import Cli
 from tests.support import make_settings, pages
@@ -45,6 +47,22 @@ def rows_of(cli: Cli, job: Path, *options: str) -> tuple[list[dict[str, Any]], s
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
     return told["rows"], told["unknown"] or ""
+
+
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.9, 1.1, 30.0])
+def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> None:
+    end = int(time.time()) + 0.2
+    clock = ManualClock(end - 122)
+    with Frontier.open(tmp_path / "frontier", make_settings(), clock=clock) as f:
+        for minute in range(3):
+            f.schedule_many(pages("A", 100, first=100 * minute))
+            f.commit()
+            clock.advance(61 if minute < 2 else 0)
+        now = end + after
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            rows = over_time.read(view, now - 3600, now)
+        discovered = next(row for row in over_time.rate_rows(rows, now, 3600) if row[0] == "discovered")
+        assert discovered[1] == 300
 
 
 def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) -> None:
