@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from budgetfrontier import uris
 
-_DIGITS = re.compile(r"\d+")
-_LONG = re.compile(r"[0-9a-fA-F]{12,}|[^/&=]{40,}")
+_ESCAPE = "%[0-9a-fA-F]{2}"
+_LONG = rf"[0-9a-fA-F]{{12,}}|(?:{_ESCAPE}|%(?![0-9a-fA-F]{{2}})|[^/&=%]){{40,}}"
+_VARYING = re.compile(rf"(?P<long>{_LONG})|(?P<escape>{_ESCAPE})|(?P<digits>[0-9]+)")
 _SEGMENTS = 4  # of a path, that count
 _ARGUMENTS = 6  # of a query, that count
 
@@ -26,7 +27,8 @@ class PathPattern(NamedTuple):
 def path_patterns(urls: Iterable[str], most: int | None = 20) -> list[PathPattern]:
     """Return the `most` frequent patterns of URLs, None: all. O(URLs), about 5 us each.
 
-    In a pattern, N stands for digits, * for long or random parts, and ... for more of the path.
+    In a pattern, N stands for digits, * for long or random parts, and ... for more of the path. An escape, such as
+    those of letters that are not Latin, counts as one character and stays as it is.
 
     >>> path_patterns(["http://a.test/day/2026-11?d=1", "http://a.test/day/2025-02?d=28", "http://a.test/"])[0][:2]
     ('/day/N-N?d', 2)
@@ -43,8 +45,16 @@ def path_patterns(urls: Iterable[str], most: int | None = 20) -> list[PathPatter
 def _pattern(url: str) -> str:
     path, query = uris.split(url)[1][:1000], url[:4000].partition("?")[2]
     segments = path.split("/")
-    shown = [_DIGITS.sub("N", _LONG.sub("*", segment)) for segment in segments[1 : _SEGMENTS + 1]]
+    shown = [_VARYING.sub(_name_of, segment) for segment in segments[1 : _SEGMENTS + 1]]
     rest = ["..."] if len(segments) > _SEGMENTS + 1 else []
     arguments = query.split("&", _ARGUMENTS)[:_ARGUMENTS]
-    names = sorted({_LONG.sub("*", argument.partition("=")[0]) for argument in arguments})
+    names = sorted({_VARYING.sub(_name_of_argument, argument.partition("=")[0]) for argument in arguments})
     return "/" + "/".join([*shown, *rest]) + (f"?{'&'.join(names)}" if query else "")
+
+
+def _name_of(found: re.Match[str]) -> str:
+    return {"long": "*", "digits": "N"}.get(found.lastgroup or "", found[0])
+
+
+def _name_of_argument(found: re.Match[str]) -> str:
+    return "*" if found.lastgroup == "long" else found[0]
