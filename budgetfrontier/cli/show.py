@@ -272,6 +272,8 @@ def queue(args: argparse.Namespace) -> None:
         tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
         for name, value in (row | more).items():
+            if name == "wake_time" and value <= time.time():
+                value = 0.0  # it waits for nothing
             shown = _when(value) if name == "wake_time" else f"{value:.1f}" if isinstance(value, float) else value
             print(f"{name + ':':26}{clean(str(shown)) or '-'}")
         if pending:

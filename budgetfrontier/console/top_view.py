@@ -42,6 +42,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BAR = 100  # columns at the most
 _NUMBERS = ("queued", "expenditure", "errors", "balance", "total_budget", "enqueued")
 _HEADS = {"expenditure": "spent", "total_budget": "budget"}
+_TINY, _LOWEST = 8, 12  # lines below which the screen has the verdict alone, or with it the list
 _LOW, _HIGH = 16, 30  # lines below which the screen has less, and from which on it has more
 _NARROW = 100  # columns below which the last two are left out
 _HELP = """\
@@ -112,10 +113,20 @@ def room(shown: Shown, *, width: int, height: int) -> int:
 
 def _above(shown: Shown, *, width: int, height: int) -> list[Text]:
     """Return the lines above the list: more on a high screen than on a low one."""
+    if height < _LOWEST:
+        return _briefest(shown, width=width, height=height)
     lines = head(shown, width=width, brief=height < _LOW)
     if height >= _HIGH:
         lines += foreseen(shown, width) + wrong(shown, width)
     return lines
+
+
+def _briefest(shown: Shown, *, width: int, height: int) -> list[Text]:
+    """Return the lines above the list that leave room for queues on the lowest screens, or for the verdict alone."""
+    judged = _verdict(shown, width)
+    if height < _TINY:
+        return [_title(shown), *judged]
+    return [_title(shown), *judged[:2], _legend(shown.sample.totals.queues, format_count)]
 
 
 def foreseen(shown: Shown, width: int) -> list[Text]:
@@ -145,11 +156,7 @@ def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
     """Return the lines above the list: the verdict, the process, queues by state, totals and rates."""
     totals, exact = shown.sample.totals, width >= EXACT
     number = "{:,}".format if exact else format_count
-    state = Text(str(totals.state), style="bold")
-    when = datetime.fromtimestamp(shown.now, UTC).strftime("%H:%M:%SZ")
-    lines = [Text.assemble((clean(shown.title), "bold"), "  ", state, "  ", (when, "dim"))]
-    sentences = textwrap.wrap(clean(shown.verdict.text), width) or [""]
-    lines += [Text(line, style=_LEVELS.get(shown.verdict.level, "")) for line in sentences[: 1 if brief else 3]]
+    lines = [_title(shown), *_verdict(shown, width)[: 1 if brief else 3]]
     if shown.verdict.remedy and not brief:
         lines.append(Text(f"$ {clean(shown.verdict.remedy)}", style="dim"))
     lines.append(Text(_process(shown)))
@@ -164,6 +171,17 @@ def head(shown: Shown, *, width: int, brief: bool = False) -> list[Text]:
         )
     )
     return [*lines, *_rates(shown, width)]
+
+
+def _title(shown: Shown) -> Text:
+    state = Text(str(shown.sample.totals.state), style="bold")
+    when = datetime.fromtimestamp(shown.now, UTC).strftime("%H:%M:%SZ")
+    return Text.assemble((clean(shown.title), "bold"), "  ", state, "  ", (when, "dim"))
+
+
+def _verdict(shown: Shown, width: int) -> list[Text]:
+    sentences = textwrap.wrap(clean(shown.verdict.text), width) or [""]
+    return [Text(line, style=_LEVELS.get(shown.verdict.level, "")) for line in sentences]
 
 
 def bar(counts: Mapping[str, int], width: int) -> Text:

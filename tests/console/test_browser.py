@@ -27,6 +27,10 @@ STRANGERS = """[...document.querySelectorAll('*')].filter(one =>
 ).map(one => one.outerHTML.slice(0, 200))"""
 
 
+ROWS_OF_AUDIT = """(() => { const rows = [...document.querySelectorAll('table.stacked tr')];
+  return [Math.max(...rows.map(one => one.offsetHeight)), rows.some(one => one.scrollWidth > innerWidth)]; })()"""
+
+
 @pytest.fixture(scope="module")
 def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
@@ -80,11 +84,14 @@ def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: 
         async with tab(devtools) as page:
             for width, scheme in ((1280, "light"), (390, "dark")):
                 await page.look(width=width, scheme=scheme, scripts=False)
-                for path in [*LISTED, "/queue?key=a%2Fb"]:
+                for path in [*LISTED, *(f"/queue?{urlencode({'key': key})}" for key in KEYS)]:
                     await page.visit(hostile + path)
                     assert len(page.requested()) <= 2, "the page and its icon"
                     widest = await page.value("document.documentElement.scrollWidth")
                     assert widest <= width, f"{path} is wider than the window: {widest}"
+                    if path == "/audit" and width == 390:  # a row is a few lines, and no column is off the screen
+                        height, off = await page.value(ROWS_OF_AUDIT)
+                        assert height < 300 and not off
                     ground = await page.value("getComputedStyle(document.body).backgroundColor")
                     assert (ground == "rgb(255, 255, 255)") == (scheme == "light"), path
 

@@ -60,6 +60,19 @@ def drawn(folder: Path, controls: Controls, *, width: int, height: int = 24, lis
         job.close()
 
 
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (30, 8), (60, 11), (80, 12)])
+def test_a_low_screen_has_the_verdict_and_queues(job: Path, width: int, height: int) -> None:
+    lines = drawn(job, Controls(), width=width, height=height)
+    assert any("No process" in line for line in lines) and any("Queues by" in line for line in lines)
+    assert any(line.startswith("snoo") for line in lines), lines
+
+
+def test_the_lowest_screen_has_the_verdict(job: Path) -> None:
+    lines = drawn(job, Controls(), width=20, height=5)
+    assert "No process runs this" in " ".join(line.strip() for line in lines[1:4]), lines
+
+
+
 @pytest.mark.parametrize("mode", [Mode.LIST, Mode.QUEUE, Mode.HELP, Mode.FILTER, Mode.REASON, Mode.CONFIRM])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (20, 5), (1, 1)])
 def test_a_screen_fits_its_terminal_and_nothing_in_it_moves_the_cursor(
