@@ -30,12 +30,21 @@ _TEXT_ROWS = 20
 
 
 class Rows:
-    """A report: its columns, its rows, which of the columns a terminal may leave out, and what is unknown."""
+    """A report: its columns, its rows, which of the columns a terminal may leave out, and what is unknown.
+
+    `told` is a sentence that says the most important of it, for text.
+    """
 
     def __init__(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, drop: Sequence[str] = (), unknown: str = ""
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        drop: Sequence[str] = (),
+        unknown: str = "",
+        told: str = "",
     ) -> None:
-        self.columns, self.drop, self.unknown = columns, drop, unknown
+        self.columns, self.drop, self.unknown, self.told = columns, drop, unknown, told
         self.rows = rows
 
 
@@ -89,13 +98,15 @@ def _write_json(args: argparse.Namespace, reader: Reader, made: Rows) -> None:
 
 
 def _write_rows(args: argparse.Namespace, made: Rows) -> None:
-    if args.format == "text" and args.kind == "crawl-summary":
-        from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.format import clean
 
+    if args.format == "text" and args.kind == "crawl-summary":
         for name, value in zip(made.columns, next(iter(made.rows)), strict=True):
             print(f"{name + ':':21}{clean(_shown(name, value))}")
         return
     most, left = limit(args), 0
+    if made.told and args.format == "text":
+        print(f"{clean(made.told)}\n")
 
     def first() -> Iterator[Sequence[Any]]:
         nonlocal left
@@ -294,7 +305,8 @@ def _forecast(args: argparse.Namespace, reader: Reader) -> Rows:
             )
             for row in rows
         ]
-    return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP)
+    told = over_time.forecast_sentence(found, length)
+    return Rows(over_time.FORECAST, rows, drop=over_time.FORECAST_DROP, told=told)
 
 
 _MAKERS: dict[str, Callable[[argparse.Namespace, Reader], Rows]] = {

@@ -113,6 +113,8 @@ def _over_time(found: OverTime) -> Iterator[str]:
     for bound, seconds, earliest, latest, sure, why, first in forecast_table(found.forecasts):
         name = f"<b>{text(bound)}</b>" if first else text(bound)
         between = "" if earliest == latest else f"{_left(earliest)} and {_left(latest)}"
+        if latest is None and earliest is not None:
+            between = f"from {_left(earliest)} on"
         yield f"<tr><td>{name}</td><td{_NUMBER}>{_left(seconds)}</td><td>{between}</td>"
         yield f"<td>{text(sure)}</td><td>{text(why)}</td></tr>\n"
     yield "</tbody></table></div>\n"

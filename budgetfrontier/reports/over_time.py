@@ -165,15 +165,16 @@ def forecast_table(found: Sequence[forecasts.Forecast]) -> Iterator[tuple[Any, .
         yield *forecast, forecast is first
 
 
-def forecast_sentence(found: Sequence[forecasts.Forecast]) -> str:
-    """Return what ends the crawl first, when, and how sure that is, in one sentence."""
+def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR) -> str:
+    """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in one sentence."""
     first = forecasts.binding(found)
     if first is None:
         return f"No end is in sight: {found[0].why}."
     if not first.seconds:
         return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
     when = describe_duration(ceil(first.seconds))
-    return f"While it runs as in the last hour, the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}."
+    last = "hour" if length == HOUR else describe_duration(length)
+    return f"While it runs as in the last {last}, the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}."
 
 
 def held(queues: Iterable[QueueRecord], in_force: Effective) -> forecasts.Held:

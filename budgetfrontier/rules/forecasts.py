@@ -17,6 +17,10 @@ SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
 
 
+LEAST = 60.0
+"""The seconds of crawling from which rates are known: those of a moment say nothing of hours."""
+
+
 class Forecast(NamedTuple):
     """The time from now on after which one bound would end the crawl."""
 
@@ -100,6 +104,8 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
     `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later, `limits` the limits of
     the crawl by name. `holds` None: what queues hold is not known yet, and nothing is said of budgets and politeness.
     """
+    if last.seconds < LEAST:
+        last = Window(last.seconds, 0, {})
     rates = last.rates
     yield _by_rate(last, waiting)
     if holds is not None:
@@ -169,10 +175,10 @@ def _together(rates: Mapping[str, Rate], figures: Sequence[str]) -> Rate | None:
 
 
 def _used_up(bound: str, left: float, rate: Rate | None, last: Window, why: str, *, sizes: bool = False) -> Forecast:
-    if rate is None:
-        return Forecast(bound, None, None, None, "unknown", "rates are known after a minute of crawling")
     if left <= 0:
         return Forecast(bound, 0.0, 0.0, 0.0, "exact", why)
+    if rate is None:
+        return Forecast(bound, None, None, None, "unknown", f"{why}; rates are known after a minute of crawling")
     if not rate.per_hour:
         return Forecast(bound, None, None, None, _sure(last), f"{why}, and nothing is used at present")
     return Forecast(

@@ -88,12 +88,12 @@ ANSWERS = {
         ("No end is in sight", "5 URIs are in queues without a total budget"),
     ),
     "Which queue has the longest tail of politeness?": Answer(
-        ("politeness  3h", "slow.test"), ("politeness 3h", "slow.test at its shortest delay")
+        ("politeness  3h", "slow.test"), ("politeness 3h from 3h on", "slow.test at its shortest delay")
     ),
     "Who changed this queue?": Answer(("alice", "too much of it"), ("alice too much of it",)),
     "How do I take that back?": Answer(
         ("undone 1, adjust: removed adjustment 1",),
-        ("1 queue:capped.test error_penalty_amount = 1 alice", "Withdraw the one that is marked"),
+        ("adjust alice too much of it", "Undo"),
     ),
     "I deleted the wrong queue, how do I get it back?": Answer(
         ("undone 4, delete: returned 1 URI to 1 queue",), ("delete bob the wrong one",), "4"

@@ -126,3 +126,13 @@ def test_the_bound_that_comes_first_binds() -> None:
     assert first(an_hour(), 7200, tail, max_time=Limit(60, ())) == "max_time"
     assert first(an_hour(), 0, NOTHING, max_time=Limit(60, ())) == "rate", "nothing waits"
     assert first(an_hour(scheduled=90), 5, tail) == "", "it grows"
+
+
+def test_the_rates_of_a_moment_say_nothing_of_hours() -> None:
+    moment = window([SeriesRow(time=1000), SeriesRow(time=1030, succeeded=9, expenditure=9)], 0, 2000)
+    assert moment.rates["succeeded"].per_hour == 1080
+    limits = {"max_urls": Limit(100, ("succeeded",), "URIs"), "max_fetched": Limit(0, ("succeeded",), "URIs")}
+    found = {one.bound: one for one in forecasts(moment, waiting=50, holds=None, limits=limits)}
+    assert (found["rate"].seconds, found["rate"].sure) == (None, "unknown")
+    assert found["max_urls"].sure == "unknown" and found["max_urls"].why.endswith("after a minute of crawling")
+    assert (found["max_fetched"].seconds, found["max_fetched"].sure) == (0.0, "exact")
