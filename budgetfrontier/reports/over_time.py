@@ -174,7 +174,8 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
         return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
     when = describe_duration(ceil(first.seconds))
     last = "hour" if length == HOUR else describe_duration(length)
-    return f"While it runs as in the last {last}, the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}."
+    ends = f"the crawl ends in {when} ({first.sure}), by {first.bound}: {first.why}"
+    return f"While it runs as in the last {last}, {ends}."
 
 
 def held(queues: Iterable[QueueRecord], in_force: Effective) -> forecasts.Held:
