@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import nlargest, nsmallest
 from itertools import islice
@@ -190,15 +191,37 @@ def steer(args: argparse.Namespace, op: str, details: dict[str, Any], *, patient
     """Apply a command to the job, running or stopped. `patiently`: wait for the result as long as an engine runs."""
     from budgetfrontier.engine.remote import steer as ask
 
-    return ask(
-        frontier_path(args.job),
-        op,
-        details,
-        who=args.who,
-        reason=args.reason,
-        timeout=None if patiently else ANSWER_TIMEOUT,
-        line=getattr(args, "line", ""),
-    )
+    path = frontier_path(args.job)
+    try:
+        return ask(
+            path,
+            op,
+            details,
+            who=args.who,
+            reason=args.reason,
+            timeout=None if patiently else ANSWER_TIMEOUT,
+            line=getattr(args, "line", ""),
+        )
+    except KeyboardInterrupt:
+        _note_what_was_begun(path, args)
+        raise
+
+
+def _note_what_was_begun(path: Path, args: argparse.Namespace) -> None:
+    """Say how far a command of several steps has come that was interrupted, since the rest of it will follow."""
+    from budgetfrontier.engine.remote import describe_progress
+    from budgetfrontier.store.reader import Reader
+
+    with suppress(FrontierError), Reader(path) as reader:
+        found = reader.in_progress()
+        if found is not None:
+            audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
+            print(
+                f"interrupted: {describe_progress(*found)}; the rest follows as soon as the frontier is opened to be "
+                f"changed, by a crawl or by any command. Then `{audit}` has it, with the command that takes it back, "
+                "if there is one.",
+                file=sys.stderr,
+            )
 
 
 def refuse_if_terminated(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What has changed since a dry run: commands that were given, and the state of its queue or of the crawl."""
+"""The changes since a dry run: commands that were given, and the state of its queue or of the crawl."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,14 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Settings
 from budgetfrontier.cli import adjustments, common, revive
 from budgetfrontier.cli.exits import DISK_FULL
-from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.commands import deletion, operations, runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.engine.removed_files import RemovedFiles
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.testing import crash
 from tests.cli.conftest import Cli
-from tests.support import in_progress, post, until
+from tests.support import in_progress, on_disk, pages, post, until
 
 
 def look(job: Path, key: str) -> QueueRecord:
@@ -589,3 +590,27 @@ def test_the_audit_has_the_command_line(job: Path, cli: Cli) -> None:
     assert newest(job).line == f"budgetfrontier adjust {job} --match queue:capped.test --total-budget 5 --reason 'a b'"
     cli("delete", job, "--queue", "named.test")
     assert newest(job).line == f"budgetfrontier delete {job} --queue named.test"
+
+
+def test_an_interrupted_deletion_says_that_the_rest_follows(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with on_disk(tmp_path, commit_operations=500) as f:
+        f.schedule_many(pages("A", 2000))
+    steps = iter(range(2))
+
+    def step(*args: Any) -> bool:
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+        return deletion.step(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setitem(operations.STEPWISE, "delete", operations.Stepwise(deletion.start, step))
+        answer = cli("delete", tmp_path, "--queue", "a.test")
+    assert answer.code == 130
+    assert re.search(r"interrupted: delete by \S+ is in progress \(deleted [\d,]+", answer.err)
+    assert f"Then `budgetfrontier audit {tmp_path}` has it" in answer.err
+    assert cli("wake", tmp_path, "a.test").code == 0
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.summary().queued == 0
+        assert [entry.command for entry in reader.audit()] == ["delete", "wake"]
