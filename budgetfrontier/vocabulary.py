@@ -94,3 +94,6 @@ ROW_FIELDS = (
 
 LEASE_FIELDS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
 """The columns of a lease in every listing, in order."""
+
+SOURCE_KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
+"""The kinds of sources that `import` can read, each by a module of `formats`."""

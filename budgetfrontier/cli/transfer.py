@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 from budgetfrontier.cli import common, kept
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.vocabulary import SOURCE_KINDS
 
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord
     from budgetfrontier.store.reader import Reader
 
-KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")  # those of budgetfrontier.formats, which is imported late
 FORMATS = ("urls", "jsonl", "heritrix")
 
 DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
@@ -58,7 +58,7 @@ def _register_import(commands: Commands) -> None:
         help="files, folders, - for stdin (a list), or the URLs themselves (http://...)",
     )  # fmt: skip
     parser.add_argument(
-        "--from", dest="kind", choices=KINDS, default=None, help="the format of the sources (default: detected)"
+        "--from", dest="kind", choices=SOURCE_KINDS, default=None, help="the format of the sources (default: detected)"
     )
     parser.add_argument(
         "--seeds", action="store_true",

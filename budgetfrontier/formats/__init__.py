@@ -18,10 +18,11 @@ from typing import Any
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats.allowance import UNKNOWN_SIZE, Allowance, AllowanceExhausted
 from budgetfrontier.formats.records import GZIP, BadRecord, Item, open_source
+from budgetfrontier.vocabulary import SOURCE_KINDS
 
 __all__ = ["KINDS", "kind_of", "read"]
 
-KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
+KINDS = SOURCE_KINDS
 """The kinds of sources that can be read."""
 _FOLDERS = ("scrapy", "kumo", "qcrawl")
 

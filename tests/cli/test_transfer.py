@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import CrawlUri, Directive, Frontier, Outcome, formats
-from budgetfrontier.cli import transfer
+from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
@@ -305,10 +304,6 @@ def test_the_kind_of_a_source_can_be_named(stopped: Path, tmp_path: Path, cli: C
     assert answer.code == 1
     assert answer.err.startswith(f"budgetfrontier: {tmp_path} is a folder, but neither a JOBDIR of Scrapy")
     assert cli("import", stopped, tmp_path, "--from", "frontera").code == 2
-
-
-def test_every_kind_can_be_named() -> None:
-    assert transfer.KINDS == formats.KINDS
 
 
 # -- export
