@@ -16,6 +16,7 @@ from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store.report import Report
 from budgetfrontier.units import format_size
 
@@ -126,13 +127,15 @@ def _final_state(report: Report, spend: Spend) -> str:
 def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
     """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
     replenish = settings.frontier.balance_replenish_amount
+    effective = Effective(settings.frontier, settings.overrides)
     shown = spend.stranding[:LISTED]
     yield "retired queues, and what revives them:"
     for row in shown:
         budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
         how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
         yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
-        yield f"    {revival_command(row, job, replenish=replenish)}"
+        reached = effective.for_uri(row.last_enqueued or "http://none.invalid/", row.queue).reached
+        yield f"    {revival_command(row, job, replenish=replenish, reached=reached)}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
 

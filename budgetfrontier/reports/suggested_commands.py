@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from budgetfrontier.model import QueueRecord
+from budgetfrontier.rules.budgets import is_over_total
 
 
 def replenish_amount(own: int, of_crawl: int) -> int:
@@ -12,11 +13,14 @@ def replenish_amount(own: int, of_crawl: int) -> int:
     return own if own > 0 else max(of_crawl, 1)
 
 
-def revival_command(queue: QueueRecord, job: str, *, replenish: int) -> str:
-    """Return the command that revives a RETIRED queue for one more session. `replenish` is the crawl's amount."""
+def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bool) -> str:
+    """Return the command that revives a RETIRED queue for one more session.
+
+    `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent.
+    """
     more = replenish_amount(queue.balance_replenish_amount, replenish)
     options = []
-    if 0 <= queue.total_budget <= queue.expenditure:
+    if is_over_total(queue.expenditure, queue.total_budget, reached):
         options += ["--total-budget", str(queue.expenditure + more)]
     if queue.balance_replenish_amount <= 0:
         options += ["--replenish", str(more)]

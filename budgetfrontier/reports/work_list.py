@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.suggested_commands import replenish_amount
+from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce, affordable
 from budgetfrontier.store.view import View
 
@@ -34,7 +35,7 @@ class WorkList:
     def raised(self, queue: QueueRecord) -> Raised:
         """Return what a queue would spend if its budget were raised. O(URIs that it would hand out)."""
         total, reached, raise_to = queue.total_budget, self._budgets.reached(queue), None
-        if 0 <= total <= queue.expenditure:
+        if is_over_total(queue.expenditure, total, reached):
             total = raise_to = queue.expenditure + replenish_amount(queue.balance_replenish_amount, self._replenish)
         _, floor = affordable(self._view, queue, total, reached=reached)
         return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))

@@ -344,6 +344,7 @@ def test_gini(amounts: list[int], expected: float) -> None:
 @pytest.mark.parametrize(
     ("fields", "command"),
     [
+        ({"total_budget": 61, "expenditure": 61, "balance_replenish_amount": 32, "reached": False}, "unretire JOB"),
         ({"total_budget": 60, "expenditure": 61, "balance_replenish_amount": 32}, "adjust JOB --total-budget 93"),
         ({"total_budget": 61, "expenditure": 61, "balance_replenish_amount": 32}, "adjust JOB --total-budget 93"),
         ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 0}, "adjust JOB --replenish 7"),
@@ -356,9 +357,11 @@ def test_gini(amounts: list[int], expected: float) -> None:
     ],
 )
 def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
-    record = queue("a b", QueueState.RETIRED, **fields)
+    reached = fields.get("reached", True)
+    record = queue("a b", QueueState.RETIRED, **{name: value for name, value in fields.items() if name != "reached"})
     where = "'a b'" if command.startswith("unretire") else "--match 'queue:a b'"
-    assert revival_command(record, "JOB", replenish=7) == f"budgetfrontier {command}".replace("JOB", f"JOB {where}")
+    suggested = revival_command(record, "JOB", replenish=7, reached=reached)
+    assert suggested == f"budgetfrontier {command}".replace("JOB", f"JOB {where}")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
+from budgetfrontier.rules.budgets import is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues_by_id
 from budgetfrontier.store.turn_order import in_turn, is_turn
@@ -33,10 +34,14 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         revived = filter(budgets.over_budget, queues_by_id(view, (number for _, number in next_ones)))
         again = list(islice(revived, ROWS))
         replenish = view.settings()[0].frontier.balance_replenish_amount
+        rows, more = (
+            [_row(queue, str(job.folder), replenish, reached=budgets.reached(queue)) for queue in part]
+            for part in (queues, again)
+        )
     scanned = job.scanned()
     return {
-        "rows": [_row(queue, str(job.folder), replenish) for queue in queues],
-        "again": [_row(queue, str(job.folder), replenish) for queue in again],
+        "rows": rows,
+        "again": more,
         "looked_at": LOOKED_AT,
         "next": {"after": found[ROWS][0].hex()} if len(found) > ROWS else None,
         "first": {} if after else None,
@@ -48,20 +53,21 @@ def build(job: Job, query: Query) -> dict[str, Any]:
     }
 
 
-def _row(queue: QueueRecord, job: str, replenish: int) -> dict[str, Any]:
+def _row(queue: QueueRecord, job: str, replenish: int, *, reached: bool) -> dict[str, Any]:
+    over = is_over_total(queue.expenditure, queue.total_budget, reached)
     more = replenish_amount(queue.balance_replenish_amount, replenish)
     return {
         "queue": queue,
-        "why": _why(queue),
-        "budget": queue.expenditure + more if 0 <= queue.total_budget <= queue.expenditure else None,
-        "command": revival_command(queue, job, replenish=replenish),
+        "why": _why(queue, over=over),
+        "budget": queue.expenditure + more if over else None,
+        "command": revival_command(queue, job, replenish=replenish, reached=reached),
     }
 
 
-def _why(queue: QueueRecord) -> str:
+def _why(queue: QueueRecord, *, over: bool) -> str:
     if queue.by_name:
         return "by name"
-    if 0 <= queue.total_budget <= queue.expenditure:
+    if over:
         return "over its total budget"
     if queue.balance_replenish_amount <= 0:
         return "nothing to replenish"
