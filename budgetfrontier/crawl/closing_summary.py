@@ -51,8 +51,9 @@ def closing_summary(
 ) -> Iterator[str]:
     """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
-    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Reads the
-    sizes of the output files. O(retired queues listed + output files).
+    `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
+    one, a caller who knows how a crawl that is done goes on says it. Reads the sizes of the output files. O(retired
+    queues listed + output files).
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()
@@ -87,7 +88,7 @@ def closing_summary(
             yield f"  {written}"
     if retired and summary.state is not CrawlState.TERMINATED:
         yield from _revivals(spend, settings, job)
-        if done:
+        if done and command:
             yield f"then {again}"
     elif done and summary.state is not CrawlState.TERMINATED:
         seed = _shell("import", job, "--seeds", "FILE")
