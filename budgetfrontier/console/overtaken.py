@@ -14,7 +14,7 @@ _READ = 1000  # entries of the audit
 
 
 class Since(NamedTuple):
-    """What has changed: the commands that may matter, the newest first, and the states then and now if they differ."""
+    """The changes: the commands that may matter, the newest first, and the states then and now if they differ."""
 
     commands: list[AuditEntry]
     states: tuple[str, str] | None = None

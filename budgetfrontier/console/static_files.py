@@ -1,4 +1,4 @@
-"""What pages need besides themselves: the style that is part of each, a script, and an icon."""
+"""The parts that pages need besides themselves: the style that is part of each, a script, and an icon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from budgetfrontier.reports.charts import style_sheet
 STYLE = Markup(style_sheet())
 """The style sheet. It is part of each page, so that a page that was saved or mailed looks as it did."""
 STYLE_HASH = "sha256-" + base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-"""What a Content-Security-Policy needs to allow this style and no other."""
+"""The source expression of a Content-Security-Policy that allows this style and no other."""
 
 _FILES = {"console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 SERVER_LOG = logging.getLogger("budgetfrontier.server")
-"""What a server logs: errors of its own. aiohttp would log each request that is not HTTP, with a traceback."""
+"""The log of a server: errors of its own. aiohttp would log each request that is not HTTP, with a traceback."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
