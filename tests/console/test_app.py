@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,20 @@ def test_the_overview_says_that_nothing_runs_and_counts_the_queues(job: Path) ->
     assert "No process runs this crawl" in text
     assert "RETIRED</a> <b>2</b>" in text and "SNOOZED</a> <b>1</b>" in text
     assert "1 dead letter: URIs that have failed for good." in text
+
+
+def test_the_verdict_and_the_figures_below_it_are_of_one_commit(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "_SAMPLED", 1e9)
+    monkeypatch.setattr("budgetfrontier.console.jobs._FRESH", 1e9)
+
+    async def act(client: Client, console: Console) -> str:
+        await (await client.get("/")).text()
+        command = [sys.executable, "-m", "budgetfrontier", "retire", str(job), "snoozed.test"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return await (await client.get("/")).text()
+
+    text = visit(job, act)
+    assert "RETIRED</a> <b>3</b>" in text, "not those of a sample of a second ago"
 
 
 def test_queues_are_listed_by_key_and_by_turn(job: Path) -> None:

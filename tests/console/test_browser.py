@@ -27,6 +27,9 @@ STRANGERS = """[...document.querySelectorAll('*')].filter(one =>
 ).map(one => one.outerHTML.slice(0, 200))"""
 
 
+APART = """[...document.querySelectorAll('main label[for]')].filter(one => {
+  const field = document.getElementById(one.htmlFor), next = one.getBoundingClientRect();
+  return field && field.getBoundingClientRect().top < next.bottom - 1; }).map(one => one.innerText)"""
 ROWS_OF_AUDIT = """(() => { const rows = [...document.querySelectorAll('table.stacked tr')];
   return [Math.max(...rows.map(one => one.offsetHeight)), rows.some(one => one.scrollWidth > innerWidth)]; })()"""
 
@@ -92,6 +95,8 @@ def test_pages_can_be_read_without_scripts_at_any_width(hostile: str, devtools: 
                     if path == "/audit" and width == 390:  # a row is a few lines, and no column is off the screen
                         height, off = await page.value(ROWS_OF_AUDIT)
                         assert height < 300 and not off
+                    if width == 390:  # a field is below its label, and not beside that of another one
+                        assert await page.value(APART) == [], path
                     ground = await page.value("getComputedStyle(document.body).backgroundColor")
                     assert (ground == "rgb(255, 255, 255)") == (scheme == "light"), path
 

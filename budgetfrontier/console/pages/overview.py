@@ -9,6 +9,7 @@ from typing import Any
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
+from budgetfrontier.console.sampling import read
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.totals import tiles
@@ -23,10 +24,11 @@ TOP = 10
 
 def build(job: Job, query: Query) -> dict[str, Any]:
     """Return what the overview shows. O(1): what needs all queues is that of the latest scan."""
-    sample = job.sample_now()
-    with job.view() as view:
+    now = time.time()
+    with job.view() as view:  # one commit, for the verdict and for the figures below it
+        sample = read(view, now=now)
         running = process(view, job.path)
-        judged = verdict(standing(view, job.path, now=time.time(), totals=sample.totals, running=running))
+        judged = verdict(standing(view, job.path, now=now, totals=sample.totals, running=running))
     scanned = job.scanned()
     found = job.over_time.forecasts(job.reader, sample.totals, scanned.scan.held if scanned else None)
     context: dict[str, Any] = {
