@@ -85,19 +85,31 @@ class Console:
         app.router.add_get("/-/sign-in", self._sign_in_page)
         app.router.add_post("/-/sign-in", self._sign_in)
         app.router.add_post("/-/sign-out", self._sign_out)
-        if any(job.name for job in self.jobs):
-            app.router.add_get("/", self._index)
         app.router.add_get(_METRICS, self._metrics)
-        for job in self.jobs:
-            app.router.add_post(f"{job.base}/steer", partial(self._steer, job))
-            app.router.add_get(f"{job.base}/steer/{{task}}", partial(self._task, job))
-            for page in PAGES:
-                app.router.add_get(f"{job.base}{page.path}" or "/", partial(self._page, job, page))
-            app.router.add_get(f"{job.base}/reports/file", partial(self.downloads.file, job))
-            app.router.add_get(f"{job.base}/reports/{{kind}}.{{ending}}", partial(self.downloads.report, job))
-            if job.base:
-                app.router.add_get(f"{job.base}/", partial(_moved, job.base))
+        several = any(job.name for job in self.jobs)
+        if several:
+            app.router.add_get("/", self._index)
+            app.router.add_get("/{job}/", self._of_job(_moved))
+        base = "/{job}" if several else ""  # no name: aiohttp would compare it quoted with the path that is not
+        app.router.add_post(f"{base}/steer", self._of_job(self._steer))
+        app.router.add_get(f"{base}/steer/{{task}}", self._of_job(self._task))
+        for page in PAGES:
+            app.router.add_get(f"{base}{page.path}" or "/", self._of_job(partial(self._page, page)))
+        app.router.add_get(f"{base}/reports/file", self._of_job(self.downloads.file))
+        app.router.add_get(f"{base}/reports/{{kind}}.{{ending}}", self._of_job(self.downloads.report))
         return app
+
+    def _of_job(self, handler: Callable[[Job, web.Request], Awaitable[web.StreamResponse]]) -> Handler:
+        """Return a handler that finds the job in the path."""
+        jobs = {job.name: job for job in self.jobs}
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            job = jobs.get(request.match_info.get("job", ""))
+            if job is None:
+                raise web.HTTPNotFound
+            return await handler(job, request)
+
+        return handle
 
     async def _running(self, app: web.Application) -> Any:
         """Sample the totals of all jobs while the application runs, and scan when a page has asked for it."""
@@ -209,7 +221,8 @@ class Console:
         return {
             "title": page.title if page else "",
             "crawl": job.crawl if job else "",
-            "job_title": job.title if job else "",
+            "job_name": job.name or job.title if job else "",
+            "job_folder": str(job.folder.resolve()) if job else "",
             "base": job.base if job else "",
             "pages": [one for one in PAGES if one.listed and (session or not one.steers)] if job else [],
             "here": page.path if page else None,
@@ -225,7 +238,7 @@ class Console:
         context = self._context(request, None, None) | {"title": title, "message": text, "back": ""}
         return _html(rendering.page(self.templates, "message.html", context), status)
 
-    async def _page(self, job: Job, page: Page, request: web.Request) -> web.StreamResponse:
+    async def _page(self, page: Page, job: Job, request: web.Request) -> web.StreamResponse:
         """Answer with a page, or with the stream of its live section."""
         query = Query(request.query, target=request.match_info.get("target", ""))
         context = partial(self._context, request, job, page)
@@ -407,5 +420,5 @@ async def _with_headers(request: web.Request, response: web.StreamResponse) -> N
         response.headers.setdefault(name, value)
 
 
-async def _moved(base: str, request: web.Request) -> web.StreamResponse:
-    raise web.HTTPPermanentRedirect(base)
+async def _moved(job: Job, request: web.Request) -> web.StreamResponse:
+    raise web.HTTPPermanentRedirect(job.base)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from budgetfrontier.console.over_time import OverTimeOfJob
 from budgetfrontier.console.sampling import Sample, Samples, read
@@ -42,7 +43,7 @@ class Job:
     @property
     def base(self) -> str:
         """The beginning of the paths of its pages."""
-        return f"/{self.name}" if self.name else ""
+        return f"/{quote(self.name)}" if self.name else ""
 
     @property
     def title(self) -> str:
@@ -117,12 +118,12 @@ def named(folders: Sequence[tuple[Path, Path]]) -> list[Job]:
     """Return jobs for pairs of a folder and its frontier; several are told apart by the names of their folders."""
     if len(folders) == 1:
         return [Job("", *folders[0])]
-    jobs: list[Job] = []
-    for folder, frontier in folders:
-        name = re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job"
-        taken, number = {"metrics", *(job.name for job in jobs)}, 2  # /metrics is a page of all jobs
-        unique = name
-        while unique in taken:
+    wanted = [re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "job" for folder, _ in folders]
+    jobs: dict[str, Job] = {}
+    for name, (folder, frontier) in zip(wanted, folders, strict=True):
+        unique, number = name, 2
+        # /metrics is a page of all jobs. A number must not make the name of another folder.
+        while unique in jobs or unique == "metrics" or (unique != name and unique in wanted):
             unique, number = f"{name}-{number}", number + 1
-        jobs.append(Job(unique, folder, frontier))
-    return jobs
+        jobs[unique] = Job(unique, folder, frontier)
+    return list(jobs.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,15 +12,17 @@ from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from yarl import URL
 
-from budgetfrontier import Frontier
+from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.console import app as app_module
 from budgetfrontier.console import rendering
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.pages import Page
 from budgetfrontier.console.pages.table import PAGES as TABLE
 from budgetfrontier.console.query import Query
-from tests.console.conftest import Client, get, visit
+from budgetfrontier.console.rendering import key_path
+from tests.console.conftest import TOKEN, Client, get, visit
 
 PAGES = ["/", "/queues", "/queues?state=RETIRED", "/queues?sort=queue", "/queue/snoozed.test", "/queue?key=named.test"]
 
@@ -164,6 +167,47 @@ def test_several_jobs_have_pages_below_their_names_and_an_index(job: Path, tmp_p
     assert get((job, other), "/job-2/queue/named.test")[0] == 200
     assert 'href="/job-2/queues"' in get((job, other), "/job-2")[1]
     assert get((job, other), "/queues")[0] == 404
+
+
+def test_jobs_are_told_apart_by_name_and_folder_on_every_page(job: Path, tmp_path: Path) -> None:
+    folders = tuple(tmp_path / name for name in ("one/news", "two/news", "three/news-2"))
+    for folder in folders:
+        shutil.copytree(job, folder)
+    _, index = get(folders, "/")
+    for name, folder in zip(("news", "news-3", "news-2"), folders, strict=True):
+        assert re.search(rf'href="/{name}">{name}</a></th><td[^>]*>{folder}<', index)
+        for path in ("", "/queues", "/queue/named.test", "/audit"):
+            _, text = get(folders, f"/{name}{path}")
+            assert f"<span>{name}</span>" in text and f">{folder}<" in text and f" {name}</title>" in text
+
+
+@pytest.mark.parametrize("name", ["עברית", "é", "a b+c"])
+def test_a_job_with_any_name_has_all_pages_and_can_be_steered(job: Path, tmp_path: Path, name: str) -> None:
+    folders = (job, tmp_path / name)
+    shutil.copytree(job, folders[1])
+    dry = {"op": "retire", "queue": '"snoozed.test"', "reason": "because"}
+
+    async def act(client: Client, console: Console) -> None:
+        base, headers = console.jobs[1].base, {"Authorization": f"Bearer {TOKEN}"}
+        for path in ("", "/", "/queues", "/queue/named.test", "/queue?key=named.test", "/reports/frontier.json"):
+            assert (await client.get(URL(base + path, encoded=True), headers=headers)).status == 200, path
+        answer = await client.post(URL(f"{base}/steer", encoded=True), data=dry, headers=headers)
+        assert answer.status == 200 and "snoozed.test" in await answer.text()
+
+    visit(folders, act, token=TOKEN)
+
+
+@pytest.mark.parametrize("key", ["a\nb", "a\r\nSet-Cookie: x", "%0A", "a\x85b\u2028c"])
+def test_the_link_to_a_queue_finds_it_whatever_its_key(tmp_path: Path, key: str) -> None:
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule(CrawlUri("http://a.test/", queue=key))
+
+    async def act(client: Client, console: Console) -> str:
+        answer = await client.get(URL(key_path(key), encoded=True))
+        assert answer.status == 200
+        return await answer.text()
+
+    assert "http://a.test/" in visit(tmp_path, act)
 
 
 def test_a_page_of_several_jobs_says_which_cannot_be_read(job: Path, tmp_path: Path) -> None:

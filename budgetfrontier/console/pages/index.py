@@ -15,7 +15,7 @@ def build(jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def _row(job: Job) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": job.name, "title": job.title, "error": ""}
+    row: dict[str, Any] = {"name": job.name, "base": job.base, "folder": str(job.folder.resolve()), "error": ""}
     try:
         sample = job.sample_now()
         pid = job.reader.lock_pid()

@@ -23,7 +23,7 @@ from budgetfrontier.console.pages import (
 PAGES = (
     Page("", "Overview", "overview.html", overview.build, every=1.0),
     Page("/queues", "Queues", "queues.html", queues.build, every=5.0),
-    Page("/queue/{target:.+}", "Queue", "queue.html", queue.build, every=5.0, listed=False),
+    Page(r"/queue/{target:[\s\S]+}", "Queue", "queue.html", queue.build, every=5.0, listed=False),
     Page("/queue", "Queue", "queue.html", queue.build, every=5.0, listed=False),
     Page("/rates", "Rates", "rates.html", rates.build, every=30.0),
     Page("/retired", "Retired", "retired.html", retired.build, every=5.0),
