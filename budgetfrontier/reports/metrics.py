@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.space import Space
@@ -120,7 +121,7 @@ class _Frontiers(Collector):
     """A collector that reads frontiers. Those that cannot be read are only said to be so."""
 
     def __init__(self, sources: Sources) -> None:
-        self._sources = sources
+        self._sources = {clean(folder): source for folder, source in sources.items()}  # a name need not be text
 
     def collect(self) -> Iterator[Metric]:
         readable = GaugeMetricFamily(

@@ -76,7 +76,7 @@ def open_lmdb(path: Path, *, readonly: bool = False, sync: bool = True, map_size
     try:
         _reserve_lock_table(path / "lock.mdb")
         env = lmdb.open(
-            str(path),
+            os.fsencode(path),  # its name need not be text
             map_size=map_size,
             max_dbs=len(keys.TABLES) + 2,
             max_readers=READERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -181,7 +182,7 @@ def test_jobs_are_told_apart_by_name_and_folder_on_every_page(job: Path, tmp_pat
             assert f"<span>{name}</span>" in text and f">{folder}<" in text and f" {name}</title>" in text
 
 
-@pytest.mark.parametrize("name", ["עברית", "é", "a b+c"])
+@pytest.mark.parametrize("name", ["עברית", "é", "a b+c", os.fsdecode(b"not \xff text")])
 def test_a_job_with_any_name_has_all_pages_and_can_be_steered(job: Path, tmp_path: Path, name: str) -> None:
     folders = (job, tmp_path / name)
     shutil.copytree(job, folders[1])
@@ -191,6 +192,7 @@ def test_a_job_with_any_name_has_all_pages_and_can_be_steered(job: Path, tmp_pat
         base, headers = console.jobs[1].base, {"Authorization": f"Bearer {TOKEN}"}
         for path in ("", "/", "/queues", "/queue/named.test", "/queue?key=named.test", "/reports/frontier.json"):
             assert (await client.get(URL(base + path, encoded=True), headers=headers)).status == 200, path
+        assert (await client.get("/metrics", headers=headers)).status == 200
         answer = await client.post(URL(f"{base}/steer", encoded=True), data=dry, headers=headers)
         assert answer.status == 200 and "snoozed.test" in await answer.text()
 
