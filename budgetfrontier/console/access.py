@@ -17,7 +17,6 @@ from budgetfrontier.console.static_files import STYLE_HASH
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.known_hosts import KnownHosts
 
-COOKIE = "budgetfrontier-session"
 SHORTEST = 16
 """Characters that a token has at least."""
 _LIFETIME = 12 * 3600.0  # seconds of a session
@@ -58,6 +57,17 @@ def read_token(path: Path) -> str:
             f"{path}: a token is a line of at least {SHORTEST} characters, such as the output of `openssl rand -hex 20`"
         )
     return text
+
+
+def cookie_name(headers: Mapping[str, str]) -> str:
+    """Return the name of the session's cookie: browsers send one server's cookies to all ports of its host."""
+    port = headers.get("Host", "").rpartition(":")[2]
+    return f"budgetfrontier-session-{port if port.isascii() and port.isdigit() else 'default'}"
+
+
+def is_inside(target: str) -> bool:
+    """Tell whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
+    return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
 
 
 def is_loopback(host: str) -> bool:

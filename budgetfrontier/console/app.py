@@ -17,7 +17,7 @@ from aiohttp import web
 from multidict import MultiDict
 
 from budgetfrontier.console import forms, rendering, static_files, steering
-from budgetfrontier.console.access import COOKIE, HEADERS, Access, Session, same_text
+from budgetfrontier.console.access import HEADERS, Access, Session, cookie_name, is_inside, same_text
 from budgetfrontier.console.downloads import Downloads
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.overtaken import Since, since
@@ -30,7 +30,6 @@ from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
 from budgetfrontier.reports.known_hosts import REFUSED
-from budgetfrontier.store.reader import Reader
 
 THREADS = 4
 """Pages that are made at a time."""
@@ -69,7 +68,7 @@ class Console:
             self.templates.get_template(name)  # the first request need not wait until it is compiled
         self.tasks = Tasks()
         self.downloads = Downloads()
-        self._exposition = metrics.Exposition({job.name or job.title: partial(_reader, job) for job in jobs})
+        self._exposition = metrics.Exposition({job.name or job.title: job.open_reader for job in jobs})
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
         self._waiting = self._streams = 0
@@ -162,7 +161,7 @@ class Console:
                     request, REFUSED, "Wrong host", "This name is not known here. Use the address that the console "
                     "printed when it started, or start it with --allow-host NAME.",
                 )  # fmt: skip
-            session = self.access.bearer(request.headers) or self.access.session(request.cookies.get(COOKIE))
+            session = self.access.bearer(request.headers) or self.access.session(_cookie(request))
             if session is not None:
                 request[SESSION] = session
             if self.access.has_token and session is None and not request.path.startswith("/-/"):
@@ -200,7 +199,12 @@ class Console:
 
     async def _check_form(self, request: web.Request, session: Session | None) -> None:
         """Refuse a form that this console did not make for this session."""
-        form = await request.post()
+        try:
+            form = await request.post()
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as error:  # aiohttp has many for a charset or a multipart form that is none
+            raise BadRequest("This form cannot be read; send it as a browser does.") from error
         request[FORM] = MultiDict((name, value) for name, value in form.items() if isinstance(value, str))
         if session is not None and not session.csrf:
             return  # it carries the token itself, which no browser adds to a form of another site
@@ -294,6 +298,8 @@ class Console:
                 except Exception:
                     _log.exception("%s, live", request.path)
                     return response
+                if self._has_ended(request):
+                    return response
                 if section != sent:
                     await response.write(b"event: section\ndata: " + json.dumps(section).encode() + b"\n\n")
                     sent, quiet = section, time.monotonic()
@@ -304,6 +310,11 @@ class Console:
             return response
         finally:
             self._streams -= 1
+
+    def _has_ended(self, request: web.Request) -> bool:
+        """Tell whether the browser that asks has signed out since, or its session is over."""
+        session = request.get(SESSION)
+        return bool(session and session.csrf) and self.access.session(_cookie(request)) is not session
 
     # -- steering
 
@@ -377,13 +388,15 @@ class Console:
             return self._sign_in_form(request, target, "This is not the token of this console.", 403)
         who = form.get("who", "").strip()[:100] or whoami()
         answer = web.HTTPSeeOther(target if is_inside(target) else "/")
-        answer.set_cookie(COOKIE, self.access.begin(who), httponly=True, samesite="Strict", path="/")
+        answer.set_cookie(
+            cookie_name(request.headers), self.access.begin(who), httponly=True, samesite="Strict", path="/"
+        )
         raise answer
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        self.access.end(request.cookies.get(COOKIE))
+        self.access.end(_cookie(request))
         answer = web.HTTPSeeOther("/-/sign-in")
-        answer.del_cookie(COOKIE, path="/")
+        answer.del_cookie(cookie_name(request.headers), path="/")
         raise answer
 
 
@@ -397,18 +410,13 @@ async def _still_there(request: web.Request, seconds: float) -> bool:
     return True
 
 
-def _reader(job: Job) -> Reader:
-    return job.reader
-
-
 def _since(job: Job, shown: Task) -> Since:
     with job.view() as view:
         return since(view, shown)
 
 
-def is_inside(target: str) -> bool:
-    """Tell whether a link leads to a page of this console: "//elsewhere" and "/\\elsewhere" lead to other sites."""
-    return target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
+def _cookie(request: web.Request) -> str | None:
+    return request.cookies.get(cookie_name(request.headers))
 
 
 def _html(text: str, status: int = 200) -> web.Response:

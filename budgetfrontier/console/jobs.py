@@ -53,6 +53,10 @@ class Job:
     @property
     def reader(self) -> Reader:
         """The reader of its frontier. Raises Gone, NewerSchema, CorruptFrontier."""
+        return self.open_reader()
+
+    def open_reader(self) -> Reader:
+        """Return the reader of its frontier, and open it first if need be. Raises as `reader` does."""
         self._check()
         with self._opening:
             if self._reader is None:

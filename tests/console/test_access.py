@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from budgetfrontier.console.app import Console
 from budgetfrontier.console.serving import parse_listen, serve
 from budgetfrontier.errors import FrontierError
 from tests.console.conftest import TOKEN, Client, get, jobs_at, visit
+from tests.support import PATIENCE
 
 
 def test_a_name_that_resolves_here_is_refused(job: Path) -> None:
@@ -136,3 +138,58 @@ def test_only_loopback_is_listened_on_without_a_token(job: Path) -> None:
             serve(jobs_at(job), listen=listen, token_file=None, started=lambda where: None)
     assert parse_listen("[::1]:80") == ("::1", 80) and parse_listen("unix:/run/x") == Path("/run/x")
     assert is_loopback("127.0.0.2") and is_loopback("::1") and is_loopback("localhost") and not is_loopback("0.0.0.0")
+
+
+def test_two_consoles_on_one_host_have_sessions_of_their_own(job: Path) -> None:
+    async def act(client: Client, console: Console) -> list[str]:
+        names = []
+        for host in ("127.0.0.1:8089", "127.0.0.1:8090", "[::1]:8089", "localhost"):
+            headers = {"Host": host, "Origin": f"http://{host}"}
+            async with client.post(
+                "/-/sign-in", data={"token": TOKEN}, headers=headers, allow_redirects=False
+            ) as answer:
+                names.append(answer.headers["Set-Cookie"].partition("=")[0])
+        return names
+
+    prefix = "budgetfrontier-session-"
+    assert visit(job, act, token=TOKEN) == [f"{prefix}{port}" for port in ("8089", "8090", "8089", "default")]
+
+
+def test_signing_out_ends_the_pages_that_are_kept_current(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        here = {"Origin": str(client.make_url("/"))[:-1]}
+        async with client.post("/-/sign-in", data={"token": TOKEN}, headers=here) as answer:
+            csrf = (await answer.text()).partition('name="csrf" value="')[2].partition('"')[0]
+        async with client.get("/?live=1") as stream:
+            assert stream.status == 200
+            async with client.post("/-/sign-out", data={"csrf": csrf}, headers=here, allow_redirects=False) as answer:
+                assert answer.status == 303
+            rest = await asyncio.wait_for(stream.text(), PATIENCE)
+            assert "RETIRED" not in rest
+
+    visit(job, act, token=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/x-www-form-urlencoded; charset=nope", b"token=a"),
+        ("application/x-www-form-urlencoded; charset=utf-16", b"token=a"),
+        ("application/x-www-form-urlencoded", b"token=\xff"),
+        ("multipart/form-data", b"x"),
+        ("multipart/form-data; boundary=a", b"x"),
+        ("multipart/form-data; boundary=a", b"--a\r\nContent-Type: multipart/mixed\r\n\r\n--a--"),
+        (f"multipart/form-data; boundary={'a' * 200}", b"--a"),
+        ("multipart/form-data; boundary=a", b"--a\r\nContent-Disposition: form-data; name=x\r\n"
+         b"Content-Transfer-Encoding: no\r\n\r\nb\r\n--a--\r\n"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_read_is_refused_without_a_traceback(
+    job: Path, caplog: pytest.LogCaptureFixture, kind: str, body: bytes
+) -> None:
+    async def act(client: Client, console: Console) -> int:
+        here = {"Origin": str(client.make_url("/"))[:-1], "Content-Type": kind}
+        return (await client.post("/-/sign-in", data=body, headers=here)).status
+
+    assert visit(job, act, token=TOKEN) in (400, 403)  # 403: a form without the token
+    assert not caplog.records
