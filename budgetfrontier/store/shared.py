@@ -76,13 +76,7 @@ class Shared:
                 self._open()
             if not self._looking and self._schema < keys.SCHEMA:  # a writer may have migrated it since
                 self._open_tables()
-            try:
-                txn = self.env.begin()
-            except lmdb.MapResizedError:
-                if self._looking:
-                    raise FrontierError(f"{self._path} has outgrown its map: end what iterates over it first") from None
-                self.env.set_mapsize(0)
-                txn = self.env.begin()
+            txn = self._begin()
             self._looking += 1
         try:
             with txn:
@@ -90,6 +84,24 @@ class Shared:
         finally:
             with _sharing:
                 self._looking -= 1
+
+
+    def _begin(self) -> keys.Txn:
+        """Begin a snapshot. Raises NewerSchema if a newer version has migrated the frontier since it was opened."""
+        try:
+            txn = self.env.begin()
+        except lmdb.MapResizedError:
+            if self._looking:
+                raise FrontierError(f"{self._path} has outgrown its map: end what iterates over it first") from None
+            self.env.set_mapsize(0)
+            txn = self.env.begin()
+        try:
+            if txn.get(b"schema", db=self.db[keys.META]) != b"%d" % self._schema:
+                check_schema(self.env, self._path)
+        except BaseException:
+            txn.abort()
+            raise
+        return txn
 
 
 def _after_fork() -> None:

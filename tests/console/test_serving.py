@@ -88,6 +88,18 @@ def test_a_frontier_that_becomes_one_of_a_newer_version_is_named_on_its_pages(jo
     assert get((job, other), "/job/queues")[0] == 200
 
 
+def test_a_frontier_that_is_migrated_while_it_is_looked_at_is_named_on_its_pages(job: Path) -> None:
+    async def act(client: Client, console: Console) -> None:
+        assert (await client.get("/queues")).status == 200
+        code = "import sys, pathlib; from tests.console.test_serving import newer; newer(pathlib.Path(sys.argv[1]))"
+        subprocess.run([sys.executable, "-c", code, job], check=True, cwd=Path(__file__).parents[2])
+        answer = await client.get("/queues")
+        assert answer.status == 503 and "upgrade it" in await answer.text()
+        assert "budgetfrontier_readable{folder=\"job\"} 0.0" in await (await client.get("/metrics")).text()
+
+    visit(job, act)
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_frontier_of_an_older_version_has_all_pages(tmp_path: Path, schema: int) -> None:
     (tmp_path / "old").mkdir()
