@@ -169,7 +169,8 @@ def forecast_sentence(found: Sequence[forecasts.Forecast], length: float = HOUR)
     """Return what ends the crawl first, when, and how sure that is, at the rates of `length`, in one sentence."""
     first = forecasts.binding(found)
     if first is None:
-        return f"No end is in sight: {found[0].why}."
+        begin = "When the crawl ends is not known" if found[0].sure == "unknown" else "No end is in sight"
+        return f"{begin}: {found[0].why}."
     if not first.seconds:
         return "Nothing waits." if first.bound == "rate" else f"The crawl is at its end: {first.bound}, {first.why}."
     when = describe_duration(ceil(first.seconds))

@@ -282,7 +282,7 @@ def _ago(s: Standing, when: float) -> str:
 
 def _in(s: Standing, when: float | None) -> str:
     left = 0.0 if when is None else when - s.now
-    return "now" if left <= 0 else f"in {format_duration(left if left < 10 else round(left))}"
+    return "now" if left <= 0 else f"in {format_duration(left if left < 1 else round(left))}"
 
 
 def _upper(text: str) -> str:

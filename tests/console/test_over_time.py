@@ -65,3 +65,8 @@ def test_a_new_frontier_has_no_curves(tmp_path: Path) -> None:
 def test_a_forecast_is_told_in_whole_seconds() -> None:
     found = [Forecast("budgets", 0.27, None, None, "rough", "little is left")]
     assert "ends in 1s (rough), by budgets: little is left." in forecast_sentence(found).replace("1 second", "1s")
+
+
+def test_an_end_that_is_not_known_is_not_said_to_be_out_of_sight() -> None:
+    found = [Forecast("rate", None, None, None, "unknown", "rates are known after a minute of crawling")]
+    assert forecast_sentence(found).startswith("When the crawl ends is not known: rates are known after")

@@ -281,7 +281,7 @@ def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
     assert verdict(resting) == (
         "snoozed",
         "good",
-        "All active queues are snoozed (1): the next one wakes in 2s500ms.",
+        "All active queues are snoozed (1): the next one wakes in 2s.",
         None,
     )
 
