@@ -24,7 +24,7 @@ from budgetfrontier.console.overtaken import Since, since
 from budgetfrontier.console.pages import Page
 from budgetfrontier.console.pages.index import build as build_index
 from budgetfrontier.console.pages.table import PAGES
-from budgetfrontier.console.query import BadRequest, NotThere, Query
+from budgetfrontier.console.query import BadRequest, Busy, NotThere, Query
 from budgetfrontier.console.steering import Task, Tasks
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
@@ -51,10 +51,6 @@ FORM = web.RequestKey("form", MultiDict)  # of texts
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-
-
-class Busy(Exception):
-    """More requests than can be answered in a reasonable time."""
 
 
 class Console:

@@ -6,19 +6,24 @@ import asyncio
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import BinaryIO
 
 from aiohttp import web
 
 from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.log_files import log_files
-from budgetfrontier.console.query import NotThere
+from budgetfrontier.console.query import Busy, NotThere
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import formats
 
 AT_ONCE = 2
 """Reports that are made at a time."""
+PATIENCE = 10.0
+"""Seconds that a request waits for one of them to end; later it is answered that the console is busy."""
+STALLED = 20.0
+"""Seconds after which a download is ended that takes nothing: it would keep others from theirs."""
 _CHUNK = 1 << 16
 _TYPES = {"txt": "text/plain", "json": "application/json", "csv": "text/csv", "html": "text/html"}
 
@@ -35,7 +40,7 @@ class Downloads:
         format = {ending: format for format, ending in formats(kind).items()}.get(ending)
         if format is None:
             raise NotThere(f"There is no report {kind[:40]!a} as {ending[:20]!a}.")
-        async with self._places:
+        async with self._place():
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "budgetfrontier", "report", str(job.folder), "--kind", kind, "--format", format,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -48,7 +53,7 @@ class Downloads:
                 response = _download(f"{kind}.{ending}", _TYPES[ending])
                 await response.prepare(request)
                 while first:
-                    await response.write(first)
+                    await _send(request, response, first)
                     first = await process.stdout.read(_CHUNK)
                 return response
             finally:
@@ -56,6 +61,18 @@ class Downloads:
                     with suppress(ProcessLookupError):
                         process.kill()
                 await process.communicate()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Hold one of the places. Raises Busy if none becomes free."""
+        try:
+            await asyncio.wait_for(self._places.acquire(), PATIENCE)
+        except TimeoutError:
+            raise Busy from None
+        try:
+            yield
+        finally:
+            self._places.release()
 
     @staticmethod
     async def file(job: Job, request: web.Request) -> web.StreamResponse:
@@ -71,8 +88,18 @@ class Downloads:
             await response.prepare(request)
             loop = asyncio.get_running_loop()
             while part := await loop.run_in_executor(None, _read, file):
-                await response.write(part)
+                await _send(request, response, part)
         return response
+
+
+async def _send(request: web.Request, response: web.StreamResponse, part: bytes) -> None:
+    """Send a part. Raises ConnectionError, and closes the connection, if it is not taken."""
+    try:
+        await asyncio.wait_for(response.write(part), STALLED)
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the download was not taken") from None
 
 
 def _read(file: BinaryIO) -> bytes:

@@ -12,6 +12,10 @@ class BadRequest(Exception):
     """A request that cannot be answered as it is; the message says why."""
 
 
+class Busy(Exception):
+    """More requests than can be answered in a reasonable time."""
+
+
 class NotThere(Exception):
     """A page, queue or file that does not exist; the message says which."""
 
