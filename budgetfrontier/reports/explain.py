@@ -193,9 +193,10 @@ class _Explainer:
             explanation.add(
                 "budget-ahead",
                 f"What is before it costs {ahead:,}, and of the total budget {queue.total_budget:,} only "
-                f"{max(queue.total_budget - queue.expenditure, 0):,} is left: the queue will be retired first.",
+                f"{max(queue.total_budget - queue.expenditure, 0):,} is left: the queue will be retired first. "
+                "The command raises it so far that this URL is reached.",
                 verdict=Outlook.BLOCKED,
-                command=self._adjust(queue, total=queue.expenditure + ahead + pending.cost),
+                command=self._adjust(queue, total=queue.expenditure + ahead + max(pending.cost, 1)),
             )
 
     # -- the queue
@@ -320,7 +321,7 @@ class _Explainer:
             explanation.add(
                 "over-total-budget" if retired else "over-budget",
                 f"{subject}: it has spent {queue.expenditure:,}, {rule} its total budget of {total:,}. The command "
-                "gives it one more session.",
+                f"gives it one more session, of {session:,}.",
                 verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + session),
             )

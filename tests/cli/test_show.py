@@ -226,6 +226,23 @@ def test_explain_says_where_and_who_and_how(stopped: Path, cli: Cli) -> None:
     assert "When: after the commands above" in out
 
 
+@pytest.mark.parametrize("rule", ["exceeded", "reached"])
+def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, rule: str) -> None:
+    settings = {"frontier": {"queue_total_budget": 0, "retire_when": rule}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings)) as frontier:
+        frontier.schedule_many(CrawlUri(f"http://a.test/{n}", cost=1) for n in (1, 2, 3))
+        while leases := frontier.lease(1):
+            frontier.finish(leases[0])
+        frontier.adjust(match="queue:b.test", precedence=2)  # which revives a.test
+    last = cli("explain", tmp_path, "http://a.test/3", "--format", "json")
+    by_code = {reason["code"]: reason for reason in json.loads(last.out)["reasons"]}
+    ahead, session = by_code["budget-ahead"], by_code["over-budget"]
+    assert ahead["text"].endswith("The command raises it so far that this URL is reached.")
+    assert session["text"].endswith("The command gives it one more session, of 3,000.")
+    spent = 0 if rule == "reached" else 1
+    assert ahead["command"].endswith("--total-budget 3") and session["command"].endswith(f" {3000 + spent}")
+
+
 def test_explain_says_why_a_queue_waits(job: Path, cli: Cli) -> None:
     assert ": politeness towards its host, or a retry" in cli("explain", job, "snoozed.test").out
     cli("snooze", job, "snoozed.test", "--for", "2h", "--reason", "their admin asked", "--who", "bob")
