@@ -121,7 +121,8 @@ def rates_known(rows: Sequence[Totals], now: float, length: float) -> str:
         return UNKNOWN
     if known >= 0.9 * length:
         return ""
-    return f"the crawl ran for {describe_duration(known)} of that time, and rates are those of it"
+    sure = ", too short to be sure of them" if known < INTERVAL else ""
+    return f"the crawl ran for {describe_duration(known)} of that time, and rates are those of it{sure}"
 
 
 def busiest_rows(busiest: Busiest) -> Iterator[tuple[Any, ...]]:

@@ -19,6 +19,7 @@ from budgetfrontier.reports import over_time
 from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.report import Report
+from budgetfrontier.store.series import SeriesRow
 from tests.cli.conftest import Cli
 from tests.support import make_settings, pages
 
@@ -63,6 +64,13 @@ def test_the_minute_that_has_just_ended_counts(tmp_path: Path, after: float) -> 
             rows = over_time.read(view, now - 3600, now)
         discovered = next(row for row in over_time.rate_rows(rows, now, 3600) if row[0] == "discovered")
         assert discovered[1] == 300
+
+
+@pytest.mark.parametrize(("seconds", "sure"), [(0.1, False), (59, False), (61, True)])
+def test_rates_of_less_than_a_minute_are_said_to_be_unsure(seconds: float, sure: bool) -> None:
+    rows = [SeriesRow(1000.0, begins=True), SeriesRow(1000.0 + seconds, scheduled=5)]
+    told = over_time.rates_known(rows, 2000.0, 3600.0)
+    assert "and rates are those of it" in told and ("too short to be sure of them" not in told) is sure
 
 
 def test_rates_are_those_of_the_time_and_the_time_before(job: Path, cli: Cli) -> None:
