@@ -38,7 +38,7 @@ WAITING = 200
 STREAMS = 32
 """Open pages that are kept current."""
 WAITING_TASKS = 10
-"""Commands and dry runs that have not ended; more are refused."""
+"""Commands and dry runs of a job that have not ended; more are refused."""
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
@@ -320,7 +320,7 @@ class Console:
         applies = form.get("step") == "apply"
         shown = await self._shown(job, form, self._who(request)) if applies and "dry_run" in form else None
         asked = shown.asked if shown else forms.again(form) if applies else forms.read(form)
-        if self.tasks.waiting >= WAITING_TASKS:
+        if self.tasks.waiting(job) >= WAITING_TASKS:
             raise Busy
         back = form.get("back", "")
         task = Task(

@@ -66,7 +66,8 @@ class Downloads:
     async def _place(self) -> AsyncIterator[None]:
         """Hold one of the places. Raises Busy if none becomes free."""
         try:
-            await asyncio.wait_for(self._places.acquire(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._places.acquire()
         except TimeoutError:
             raise Busy from None
         try:

@@ -17,7 +17,13 @@ from budgetfrontier.console.steer_process import Order, Step
 from budgetfrontier.engine.commands.undo_checks import FORCE
 
 AT_ONCE = 2
-"""Processes that run at a time; others wait."""
+"""Dry runs of all jobs, and commands of one job, that run at a time; others wait."""
+GIVEN_WITHIN = 60.0
+"""Seconds that a command waits for its turn: nobody expects it to be applied long after that."""
+_NOT_GIVEN = (
+    "it was not given, and nothing was changed: commands before it still wait for the crawl's answer; see whether the "
+    "crawl hangs, and give it again"
+)
 _KEPT = 100  # tasks whose results can be looked at
 _LINE = 1 << 24  # bytes of a line
 
@@ -45,8 +51,16 @@ class Task:
     async def run(self, places: asyncio.Semaphore) -> None:
         """Run the process, as soon as there is a place for it."""
         try:
-            async with places:
+            try:
+                async with asyncio.timeout(None if self.dry_run else GIVEN_WITHIN):
+                    await places.acquire()
+            except TimeoutError:
+                self.step = Step(done=1.0, error=_NOT_GIVEN)
+                return
+            try:
                 await self._run()
+            finally:
+                places.release()
         except Exception as error:
             self.step = Step(done=1.0, error=f"it could not be done: {error}")
             raise
@@ -81,21 +95,23 @@ class Tasks:
     """The tasks of a console."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._dry_runs = asyncio.Semaphore(AT_ONCE)
+        self._commands: dict[Job, asyncio.Semaphore] = {}  # a crawl that hangs keeps only its own from their turns
         self._tasks: dict[str, Task] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Job] = {}
 
     def begin(self, task: Task) -> None:
         """Begin a task."""
         while len(self._tasks) >= _KEPT:
             del self._tasks[next(iter(self._tasks))]
         self._tasks[task.id] = task
-        running = asyncio.create_task(task.run(self._places))
-        self._running.add(running)
+        commands = self._commands.setdefault(task.job, asyncio.Semaphore(AT_ONCE))
+        running = asyncio.create_task(task.run(self._dry_runs if task.dry_run else commands))
+        self._running[running] = task.job
         running.add_done_callback(self._ended)
 
     def _ended(self, running: asyncio.Task[None]) -> None:
-        self._running.discard(running)
+        self._running.pop(running, None)
         if not running.cancelled():
             running.exception()  # the task has it as its error
 
@@ -113,10 +129,9 @@ class Tasks:
             raise NotThere("This dry run has shown nothing that could be applied.")
         return task
 
-    @property
-    def waiting(self) -> int:
-        """The number of tasks that have not ended."""
-        return len(self._running)
+    def waiting(self, job: Job) -> int:
+        """Return the number of tasks of a job that have not ended."""
+        return sum(one is job for one in self._running.values())
 
     async def end(self) -> None:
         """End all dry runs, and wait for commands."""
