@@ -111,7 +111,10 @@ def is_hung(standing: Standing) -> bool:
 def process_line(standing: Standing) -> str:
     """Return a line on the process that runs the crawl: which one, or how the last one stopped; and the last commit."""
     s = standing
-    commit = "nothing committed" if s.process.last_commit is None else f"last commit {_ago(s, s.process.last_commit)}"
+    if s.process.last_commit is not None:
+        commit = f"last commit {_ago(s, s.process.last_commit)}"
+    else:  # an older version, which kept no times, may have committed much
+        commit = "when it last committed is not known" if s.totals.scheduled else "nothing committed"
     if s.process.alive:
         hangs = ""
         if is_hung(s) and s.process.last_call is not None:
