@@ -433,7 +433,11 @@ def test_a_deletion_that_names_nothing_is_refused(job: Path, args: dict[str, Any
         headers = {"Authorization": f"Bearer {TOKEN}"}
         form = {"op": "delete", "step": "apply", "args": json.dumps(args), "reason": "x"}
         async with client.post("/steer", data=form, headers=headers) as answer:
-            return await answer.text()
+            text, where = await answer.text(), answer.url.raw_path
+        while "is in progress" in text:
+            await asyncio.sleep(0.1)
+            text = await (await client.get(where, headers=headers)).text()
+        return text
 
     with Reader(job / "frontier") as reader:
         before = reader.summary().queued
