@@ -178,7 +178,7 @@ def kept_files(path: Path) -> set[int]:
 def test_killed_anywhere_a_deletion_and_its_undo_lose_and_double_nothing(path: Path, tmp_path: Path, op: str) -> None:
     """Killed at lines of what deletes, writes, commits and returns; what was deleted is in its file at each commit."""
     before = all_uris(path)
-    post(path, op)
+    post(path, op, **({"queue": "*"} if op == "delete" else {}))
     post(path, "undo", id=1)
     modules = (guard, runner, deletion, dead_letters, restoring, undo, removed_files)
     lines, alive, part = 0, True, 0

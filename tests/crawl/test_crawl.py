@@ -440,7 +440,7 @@ def test_the_disk_is_asked_to_sync_by_time_not_by_page(tmp_path: Path, monkeypat
 
     sync = Outputs.sync
     monkeypatch.setattr(Outputs, "sync", count)
-    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=lambda: 0.0, time=time.time))
     polite = {"politeness": {"delay_factor": 0.0, "min_delay": 0.01, "max_delay": 1.0}, "commit_interval": 60}
     with Site({"a.test/": linking(*(f"/{number}" for number in range(40)))}) as site:
         run(site.settings(HOME, frontier=polite), tmp_path)
@@ -491,7 +491,7 @@ def test_a_visit_that_takes_longer_than_its_lease_keeps_it(
 
     monkeypatch.setattr(links, "discover", endless)
     monkeypatch.setattr(Limits, "tick", look_around)
-    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=clock.time))
+    monkeypatch.setattr("budgetfrontier.crawl.main_loop.time", SimpleNamespace(monotonic=clock.time, time=time.time))
     monkeypatch.setattr("budgetfrontier.engine.frontier.WallClock", lambda: clock)
     with Site({"a.test/": "a page with many links"}) as site:
         settings = site.settings(
