@@ -394,10 +394,12 @@ def test_steering_needs_the_session_its_forms_and_this_site(job: Path) -> None:
     assert len(entries(job)) == 1
 
 
-def test_a_script_steers_with_the_token(job: Path) -> None:
+def applied_by_script(job: Path, op: str, args: dict[str, Any], reason: str) -> str:
+    """The page that a script gets with the token, once its command has ended."""
+
     async def act(client: Client, console: Console) -> str:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        form = {"op": "pause", "step": "apply", "args": '{"reason": "night"}', "reason": "night"}
+        form = {"op": op, "step": "apply", "args": json.dumps(args), "reason": reason}
         async with client.post("/steer", data=form, headers=headers) as answer:
             text, where = await answer.text(), answer.url.raw_path
         while "is in progress" in text:
@@ -405,7 +407,11 @@ def test_a_script_steers_with_the_token(job: Path) -> None:
             text = await (await client.get(where, headers=headers)).text()
         return text
 
-    assert "Applied." in visit(job, act, token=TOKEN)
+    return visit(job, act, token=TOKEN)
+
+
+def test_a_script_steers_with_the_token(job: Path) -> None:
+    assert "Applied." in applied_by_script(job, "pause", {"reason": "night"}, "night")
     assert entries(job)[-1].command == "pause"
 
 
@@ -429,19 +435,9 @@ def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object,
 
 @pytest.mark.parametrize("args", [{}, {"queue": None, "pattern": None}, {"pattern": ""}, {"glob": "a.test"}])
 def test_a_deletion_that_names_nothing_is_refused(job: Path, args: dict[str, Any]) -> None:
-    async def act(client: Client, console: Console) -> str:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        form = {"op": "delete", "step": "apply", "args": json.dumps(args), "reason": "x"}
-        async with client.post("/steer", data=form, headers=headers) as answer:
-            text, where = await answer.text(), answer.url.raw_path
-        while "is in progress" in text:
-            await asyncio.sleep(0.1)
-            text = await (await client.get(where, headers=headers)).text()
-        return text
-
     with Reader(job / "frontier") as reader:
         before = reader.summary().queued
-    text = visit(job, act, token=TOKEN)
+    text = applied_by_script(job, "delete", args, "x")
     assert "delete what?" in text or "delete does not take" in text
     with Reader(job / "frontier") as reader:
         assert reader.summary().queued == before > 0

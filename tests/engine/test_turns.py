@@ -138,21 +138,27 @@ def test_a_queue_retired_on_its_turn_goes_on_with_the_same_uri(budget: dict[str,
         f.check()
 
 
+def replace_first(f: Frontier, value: bytes | None) -> None:
+    """Give the first pending record another value, or delete it."""
+    env = kernel(f).tables.env
+    key = next(iter(env.view().items(PENDING)))[0]
+    if value is None:
+        env.txn.delete(key, db=env.db[PENDING])
+    else:
+        env.txn.put(key, value, db=env.db[PENDING])
+
+
 def test_a_uri_whose_bytes_are_damaged_goes_out_as_it_is_reported() -> None:
     with memory(hold_queues=False) as f:
         f.schedule_many(pages("A", 2))
-        tables = kernel(f).tables
-        key = next(iter(tables.env.view().items(PENDING)))[0]
-        tables.env.txn.put(key, b"\xff/\xe9", db=tables.env.db[PENDING])
+        replace_first(f, b"\xff/\xe9")
         assert one(f).uri.url == "https://a.test/\xe9"
 
 
 def test_an_empty_record_is_damage() -> None:
     with memory(hold_queues=False) as f:
         f.schedule_many(pages("A", 2))
-        tables = kernel(f).tables
-        key = next(iter(tables.env.view().items(PENDING)))[0]
-        tables.env.txn.put(key, b"", db=tables.env.db[PENDING])
+        replace_first(f, b"")
         with pytest.raises(CorruptFrontier):
             f.lease()
 
@@ -161,9 +167,7 @@ def test_an_empty_record_is_damage() -> None:
 def test_a_queue_that_holds_less_than_it_counts_is_damage(overrides: list[dict[str, Any]]) -> None:
     with memory(overrides=overrides) as f:
         f.schedule_many(pages("A", 1))
-        tables = kernel(f).tables
-        key = next(iter(tables.env.view().items(PENDING)))[0]
-        tables.env.txn.delete(key, db=tables.env.db[PENDING])
+        replace_first(f, None)
         with pytest.raises(CorruptFrontier):
             f.lease()
 
