@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test check format wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
+.PHONY: help demo test check format proto wheel-check docs screenshots bench growth crawl-bench integrations-bench host-bench instructions plots faults soak sites oldest clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test         run all tests, on all cores (ARGS='-k budget' goes to pytest)"
 	@echo "make check        lint, strict types, import contract"
 	@echo "make format       sort imports and format the code"
+	@echo "make proto        generate what is made from urlfrontier.proto"
 	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
 	@echo "make docs         build docs/_build/html"
 	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
@@ -55,6 +56,9 @@ check: $(VENV)/.stamp-dev
 format: $(VENV)/.stamp-dev
 	$(BIN)/ruff check --select I --fix .
 	$(BIN)/ruff format .
+
+proto: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.urlfrontier.generate
 
 wheel-check: $(VENV)/.stamp-dev
 	rm -rf build dist
