@@ -330,7 +330,8 @@ class Console:
         if shown is not None:
             shown.applied = task.id
         with suppress(TimeoutError):
-            await asyncio.wait_for(task.ended.wait(), _SHORT)
+            async with asyncio.timeout(_SHORT):
+                await task.ended.wait()
         raise web.HTTPSeeOther(f"{job.base}/steer/{task.id}")
 
     async def _shown(self, job: Job, form: MultiDict[str], who: str) -> Task:

@@ -22,8 +22,10 @@ AT_ONCE = 2
 """Reports that are made at a time."""
 PATIENCE = 10.0
 """Seconds that a request waits for one of them to end; later it is answered that the console is busy."""
+GIVES_WAY = 5.0
+"""Seconds that a reader may leave a part of a report untaken while somebody waits for a place; less than PATIENCE."""
 STALLED = 20.0
-"""Seconds after which a download is ended that takes nothing: it would keep others from theirs."""
+"""Seconds after which a download is ended whose reader takes nothing."""
 _CHUNK = 1 << 16
 _TYPES = {"txt": "text/plain", "json": "application/json", "csv": "text/csv", "html": "text/html"}
 
@@ -33,9 +35,14 @@ class Downloads:
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+        self._sending: dict[asyncio.Timeout, float] = {}  # the parts of reports that are not taken yet, since when
 
     async def report(self, job: Job, request: web.Request) -> web.StreamResponse:
-        """Send a report as of now. What is wrong is known before the first byte is sent."""
+        """Send a report as of now. What is wrong is known before the first byte is sent.
+
+        Raises Busy if none of the places becomes free. Slow readers cannot hold them: see GIVES_WAY.
+        """
         kind, ending = request.match_info["kind"], request.match_info["ending"]
         format = {ending: format for format, ending in formats(kind).items()}.get(ending)
         if format is None:
@@ -53,27 +60,47 @@ class Downloads:
                 response = _download(f"{kind}.{ending}", _TYPES[ending])
                 await response.prepare(request)
                 while first:
-                    await _send(request, response, first)
+                    await self._send_of_report(request, response, first)
                     first = await process.stdout.read(_CHUNK)
                 return response
             finally:
                 if process.returncode is None:
                     with suppress(ProcessLookupError):
                         process.kill()
-                await process.communicate()
+                await asyncio.shield(process.communicate())  # to its end, even if the request is cancelled
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
         """Hold one of the places. Raises Busy if none becomes free."""
+        self._waiting += 1
         try:
+            if self._places.locked():
+                self._hurry()
             async with asyncio.timeout(PATIENCE):
                 await self._places.acquire()
         except TimeoutError:
             raise Busy from None
+        finally:
+            self._waiting -= 1
         try:
             yield
         finally:
             self._places.release()
+
+    def _hurry(self) -> None:
+        """Let what is not taken yet be waited for no longer than GIVES_WAY."""
+        for limit, since in self._sending.items():
+            if not limit.expired():
+                limit.reschedule(min(limit.when() or since, since + GIVES_WAY))
+
+    async def _send_of_report(self, request: web.Request, response: web.StreamResponse, part: bytes) -> None:
+        """Send a part while holding a place."""
+        limit = asyncio.timeout(GIVES_WAY if self._waiting else STALLED)
+        self._sending[limit] = asyncio.get_running_loop().time()
+        try:
+            await _send(request, response, part, limit)
+        finally:
+            del self._sending[limit]
 
     @staticmethod
     async def file(job: Job, request: web.Request) -> web.StreamResponse:
@@ -89,14 +116,15 @@ class Downloads:
             await response.prepare(request)
             loop = asyncio.get_running_loop()
             while part := await loop.run_in_executor(None, _read, file):
-                await _send(request, response, part)
+                await _send(request, response, part, asyncio.timeout(STALLED))
         return response
 
 
-async def _send(request: web.Request, response: web.StreamResponse, part: bytes) -> None:
-    """Send a part. Raises ConnectionError, and closes the connection, if it is not taken."""
+async def _send(request: web.Request, response: web.StreamResponse, part: bytes, limit: asyncio.Timeout) -> None:
+    """Send a part. Raises ConnectionError, and closes the connection, if it is not taken within the limit."""
     try:
-        await asyncio.wait_for(response.write(part), STALLED)
+        async with limit:
+            await response.write(part)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()

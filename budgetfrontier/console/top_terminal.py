@@ -133,7 +133,8 @@ class _Top:
                     self._begin(self._job.scans.run())
                     await asyncio.sleep(0)  # it has begun
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), EVERY)
+                    async with asyncio.timeout(EVERY):
+                        await self._wake.wait()
             if self._commands:  # one may be half-way through a stopped frontier
                 await asyncio.wait(self._commands, timeout=_ANSWER)
         for task in self._running:

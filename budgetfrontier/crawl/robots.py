@@ -187,7 +187,8 @@ class Robots:
         wait = waiting is not None and not waiting.failing and waiting.given_up is None and not self._stopped
         if waiting is not None and wait and self._known(key) is None:
             try:
-                await asyncio.wait_for(waiting.settled.wait(), patience)
+                async with asyncio.timeout(patience):
+                    await waiting.settled.wait()
             except TimeoutError:
                 self._drop(key)  # it was lost: the next page requests it again
         site = self._known(key)

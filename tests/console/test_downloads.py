@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.console import downloads
 from budgetfrontier.console.app import Console
 from tests.console.conftest import Client, visit
@@ -32,6 +33,44 @@ def test_who_takes_nothing_is_cut_off(job: Path, monkeypatch: pytest.MonkeyPatch
         writer.close()
 
     visit(job, act)
+
+
+@pytest.fixture
+def long_report(tmp_path: Path) -> Path:
+    """A job whose frontier report as JSON has more than sockets buffer."""
+    settings = Settings.from_dict({})
+    with Frontier.open(tmp_path / "long" / "frontier", settings) as frontier:
+        frontier.schedule_many(f"http://h{n}.test/{'x' * 2000}" for n in range(8000))
+    return tmp_path / "long"
+
+
+def test_slow_readers_of_reports_give_way_to_others(long_report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("PATIENCE", PATIENCE), ("STALLED", PATIENCE), ("GIVES_WAY", 0.01)):
+        monkeypatch.setattr(downloads, name, seconds)
+
+    async def trickle(client: Client) -> None:
+        """Take a byte at a time until the connection is closed."""
+        url = client.make_url("/reports/frontier.json")
+        reader, writer = await asyncio.open_connection(url.host, url.port, limit=1024)
+        writer.write(f"GET {url.path_qs} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        try:
+            while await reader.read(1):
+                await asyncio.sleep(0.01)
+        finally:
+            writer.close()
+
+    async def act(client: Client, console: Console) -> list[int]:
+        slow = [asyncio.create_task(trickle(client)) for _ in range(downloads.AT_ONCE)]
+        async with asyncio.timeout(PATIENCE):
+            while len(console.downloads._sending) < downloads.AT_ONCE:
+                await asyncio.sleep(0.01)
+        served = (await client.get("/reports/threads.txt")).status
+        for one in slow:
+            one.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        return [served, (await client.get("/reports/threads.txt")).status]
+
+    assert visit(long_report, act) == [200, 200]
 
 
 def test_a_report_whose_turn_does_not_come_is_answered(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -272,6 +272,22 @@ def test_one_that_never_comes_is_asked_for_again(make: Make) -> None:
     assert made.is_needed(PAGE)
 
 
+def test_a_page_that_is_cancelled_while_its_robots_txt_comes_stays_cancelled(make: Make) -> None:
+    async def run(steps: int) -> bool:
+        made = make()
+        made.expect(ROBOTS)
+        waiting = asyncio.create_task(made.permission(PAGE, patience=60.0))
+        await asyncio.sleep(0)
+        made.record(ROBOTS, Response(status=200))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        under_way = waiting.cancel()
+        await asyncio.wait([waiting])
+        return waiting.cancelled() is under_way
+
+    assert [asyncio.run(run(steps)) for steps in range(6)] == [True] * 6
+
+
 # -- What a robots.txt says
 
 
