@@ -85,6 +85,19 @@ class Lease(msgspec.Struct, gc=False, eq=False):
     """Whether its download is over, so that it no longer counts towards `per_queue_concurrency`."""
 
 
+class KeptUrl(msgspec.Struct, kw_only=True):
+    """A URL that a frontier keeps. Times are epoch seconds.
+
+    `due` is the time from which it may be leased, None if it is completed; `lease` the lease under which it is out.
+    """
+
+    url: str
+    queue: str
+    created: int
+    due: int | None
+    lease: Lease | None = None
+
+
 class StoredLease(Lease, gc=False, eq=False):
     """A lease that was out at a commit. A field more in each Lease would cost every URI a hundred instructions."""
 
@@ -146,6 +159,16 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
     last_lease_time: Number = 0
     """The time at which one of its URIs was leased last, in whole seconds."""
+    urls: Number = 0
+    """With `frontier.keep_urls`, the URLs of the queue that are kept."""
+    completed: Number = 0
+    """With `frontier.keep_urls`, those of them that wait for nothing: they were fetched, given up or deleted."""
+    max_completed: Number = 0
+    """The queue is retired once so many of its URLs are completed; 0: no limit."""
+    interval: float | None = None
+    """The least time between two leases that was set for this queue by name, in seconds; None: that of the settings."""
+    paced_until: float = 0
+    """The wake time that its last lease asked for, because of that interval or of the one of the settings."""
 
     @property
     def average_cost(self) -> float:

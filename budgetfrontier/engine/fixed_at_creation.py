@@ -43,6 +43,18 @@ def check_canonicalizer(env: Environment, canonicalizer: str, stored: Settings |
         )
 
 
+def check_kept_urls(env: Environment, stored: Settings | None, settings: Settings) -> None:
+    """Raise SettingsError if `settings` ask to keep URLs in a frontier that does not, or the other way round."""
+    if stored is None or stored.frontier.keep_urls == settings.frontier.keep_urls:
+        return
+    if stored.frontier.keep_urls:
+        raise SettingsError(f"{env.path} keeps its URLs: set `frontier.keep_urls: true`, or begin a new frontier")
+    raise SettingsError(
+        f"{env.path} was created without `frontier.keep_urls`, which is fixed at creation: leave it out, or export this "
+        "frontier and import it into a new one"
+    )
+
+
 def _as_it_was(stored: Settings | None, settings: Settings) -> str:
     """Return the stored canonicalization settings that differ, in parentheses, in the notation of YAML."""
     differ = changes(stored, settings) if stored else ()

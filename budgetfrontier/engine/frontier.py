@@ -19,13 +19,16 @@ from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
+from budgetfrontier.engine.known_urls import Known, KnownUrls
 from budgetfrontier.engine.runs import this_program
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
     CrawlUri,
     DeadLetter,
     Finish,
+    KeptUrl,
     Lease,
     Outcome,
     QueueRecord,
@@ -62,6 +65,10 @@ class Frontier:
         self._counters = parts.kernel.counters
         self._admitter = parts.admitter
         self._finisher = Finisher(self._tables, self._kernel.turns, self._admitter)
+        self._known: KnownUrls | None = None
+        if self._tables.urls is not None:
+            self._tables.urls.now = self._guard.now
+            self._known = KnownUrls(self._tables, self._kernel.turns, self._admitter, self._finisher)
         self._batches = Batches(self._guard, self._admitter)
         self._batch_finisher = BatchFinisher(self._guard, self._finisher)
         self._steering = Steering(self._guard)
@@ -163,6 +170,36 @@ class Frontier:
                 guard.commit_after_lease(len(leases), count)
         except BaseException as e:
             guard.abort(e)
+        if self._known is not None:
+            self._known.leased(leases)
+        guard.leave(len(leases))
+        return leases
+
+    def lease_queues(
+        self, queues: int, per_queue: int = 1, *, queue: str | None = None, ttl: float | None = None
+    ) -> list[Lease]:
+        """Lease URIs of up to `queues` queues, so many of each that `per_queue` of it are out (0: as many as may be).
+
+        Each queue has one turn, in order, and then rests for its `min_interval`; `per_queue_concurrency` and budgets
+        hold. With `queue`, that queue alone is served, out of its turn. At most 65,536 URIs; otherwise as `lease`.
+        """
+        guard, kernel = self._guard, self._kernel
+        guard.enter()
+        key = None if queue is None else arguments.queue_key(queue)
+        queues, per_queue = int(queues), int(per_queue)
+        ttl = self._tables.in_force.lease_ttl(ttl)
+        try:
+            now = guard.now()
+            kernel.catch_up(now)
+            if kernel.underway:
+                guard.delivery.go_on()
+            leases = kernel.lease_queues(queues, per_queue, key, ttl, now)
+            if not leases or kernel.turns.cut_short:
+                guard.commit_after_lease(len(leases), queues)
+        except BaseException as e:
+            guard.abort(e)
+        if self._known is not None:
+            self._known.leased(leases)
         guard.leave(len(leases))
         return leases
 
@@ -258,6 +295,46 @@ class Frontier:
         """
         self._guard.enter()
         return self._kernel.next_ready_in(self._guard.now())
+
+    # -- URLs that are kept
+
+    def fetched(self, uris: Iterable[tuple[CrawlUri, float | None]]) -> list[Known]:
+        """Report fetches by URL: of each URI, and when it is to be fetched again (epoch seconds; None: never).
+
+        What is leased is finished as a SUCCESS, whoever leased it; what waits is charged and taken out; a URL that is
+        not known becomes known. A report that says nothing new changes nothing. Needs `frontier.keep_urls`. Raises
+        PolicyError. O(log n) for each; all of them are one operation.
+        """
+        known, guard = self._kept(), self._guard
+        found = guard.materialize(uris)
+        now = guard.now()
+        return guard.operate(
+            lambda: [known.fetched(uri, again, 0, now) for uri, again in found], changes=len(found)
+        )
+
+    def find_url(self, url: str) -> KeptUrl | None:
+        """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
+        known = self._kept()
+        return self._guard.operate(lambda: known.find(url), changes=0)
+
+    def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
+        """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.
+
+        Leases of theirs end. Needs `frontier.keep_urls`. O(log n) for each; all of them are one operation.
+        """
+        known, guard = self._kept(), self._guard
+        found = guard.materialize(fingerprints)
+        now = guard.now()
+        return guard.operate(lambda: sum(known.forget(each, now) for each in found), changes=len(found))
+
+    def _kept(self) -> KnownUrls:
+        self._guard.enter()
+        if self._known is None:
+            raise FrontierError(
+                "this frontier does not keep its URLs: set `frontier.keep_urls: true` when it is created"
+            )
+        self._guard.attempt(lambda: self._kernel.catch_up(self._guard.now()))
+        return self._known
 
     # -- looking
 
@@ -395,6 +472,24 @@ class Frontier:
     def snooze(self, key: str, *, until: float, reason: str = "", who: str | None = None) -> bool:
         """Block a queue until a time (epoch seconds); the block survives restarts."""
         return self._steering.steer_queue("snooze", key, who, reason, until=float(until))
+
+    def set_queue(
+        self,
+        key: str,
+        *,
+        interval: float | None = None,
+        max_completed: int | None = None,
+        reason: str = "",
+        who: str | None = None,
+    ) -> bool:
+        """Set the least seconds between two leases of a queue, and how many of its URLs are completed (0: no limit).
+
+        The limit needs `frontier.keep_urls`; a queue that has reached it is RETIRED. Both survive restarts. Returns
+        False if there is no such queue.
+        """
+        args = {"interval": interval, "max_completed": max_completed}
+        given = {name: value for name, value in args.items() if value is not None}
+        return self._steering.steer_queue("set_queue", key, who, reason, **given)
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End the snooze of a queue now, even if politeness is the reason."""

@@ -11,6 +11,7 @@ from itertools import islice
 
 from budgetfrontier.engine.queue_cache import QueueCache
 from budgetfrontier.engine.rotation import NEVER
+from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queued_totals
 from budgetfrontier.store import keys
@@ -31,6 +32,8 @@ class FutureTable:
         """A lower bound of the due times."""
         self.held = False
         """Whether no URI leaves the table, because a command is reading through it."""
+        self.urls: UrlTable | None = None
+        """The owner of the table of URLs, as in `PendingTable`."""
 
     def __repr__(self) -> str:
         return f"<FutureTable {self._counters.future} URIs, next due at {self.next_due:.0f}{' held' * self.held}>"
@@ -47,6 +50,8 @@ class FutureTable:
         self._env.wrote(len(value))
         self._env.txn.put(key, encode(FutureRow(queue.id, rank, value)), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
+        if self.urls is not None:
+            self.urls.postponed(queue.id, key, value)
         self.next_due = min(self.next_due, when)
 
     def put_back(self, queue: QueueRecord, key: bytes, row: FutureRow) -> None:
@@ -54,12 +59,16 @@ class FutureTable:
         self._env.wrote(len(row.value))
         self._env.txn.put(key, encode(row), db=self._env.db[keys.FUTURE])
         self._count(queue, 1)
+        if self.urls is not None:
+            self.urls.postponed(queue.id, key, row.value)
         self.next_due = min(self.next_due, keys.due.unpack(key)[0])
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take out what waits under `key`."""
-        self._env.txn.delete(key, db=self._env.db[keys.FUTURE])
+        value = self._env.txn.pop(key, db=self._env.db[keys.FUTURE])
         self._count(queue, -1)
+        if self.urls is not None and value is not None:
+            self.urls.left([(keys.u32.pack(queue.id) + key, decode_future(value).value)])
 
     def bring_forward(self, seconds: float) -> None:
         """Make every retry due earlier by so many seconds; URIs with a `not_before` stay. O(URIs scheduled)."""
@@ -70,7 +79,11 @@ class FutureTable:
         for key in retries:
             due, ordinal = keys.due.unpack(key)
             value = txn.pop(key, db=db) or b""
-            txn.put(keys.due.pack(max(due - seconds, 0.0), ordinal), value, db=db)
+            after = keys.due.pack(max(due - seconds, 0.0), ordinal)
+            txn.put(after, value, db=db)
+            if self.urls is not None:
+                row = decode_future(value)
+                self.urls.postponed(row.queue, after, row.value)
         self.next_due = self.first_due()
 
     def take_due(self, now: float, limit: int) -> list[FutureRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from budgetfrontier.engine.queue_leases import QueueLeases
 from budgetfrontier.engine.returning_uris import Returns
 from budgetfrontier.engine.rollout import Rollout
 from budgetfrontier.engine.rotation import NEVER
@@ -30,6 +31,7 @@ class Kernel:
         self.unfinished_leases = UnfinishedLeases(self.tables, self.turns)
         self.returns = Returns(self.tables, self.turns)
         self.rollout = Rollout(self.tables, self.turns)
+        self.queue_leases = QueueLeases(self.tables, self.turns)
         self.underway = False
         """Whether a command of several steps is in progress: the crawl is not over before it is done."""
 
@@ -68,6 +70,25 @@ class Kernel:
             except PolicyError:
                 if not leases:
                     raise  # else the next call meets that queue first, and raises
+        return leases
+
+    def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float, now: float) -> list[Lease]:
+        """Lease URIs by queue, after what is due has returned; see `Frontier.lease_queues`."""
+        leases: list[Lease] = []
+        turns, counters = self.turns, self.counters
+        turns.cut_short = counters.revive_upto > 0 or counters.regrade_upto > 0 or self.underway
+        if counters.state is not _RUNNING:
+            return leases
+        self.returns.place_due(now)
+        turns.wake_due(now)
+        try:
+            if key is None:
+                self.queue_leases.lease(leases, queues, per_queue, ttl, now)
+            elif (queue := self.tables.queues.find(key)) is not None:
+                self.queue_leases.lease_from(leases, queue, per_queue, ttl, now)
+        except PolicyError:
+            if not leases:
+                raise
         return leases
 
     def next_ready_in(self, now: float) -> float | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, islice
 
+from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
@@ -72,6 +73,8 @@ class PendingTable:
         """The keys of the URIs that are out, and of those that are to be deleted."""
         self.removed: list[bytes] = []
         """The keys that are to be deleted; `settle` does so."""
+        self.urls: UrlTable | None = None
+        """The owner of the table of URLs, told of every record that comes and goes; None if URLs are not kept."""
         self._full = 0
         """Commits since the last drop at which there was no room for runs."""
         self._share = 1
@@ -191,6 +194,8 @@ class PendingTable:
             self._delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
         self._env.wrote(sum(map(_size, records)), len(records))
+        if self.urls is not None:
+            self.urls.queued(records)
 
     def insert_one(self, queue_id: int, key: bytes, value: bytes) -> None:
         """Add a record that was never there before."""
@@ -199,6 +204,8 @@ class PendingTable:
             self.forget(queue_id)
         self._env.pending.put(key, value)
         self._env.wrote(len(value), 1)
+        if self.urls is not None:
+            self.urls.queued([(key, value)])
 
     def _end_runs(self, records: Sequence[Record]) -> None:
         """Drop the runs that records are put into, or before."""
@@ -279,9 +286,14 @@ class PendingTable:
         cursor = self._env.pending
         at, seek, delete = cursor.key, cursor.set_key, cursor.delete
         self.removed.sort()
+        left: list[Record] = []
         for key in self.removed:
             if at() == key or seek(key):
+                if self.urls is not None:
+                    left.append((key, cursor.value()))
                 delete()
+        if self.urls is not None:
+            self.urls.left(left)
         self.taken.difference_update(self.removed)
         self.removed.clear()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
 from budgetfrontier.engine.dead_letters import DeadLetters
@@ -14,7 +16,8 @@ from budgetfrontier.engine.rotation import Rotation
 from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
-from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.model import CrawlUri, QueueRecord, Summary
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
@@ -43,6 +46,8 @@ class Tables:
         self.removed = RemovedFiles(env, counters)
         self.runs = Runs(env)
         self.busiest = BusiestQueues()
+        self.urls: UrlTable | None = None
+        """The kept URLs; None without `frontier.keep_urls`."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
 
@@ -57,6 +62,11 @@ class Tables:
         """Put settings in force; what they change in queues follows, by revision."""
         self.in_force = SettingsInForce(settings, adjustments)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
+
+    def keep_urls(self, fingerprint: Callable[[CrawlUri], bytes], now: Callable[[], float]) -> None:
+        """Keep the URLs of this frontier from now on."""
+        self.urls = UrlTable(self.env, self.counters, self.queues, fingerprint, now)
+        self.pending.urls = self.future.urls = self.urls
 
     def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:
         """Move a URI from its queue to the dead letters."""

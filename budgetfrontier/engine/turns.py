@@ -99,13 +99,14 @@ class Turns:
         self._rotation.move(queue, queue_states.on_activation(queue, settings, now))
         queue.precedence = precedence
 
-    def _activate_next(self, now: float) -> None:
-        """Activate the front INACTIVE queue of the best precedence. Raises PolicyError."""
+    def activate_next(self, now: float) -> QueueRecord:
+        """Activate the front INACTIVE queue of the best precedence, and return it. Raises PolicyError."""
         queue, in_force = self._rotation.front_inactive(), self._tables.in_force
         if in_force.fixed_precedence:  # then the head need not be looked at
             self.activate(queue, in_force.base, in_force.base.precedence, now)
         else:
             self.activate(queue, *self.settings.asked(queue, self.settings.head_uri(queue)), now)
+        return queue
 
     def lease(self, leased: list[Lease], count: int, ttl: float, now: float) -> None:
         """Hand out up to `count` URIs, each queue in its turn; they are in `leased`, before a PolicyError, too.
@@ -123,6 +124,9 @@ class Turns:
         concurrency, first_id, before, when = settings.per_queue_concurrency, leases.next_id, len(leased), int(now)
         turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
+        paced = not trivial or settings.min_interval > 0.0
+        if tables.urls is not None:  # then queues may have limits and intervals of their own
+            limited = paced = True
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         try:
@@ -139,7 +143,7 @@ class Turns:
                             self.cut_short |= bool(ring or counters.inactive)
                             return
                         turns -= 1
-                        self._activate_next(now)
+                        self.activate_next(now)
                         continue
                     queue_id = next_id()
                     queue = cached(queue_id) or queues.get(queue_id)
@@ -192,7 +196,11 @@ class Turns:
                 queue.out = out + 1
                 queue.reserved += cost
                 queue.last_leased, queue.last_lease_time = uri.url, when
-                if concurrency > 1 and may_lease(queue, concurrency, settings.reached):
+                if paced and self.rest_after_lease(queue, settings, now):
+                    self._rotation.ring.appendleft(queue_id)
+                    self.move(queue, SNOOZED, now)
+                    in_ring += 1
+                elif concurrency > 1 and may_lease(queue, concurrency, settings.reached):
                     join(queue_id)
                     counters.ring_back = queue.position = counters.ring_back + 1
                     in_ring += 1
@@ -204,6 +212,25 @@ class Turns:
             leases.next_id = first_id + made
             if made:
                 leases.calls.append((first_id, now))
+
+    def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
+        """Let a READY queue that has leased a URI wait for its interval; tell whether it has to."""
+        interval = settings.min_interval if queue.interval is None else queue.interval
+        if interval <= 0:
+            return False
+        queue.paced_until = now + interval
+        queue.wake_time = wake_times.extended(queue, queue.paced_until)
+        return True
+
+    def set_interval(self, queue: QueueRecord, interval: float, now: float) -> None:
+        """Give a queue the least time between two of its leases; one that waits for the former takes the new one."""
+        before = queue.interval
+        if before is None:
+            before = self.settings.settings_of(queue).min_interval if queue.queued else 0.0
+        queue.interval = interval
+        if queue.paced_until == queue.wake_time and queue.wake_time > now:
+            queue.paced_until = max(queue.paced_until - before + interval, now)
+            self._rotation.set_wake(queue, max(queue.paced_until, min(queue.block, queue.wake_time)))
 
     def _give_back_turn(self, queue_id: int) -> None:
         """Put a queue back to the ring's front, and its head into its place."""

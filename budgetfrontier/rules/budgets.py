@@ -20,8 +20,17 @@ def is_over_total(spent: int, total: int, reached: bool) -> bool:
 
 
 def must_retire(queue: QueueRecord, reached: bool) -> bool:
-    """Tell whether a queue is RETIRED instead of having its turn: nothing to replenish, or over its total budget."""
-    return queue.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, queue.total_budget, reached)
+    """Tell whether a queue is RETIRED instead of having its turn: nothing to replenish, or over a limit."""
+    return (
+        queue.balance_replenish_amount <= 0
+        or is_over_total(queue.expenditure, queue.total_budget, reached)
+        or has_completed(queue)
+    )
+
+
+def has_completed(queue: QueueRecord) -> bool:
+    """Tell whether as many URLs of a queue are completed as its limit allows."""
+    return 0 < queue.max_completed <= queue.completed
 
 
 def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:

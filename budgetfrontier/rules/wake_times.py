@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def longest_delay(settings: QueueSettings) -> float:
     """Return the longest wait that settings can give a queue, in seconds."""
     politeness = max(settings.max_delay, settings.respect_crawl_delay_up_to, settings.min_delay)
-    return max(politeness + settings.jitter, settings.retry_delay)
+    return max(politeness + settings.jitter, settings.retry_delay, settings.min_interval)
 
 
 def calls_for_rest(outcome: Outcome) -> bool:
@@ -43,9 +43,10 @@ def extended(queue: QueueRecord, until: float) -> float:
 def clipped_wake_time(queue: QueueRecord, latest: float) -> float:
     """Return the wake time of a queue, `latest` if it is later: then it was stored by a clock that was ahead.
 
-    What an operator, or a delay given by name, has asked for stays.
+    What an operator, or a delay or an interval given by name, has asked for stays.
     """
-    return latest if queue.wake_time > latest and queue.wake_time > queue.block else queue.wake_time
+    by_name = max(queue.block, queue.paced_until if queue.interval is not None else 0.0)
+    return latest if queue.wake_time > latest and queue.wake_time > by_name else queue.wake_time
 
 
 def wait_after(

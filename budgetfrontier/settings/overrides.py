@@ -48,6 +48,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     respect_crawl_delay_up_to: float
     jitter: float
     per_queue_concurrency: int
+    min_interval: float
     max_retries: int
     retry_delay: float
     revisit_after: float

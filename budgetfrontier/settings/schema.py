@@ -100,6 +100,9 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     per_queue_concurrency: Annotated[
         int, Field("URIs of one queue that may be leased at a time", integer(1, 65535), True)
     ] = 1
+    min_interval: Annotated[
+        float, Field("wait at least this long between two leases from a queue", DURATION, True)
+    ] = 0.0
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +199,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 20
     max_queued: Annotated[int, Field("the most URIs queued in the frontier; 0: no limit", COUNT)] = 0
     max_queue_size: Annotated[int, Field("the most URIs in one queue; 0: no limit", COUNT, True)] = 0
+    keep_urls: Annotated[
+        bool, Field("keep every URL with its state, as `budgetfrontier serve` does; fixed at creation", FLAG)
+    ] = False
     lease_ttl: Annotated[
         float, Field("a leased URI returns to its queue after this long without a result", POSITIVE_DURATION)
     ] = 300.0

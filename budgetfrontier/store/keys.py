@@ -13,7 +13,7 @@ from budgetfrontier.store.damage import Damage
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
 Tables: TypeAlias = dict[str, Any]  # the handles of open tables, by name
 
-SCHEMA = 3  # the version of everything below
+SCHEMA = 4  # the version of everything below
 
 META = "meta"  # name -> value
 QUEUES = "queues"  # queue id -> QueueRecord
@@ -30,9 +30,10 @@ DEAD = "dead"  # ordinal -> DeadRow
 AUDIT = "audit"  # ordinal -> AuditEntry
 RUNS = "runs"  # number of the run -> RunRow
 SERIES = "series"  # resolution, seconds -> SeriesRow, or BusyRow
+URLS = "urls"  # authority hash, fingerprint -> UrlRow, with `frontier.keep_urls`
 
 _FIRST = (META, QUEUES, QUEUE_IDS, PENDING, SEEN, INACTIVE, ACTIVE, SNOOZED, RETIRED, LEASES, FUTURE, DEAD, AUDIT)
-_ADDED = {3: (RUNS, SERIES)}  # by the schema that added them
+_ADDED = {3: (RUNS, SERIES), 4: (URLS,)}  # by the schema that added them
 
 
 def tables_of(schema: int) -> tuple[str, ...]:

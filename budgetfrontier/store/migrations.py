@@ -45,5 +45,9 @@ def _add_runs_and_series(txn: keys.Txn, db: keys.Tables) -> None:
     txn.put(b"counters", encode(counters), db=db[keys.META])
 
 
-STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series}
+def _add_urls(txn: keys.Txn, db: keys.Tables) -> None:
+    """Leave the new table empty: no frontier of schema 3 keeps its URLs."""
+
+
+STEPS: dict[int, Step] = {1: _count_retired_by_name, 2: _add_runs_and_series, 3: _add_urls}
 """The migrations, by the schema that each starts from; the tables that the next one adds exist already."""

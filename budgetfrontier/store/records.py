@@ -93,6 +93,24 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     prerequisites: Number = 0
     unneeded: list[Number] = []
     """Files of what was deleted (`store.removed`) that nothing needs any more; they are removed after the commit."""
+    urls: Number = 0
+    """With the next two fields, the totals of the table `urls`: rows, those completed, and queues that have any."""
+    completed: Number = 0
+    url_queues: Number = 0
+
+
+class UrlRow(msgspec.Struct, array_like=True, gc=False):
+    """A URL that is kept, and what it waits for."""
+
+    queue: QueueId
+    url: str
+    """In its short form."""
+    place: bytes
+    """The key of its record in `pending` or `future`; empty if it is completed."""
+    created: Number
+    """The time at which it became known, in whole seconds."""
+    due: Number = 0
+    """The time from which it may be leased, in whole seconds; 0 if it is completed."""
 
 
 class LeaseRow(msgspec.Struct, array_like=True, gc=False):
@@ -171,6 +189,7 @@ decode_queue = decoder(QueueRecord)
 _decode_anything = decoder(object)
 decode_counters = decoder(Counters)
 decode_lease = decoder(LeaseRow)
+decode_url = decoder(UrlRow)
 decode_future = decoder(FutureRow)
 decode_dead = decoder(DeadRow)
 decode_audit = decoder(AuditEntry)

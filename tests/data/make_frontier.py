@@ -1,6 +1,6 @@
 """Makes `frontier-vN.mdb.xz` and `frontier-vN.json`: a frontier of schema N with all there can be, and what is in it.
 
-Each was made once, by the code of the last commit that wrote its schema (1: a44b4da, 2: 45fe73b), and kept:
+Each was made once, by the code of the last commit that wrote its schema (1: a44b4da, 2: 45fe73b, 3: 17b9160), and kept:
 
     git worktree add /tmp/v2 45fe73b && PYTHONPATH=/tmp/v2 python tests/data/make_frontier.py
 """

@@ -72,6 +72,14 @@ class Admitter:
         """Return the key of the queue that a URI with a normalized URL would be placed on."""
         return self._candidates.queue_key(uri)
 
+    def fingerprint(self, uri: CrawlUri) -> bytes:
+        """Return the fingerprint of a URI with a normalized URL, forced or not. Raises PolicyError."""
+        return self._candidates.fingerprint(uri)
+
+    def forget(self, fingerprint: bytes) -> None:
+        """Forget a fingerprint, so that its URLs are admitted again."""
+        self._seen.forget(fingerprint)
+
     def mark_seen(self, batch: Iterable[str | CrawlUri], tally: Tally, *, charge: bool) -> None:
         """Mark a batch as seen without queueing it; with `charge`, charge the queues of URIs not seen before."""
         batch = [_unforced(given) for given in batch]

@@ -341,6 +341,12 @@ class Candidates:
         except InvalidUrl:
             return None
 
+    def fingerprint(self, uri: CrawlUri) -> bytes:
+        """Return the fingerprint of a URI, forced or not. Raises InvalidUrl and PolicyError."""
+        if uri.body or uri.method != "GET":
+            return uris.fingerprint(self._form(uris.parse(uri.url)), uri.method, uri.body)
+        return self._parse(uri.url)[1]
+
     def _form(self, url: str) -> str:
         return policy_results.form(self._canonical, self._in_force.frontier.canonicalization_policy, url)
 

@@ -59,6 +59,12 @@ class SeenTable:
             recent.add(url)
         return self._env.seen.put(fingerprint, b"", True, False)  # a cursor kept open: 5 % of `schedule`
 
+    def forget(self, fingerprint: bytes) -> None:
+        """Take a form out of the table. The cache, which knows URLs and no forms, is emptied."""
+        self.recent.clear()
+        if self._env.seen.set_key(fingerprint):
+            self._env.seen.delete()
+
     def remember(self, batch: Sequence[Any], refused: list[Any]) -> None:
         """Cache the URLs of a batch as seen, except those that were refused: they are INVALID or FULL."""
         recent = self.recent

@@ -15,9 +15,12 @@ from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, s
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord
+from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.records import Progress
+
+_LONGEST_INTERVAL = (1 << 32) - 1
+"""Seconds: what 32 bits hold."""
 
 # -- the commands: each changes the kernel and returns the effect that the audit keeps
 
@@ -37,6 +40,15 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
         return {"before": before, "after": look_at_queue(queue)}
 
     return apply
+
+
+def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    if "interval" in args:
+        kernel.turns.set_interval(queue, float(args["interval"]), now)
+    if "max_completed" in args:
+        queue.max_completed = int(args["max_completed"])
+        if queue.state is QueueState.RETIRED and not queue.by_name:
+            kernel.turns.unretire(queue)
 
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:
@@ -77,6 +89,7 @@ OPERATIONS: dict[str, Operation] = {
     "unretire": _on_queue(lambda kernel, queue, args, now: kernel.turns.unretire(queue)),
     "snooze": _on_queue(lambda kernel, queue, args, now: kernel.turns.snooze(queue, float(args["until"]), now)),
     "wake": _on_queue(lambda kernel, queue, args, now: kernel.turns.wake(queue, now)),
+    "set_queue": _on_queue(_set_queue),
     "pause": _crawl_state(_pause),
     "resume": _crawl_state(_resume),
     "terminate": _crawl_state(_terminate),
@@ -114,6 +127,14 @@ def _check_snooze(args: dict[str, Any]) -> None:
         raise FrontierError("a queue is blocked until a time in epoch seconds; to block it for good, retire it")
 
 
+def _check_set_queue(args: dict[str, Any]) -> None:
+    _check_queue(args)
+    if not 0 <= float(args.get("interval", 0)) <= _LONGEST_INTERVAL:
+        raise FrontierError(f"an interval is a number of seconds from 0 to {_LONGEST_INTERVAL}, not {args['interval']}")
+    if not 0 <= int(args.get("max_completed", 0)) < 1 << 62:
+        raise FrontierError(f"a limit is a number of URLs, 0 for none, not {args['max_completed']}")
+
+
 _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "adjust": adjustment.check,
     "withdraw": adjustment.check_withdrawal,
@@ -128,6 +149,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "unretire": _check_queue,
     "wake": _check_queue,
     "snooze": _check_snooze,
+    "set_queue": _check_set_queue,
 }
 
 
@@ -145,6 +167,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "unretire": frozenset(("queue",)),
     "snooze": frozenset(("queue", "until")),
     "wake": frozenset(("queue",)),
+    "set_queue": frozenset(("queue", "interval", "max_completed")),
     "pause": frozenset(("reason",)),
     "resume": frozenset(),
     "terminate": frozenset(),

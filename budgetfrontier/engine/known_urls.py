@@ -1,0 +1,164 @@
+"""URLs as crawlers know them, in a frontier that keeps its URLs: those that were fetched, and those to be forgotten.
+
+A crawler reports a fetch by URL, not by lease, and may do so late, twice, or for a URL that it found elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.finish import Finisher
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.turns import Turns
+from budgetfrontier.engine.url_table import future_key
+from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.model import CrawlUri, KeptUrl, Lease, Outcome, Tally
+from budgetfrontier.rules import charges
+from budgetfrontier.store import keys
+from budgetfrontier.store.records import UrlRow
+from budgetfrontier.store.uri_values import expand
+
+
+class Known(Enum):
+    """What the report of a fetch has done."""
+
+    FINISHED = "the URL was leased: its lease has ended"
+    CHANGED = "the URL waited, or was completed, and its next date was changed"
+    UNCHANGED = "all of that was known"
+    ADDED = "the URL was not known"
+    INVALID = "this is no URL"
+
+
+class KnownUrls:
+    """Takes reports of fetches by URL, and forgets URLs. A look-up more than a finish for each."""
+
+    def __init__(self, tables: Tables, turns: Turns, admitter: Admitter, finisher: Finisher) -> None:
+        self._tables = tables
+        self._turns = turns
+        self._admitter = admitter
+        self._finisher = finisher
+        self._leases: dict[bytes, Lease] = {lease.key: lease for lease in tables.leases.out.values()}
+        """By the key of its pending record: each lease; some may have ended."""
+
+    def __repr__(self) -> str:
+        return f"<KnownUrls of {self._tables.urls!r}, {len(self._leases)} leased>"
+
+    def leased(self, leases: Sequence[Lease]) -> None:
+        """Note leases that are handed out."""
+        known = self._leases
+        for lease in leases:
+            known[lease.key] = lease
+        out = self._tables.leases.out
+        if len(known) > 2 * len(out) + 10_000:
+            self._leases = {lease.key: lease for lease in out.values()}
+
+    def _lease_of(self, place: bytes) -> Lease | None:
+        lease = self._leases.get(place)
+        return None if lease is None else self._tables.leases.out.get(lease.id)
+
+    def _row(self, fingerprint: bytes) -> tuple[UrlRow | None, Lease | None]:
+        """Return the row of a URL as it is now, and its lease."""
+        assert self._tables.urls is not None
+        row = self._tables.urls.find(fingerprint)
+        if row is None or not row.place:
+            return row, None
+        lease = self._lease_of(row.place)
+        if lease is None and row.place in self._tables.pending.taken:  # its record waits for its deletion
+            self._tables.pending.settle()
+            row = self._tables.urls.find(fingerprint)
+        return row, lease
+
+    def find(self, url: str) -> KeptUrl | None:
+        """Return what is known of a URL; None if it is not known. Raises InvalidUrl."""
+        uri = CrawlUri(url)
+        row, lease = self._row(self._admitter.fingerprint(uri))
+        if row is None:
+            return None
+        name = self._tables.queues.look(row.queue).queue
+        return KeptUrl(
+            url=expand(row.url, name), queue=name, created=row.created, due=row.due or None, lease=lease
+        )
+
+    def fetched(self, uri: CrawlUri, again: float | None, size: int, now: float) -> Known:
+        """Take the report that a URL was fetched, and when it is to be fetched `again` (None: never).
+
+        One that is leased is finished as a SUCCESS. One that waits in its queue, because its lease has expired or
+        because another has fetched it, is charged and taken out. Raises PolicyError, having changed nothing.
+        """
+        try:
+            fingerprint = self._admitter.fingerprint(uri)
+            queue_key = self._admitter.queue_key(uri)
+        except InvalidUrl:
+            return Known.INVALID
+        row, lease = self._row(fingerprint)
+        revisit = None
+        if again is not None:
+            cost = uri.cost if lease is None or uri.cost is not None else lease.cost
+            revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
+        if lease is not None:
+            found = () if revisit is None else (revisit,)
+            self._finisher.finish(
+                lease, Outcome.SUCCESS, None, None, found, "", None, False, size, now
+            )
+            del self._leases[lease.key]
+            return Known.FINISHED
+        if row is None:
+            if revisit is not None:
+                admitted = self._admitter.take_one(msgspec.structs.replace(revisit, force=False), now)
+                return Known.ADDED if admitted.value != "INVALID" else Known.INVALID
+            tally = Tally()
+            self._admitter.mark_seen([uri], tally, charge=False)
+            if tally.invalid:
+                return Known.INVALID
+            self._tables.urls.completed(fingerprint, uri.url, queue_key)  # type: ignore[union-attr]
+            return Known.ADDED
+        if not row.place and again is None:
+            return Known.UNCHANGED
+        waits_for_date = future_key(row.place) is not None
+        if row.place and waits_for_date and again is not None and row.due == int(again):
+            return Known.UNCHANGED
+        if row.place:
+            self._take_out(row, now, charged=not waits_for_date)
+        if revisit is not None:
+            self._admitter.take_one(revisit, now)
+        return Known.CHANGED
+
+    def forget(self, fingerprint: bytes, now: float) -> bool:
+        """Forget a URL, waiting or completed, so that it may be discovered again; tell whether it was known.
+
+        One that is leased is taken from its lease: a later report of it is that of a URL that is not known.
+        """
+        row, lease = self._row(fingerprint)
+        if row is None:
+            return False
+        if lease is not None:
+            self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, now)
+            self._tables.pending.settle()
+        elif row.place:
+            self._take_out(row, now, charged=False)
+            self._tables.pending.settle()
+        self._tables.urls.forget(fingerprint)  # type: ignore[union-attr]
+        self._admitter.forget(fingerprint)
+        return True
+
+    def _take_out(self, row: UrlRow, now: float, *, charged: bool) -> None:
+        """Take a URI that is not leased from the place where it waits."""
+        tables = self._tables
+        queue = tables.queues.get(row.queue)
+        later = future_key(row.place)
+        if later is not None:
+            tables.future.remove(queue, later)
+            tables.future.next_due = tables.future.first_due()
+            return
+        self._turns.settings.refresh(queue)
+        tables.pending.delete(queue, row.place)
+        if charged:
+            cost = keys.pending.unpack(row.place)[3]
+            charges.charge_seen(queue, cost)
+            tables.counters.expenditure += cost
+            tables.counters.other_expenditure += cost
+        self._turns.deleted(queue)

@@ -1,0 +1,121 @@
+"""Leases by queue: several URIs of a queue in one turn, for crawlers that fetch them one after the other themselves."""
+
+from __future__ import annotations
+
+from budgetfrontier.engine.tables import Tables
+from budgetfrontier.engine.turns import MAX_TURNS, Turns
+from budgetfrontier.model import Lease, QueueRecord
+from budgetfrontier.rules import queue_states
+from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
+from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store.uri_values import restore_pending, tries
+
+LIMIT = 1 << 16
+"""URIs that one call hands out at the most."""
+
+
+class QueueLeases:
+    """Gives each queue a turn in which it may hand out several URIs. A tenth of a `Turns.lease` more for each."""
+
+    def __init__(self, tables: Tables, turns: Turns) -> None:
+        self._tables = tables
+        self._turns = turns
+
+    def __repr__(self) -> str:
+        return f"<QueueLeases of {self._turns!r}>"
+
+    def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float) -> None:
+        """Hand out URIs of up to `queues` queues, each once and in its turn, until each has `per_queue` out.
+
+        The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; what is in `leased` is out.
+        """
+        rotation, counters = self._tables.rotation, self._tables.counters
+        first, turns = self._tables.leases.next_id, MAX_TURNS
+        try:
+            for _ in range(len(rotation.ring)):
+                if queues <= 0 or len(leased) >= LIMIT:
+                    return
+                if not turns:
+                    self._turns.cut_short = True
+                    return
+                queue_id = rotation.ring.popleft()
+                rotation.ring.appendleft(queue_id)
+                if self._serve(leased, self._tables.queues.get(queue_id), per_queue, ttl, now):
+                    queues -= 1
+                else:
+                    turns -= 1
+            while queues > 0 and counters.inactive and len(leased) < LIMIT:
+                if not turns:
+                    self._turns.cut_short = True
+                    return
+                turns -= 1
+                queue = self._turns.activate_next(now)
+                if queue.state is READY and self._serve(leased, queue, per_queue, ttl, now):
+                    queues -= 1
+        finally:
+            self._handed_out(first, now)
+
+    def lease_from(self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float) -> None:
+        """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
+        first = self._tables.leases.next_id
+        try:
+            if queue.state is INACTIVE:
+                settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))
+                self._turns.activate(queue, settings, precedence, now)
+            if queue.state is READY:
+                self._serve(leased, queue, per_queue, ttl, now)
+        finally:
+            self._handed_out(first, now)
+
+    def _handed_out(self, first: int, now: float) -> None:
+        if self._tables.leases.next_id > first:
+            self._tables.leases.calls.append((first, now))
+
+    def _serve(self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float) -> int:
+        """Give a READY queue its turn; return how many URIs it has handed out. It is elsewhere, or at the back, then."""
+        tables, settings_of = self._tables, self._turns.settings
+        settings = tables.in_force.base
+        if not tables.in_force.trivial or queue.revision != tables.counters.settings_revision:
+            head = settings_of.head_uri(queue)
+            settings, precedence = settings_of.asked(queue, head)
+            if queue.revision != tables.counters.settings_revision:
+                settings_of.take_budgets(queue, settings, precedence)
+        if must_retire(queue, settings.reached):
+            tables.rotation.move(queue, RETIRED)
+            return 0
+        most = min(per_queue or LIMIT, settings.per_queue_concurrency)
+        count, limit = 0, LIMIT - len(leased)
+        while count < limit and queue_states.may_lease(queue, most, settings.reached):
+            found = self._take(queue, ttl, now)
+            if found is None:
+                break
+            leased.append(found)
+            count += 1
+        if count:
+            queue.last_leased, queue.last_lease_time = leased[-1].uri.url, int(now)
+        if count and self._turns.rest_after_lease(queue, settings, now):
+            self._turns.move(queue, SNOOZED, now)
+        elif queue_states.may_lease(queue, settings.per_queue_concurrency, settings.reached):
+            tables.rotation.move(queue, READY)
+        else:
+            tables.rotation.move(queue, IN_PROCESS)
+        return count
+
+    def _take(self, queue: QueueRecord, ttl: float, now: float) -> Lease | None:
+        pending, leases = self._tables.pending, self._tables.leases
+        run = pending.runs.get(queue.id) or pending.read(queue.id)
+        if not run:
+            return None
+        key, value = run.pop(), run.pop()
+        uri = restore_pending(key, value, queue.queue)
+        attempts, deliveries = tries(value)
+        cost, expires = uri.cost or 0, now + ttl
+        lease = Lease(leases.next_id, queue.queue, uri, cost, expires, deliveries + 1, attempts + 1, queue.id, key)
+        leases.next_id += 1
+        leases.out[lease.id] = lease
+        leases.next_expiry = min(leases.next_expiry, expires)
+        pending.taken.add(key)
+        queue.out += 1
+        queue.reserved += cost
+        return lease

@@ -1,0 +1,132 @@
+"""The table `urls` of a frontier that keeps its URLs: each URL with its state, whatever has become of it.
+
+`PendingTable` and `FutureTable` tell it of every record that comes and goes, in the same transaction. So it follows
+admission, retries, revisits, replays, deletions and their undo alike, and nothing else in the engine knows of it. A URI
+that was finished is completed once its record is deleted: at the latest at the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.store import keys
+from budgetfrontier.store.encoding import encode
+from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters, UrlRow, decode_url
+from budgetfrontier.store.uri_values import decode_uri, shorten
+
+if TYPE_CHECKING:
+    from budgetfrontier.engine.queue_cache import QueueCache
+
+_queue_of = keys.u32.unpack_from
+_IN_QUEUE = 4 + keys.due.size
+"""The length of a place in `future`: the queue id, and the key there. One in `pending` is longer."""
+
+
+class UrlTable:
+    """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes.
+
+    `fingerprint` returns that of a URI; `now` the time. Both are the frontier's.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        counters: Counters,
+        queues: QueueCache,
+        fingerprint: Callable[[CrawlUri], bytes],
+        now: Callable[[], float],
+    ) -> None:
+        self._env = env
+        self._table = env.db[keys.URLS]
+        self._counters = counters
+        self._queues = queues
+        self._fingerprint = fingerprint
+        self.now = now
+
+    def __repr__(self) -> str:
+        return f"<UrlTable {self._counters.urls} URLs, {self._counters.completed} completed>"
+
+    # -- what others ask
+
+    def find(self, fingerprint: bytes) -> UrlRow | None:
+        """Return the row of a fingerprint; None if its URL is not known."""
+        value = self._env.txn.get(fingerprint, db=self._table)
+        return None if value is None else decode_url(value)
+
+    def completed(self, fingerprint: bytes, url: str, queue_key: str) -> None:
+        """Add a URL that was fetched before it was known here."""
+        queue = self._queues.find_or_create(queue_key)
+        self._put(fingerprint, None, UrlRow(queue.id, shorten(url, queue_key), b"", int(self.now())))
+
+    def forget(self, fingerprint: bytes) -> None:
+        """Drop the row of a URL that waits for nothing."""
+        row = self.find(fingerprint)
+        if row is not None:
+            self._count(row, -1)
+            self._env.txn.delete(fingerprint, db=self._table)
+
+    # -- what the tables of URIs tell
+
+    def queued(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Note records that were put into `pending`."""
+        self._place((_queue_of(key)[0], key, value, 0) for key, value in records)
+
+    def postponed(self, queue_id: int, key: bytes, value: bytes) -> None:
+        """Note a record that was put into `future` under `key`."""
+        self._place([(queue_id, keys.u32.pack(queue_id) + key, value, int(keys.due.unpack(key)[0]))])
+
+    def _place(self, records: Iterable[tuple[int, bytes, bytes, int]]) -> None:
+        now = int(self.now())
+        placed: list[tuple[bytes, int, str, bytes, int]] = []
+        for queue_id, place, value, due in records:
+            name = self._queues.look(queue_id).queue
+            uri = decode_uri(value, name)
+            placed.append((self._fingerprint(uri), queue_id, shorten(uri.url, name), place, due))
+        placed.sort()
+        for fingerprint, queue_id, url, place, due in placed:
+            before = self.find(fingerprint)
+            created = now if before is None else before.created
+            if not due:  # in `pending`: due since it was known, or since the time that it has waited for
+                due = before.due if before is not None and before.due else now
+            self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due))
+
+    def left(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere."""
+        found: list[tuple[bytes, bytes]] = []
+        for place, value in records:
+            name = self._queues.look(_queue_of(place)[0]).queue
+            found.append((self._fingerprint(decode_uri(value, name)), place))
+        found.sort()
+        for fingerprint, place in found:
+            row = self.find(fingerprint)
+            if row is not None and row.place == place:
+                self._put(fingerprint, row, UrlRow(row.queue, row.url, b"", row.created))
+
+    def _put(self, fingerprint: bytes, before: UrlRow | None, after: UrlRow) -> None:
+        if before is None or before.queue != after.queue or (not before.place) != (not after.place):
+            if before is not None:
+                self._count(before, -1)
+            self._count(after, 1)
+        value = encode(after)
+        self._env.txn.put(fingerprint, value, db=self._table)
+        self._env.wrote(len(value), before is None)
+
+    def _count(self, row: UrlRow, change: int) -> None:
+        queue, counters = self._queues.get(row.queue), self._counters
+        queue.urls += change
+        counters.urls += change
+        if change > 0 and queue.urls == 1:
+            counters.url_queues += 1
+        elif change < 0 and not queue.urls:
+            counters.url_queues -= 1
+        if not row.place:
+            queue.completed += change
+            counters.completed += change
+
+
+def future_key(place: bytes) -> bytes | None:
+    """Return the key in `future` of a place; None if it is one in `pending`, or none."""
+    return place[4:] if len(place) == _IN_QUEUE else None
