@@ -88,14 +88,28 @@ class Lease(msgspec.Struct, gc=False, eq=False):
 class KeptUrl(msgspec.Struct, kw_only=True):
     """A URL that a frontier keeps. Times are epoch seconds.
 
-    `due` is the time from which it may be leased, None if it is completed; `lease` the lease under which it is out.
+    `due` is the time from which it may be leased, None if it is completed; `uri` is all of it as it waits, None then.
     """
 
+    fingerprint: bytes
+    """Its key among the URLs that are kept."""
     url: str
     queue: str
     created: int
     due: int | None
-    lease: Lease | None = None
+    uri: CrawlUri | None = None
+
+
+class KeptTotals(msgspec.Struct, kw_only=True):
+    """The numbers of the URLs that a frontier keeps, all of them or those of one queue."""
+
+    active: int
+    """URLs that wait, or are leased."""
+    leased: int
+    completed: int
+    queues: int
+    """Queues with any such URL."""
+    active_queues: int
 
 
 class StoredLease(Lease, gc=False, eq=False):

@@ -28,6 +28,7 @@ from budgetfrontier.model import (
     CrawlUri,
     DeadLetter,
     Finish,
+    KeptTotals,
     KeptUrl,
     Lease,
     Outcome,
@@ -316,6 +317,26 @@ class Frontier:
         """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
         known = self._kept()
         return self._guard.operate(lambda: known.find(url), changes=0)
+
+    def kept_urls(self, after: bytes = b"", *, limit: int = 1000) -> list[KeptUrl]:
+        """Return the URLs that follow a fingerprint, in the order of fingerprints, without their `uri`. O(limit).
+
+        Needs `frontier.keep_urls`.
+        """
+        known = self._kept()
+        return self._guard.operate(lambda: known.page(after, limit), changes=0)
+
+    def kept_totals(self, queue: str | None = None) -> KeptTotals | None:
+        """Return the numbers of the URLs that are kept, or of those of a queue; None if it has none. O(1).
+
+        Needs `frontier.keep_urls`.
+        """
+        known = self._kept()
+        return self._guard.operate(lambda: known.totals(queue), changes=0)
+
+    def queue_keys(self, after: str = "", *, limit: int = 1000) -> list[str]:
+        """Return the keys of the queues that follow a key, in the order of their bytes. O(limit)."""
+        return self._guard.operate(lambda: self._tables.queues.keys_after(after, limit), changes=0)
 
     def forget_urls(self, fingerprints: Iterable[bytes]) -> int:
         """Forget URLs, given by the keys of their rows, so that they may be discovered again; return how many.

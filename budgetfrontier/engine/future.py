@@ -15,6 +15,7 @@ from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import queued_totals
 from budgetfrontier.store import keys
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters, FutureRow, decode_future
@@ -62,6 +63,13 @@ class FutureTable:
         if self.urls is not None:
             self.urls.postponed(queue.id, key, row.value)
         self.next_due = min(self.next_due, keys.due.unpack(key)[0])
+
+    def value(self, key: bytes) -> bytes:
+        """Return the record of the URI that waits under `key`. Raises Damage if there is none."""
+        row = self._env.txn.get(key, db=self._env.db[keys.FUTURE])
+        if row is None:
+            raise Damage(f"nothing is scheduled for later under {key.hex()}")
+        return decode_future(row).value
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take out what waits under `key`."""

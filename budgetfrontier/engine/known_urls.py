@@ -16,11 +16,11 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import future_key
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, KeptUrl, Lease, Outcome, Tally
+from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import UrlRow
-from budgetfrontier.store.uri_values import expand
+from budgetfrontier.store.uri_values import decode_uri, expand
 
 
 class Known(Enum):
@@ -74,13 +74,64 @@ class KnownUrls:
 
     def find(self, url: str) -> KeptUrl | None:
         """Return what is known of a URL; None if it is not known. Raises InvalidUrl."""
-        uri = CrawlUri(url)
-        row, lease = self._row(self._admitter.fingerprint(uri))
-        if row is None:
-            return None
+        fingerprint = self._admitter.fingerprint(CrawlUri(url))
+        row, _ = self._row(fingerprint)
+        return None if row is None else self._shown(fingerprint, row)
+
+    def _shown(self, fingerprint: bytes, row: UrlRow) -> KeptUrl:
         name = self._tables.queues.look(row.queue).queue
+        uri = None
+        if row.place:
+            later = future_key(row.place)
+            value = self._tables.pending.value(row.place) if later is None else self._tables.future.value(later)
+            uri = decode_uri(value, name)
         return KeptUrl(
-            url=expand(row.url, name), queue=name, created=row.created, due=row.due or None, lease=lease
+            fingerprint=fingerprint,
+            url=expand(row.url, name),
+            queue=name,
+            created=row.created,
+            due=row.due or None,
+            uri=uri,
+        )
+
+    def page(self, after: bytes, limit: int) -> list[KeptUrl]:
+        """Return the URLs that follow a fingerprint, without their `uri`, in the order of fingerprints."""
+        assert self._tables.urls is not None
+        self._tables.pending.settle()
+        look = self._tables.queues.look
+        found: list[KeptUrl] = []
+        for fingerprint, row in self._tables.urls.page(after, limit):
+            name = look(row.queue).queue
+            found.append(
+                KeptUrl(
+                    fingerprint=fingerprint,
+                    url=expand(row.url, name),
+                    queue=name,
+                    created=row.created,
+                    due=row.due or None,
+                )
+            )
+        return found
+
+    def totals(self, key: str | None) -> KeptTotals | None:
+        """Return the numbers of all URLs, or of those of a queue; None if there is no such queue."""
+        tables = self._tables
+        tables.pending.settle()
+        if key is None:
+            c = tables.counters
+            return KeptTotals(
+                active=c.urls - c.completed,
+                leased=len(tables.leases.out),
+                completed=c.completed,
+                queues=c.url_queues,
+                active_queues=c.active_url_queues,
+            )
+        queue = tables.queues.look_up(key)
+        if queue is None or not queue.urls:
+            return None
+        active = queue.urls - queue.completed
+        return KeptTotals(
+            active=active, leased=queue.out, completed=queue.completed, queues=1, active_queues=int(active > 0)
         )
 
     def fetched(self, uri: CrawlUri, again: float | None, size: int, now: float) -> Known:
@@ -95,6 +146,8 @@ class KnownUrls:
         except InvalidUrl:
             return Known.INVALID
         row, lease = self._row(fingerprint)
+        if row is not None and uri.queue is None:
+            uri = msgspec.structs.replace(uri, queue=self._tables.queues.look(row.queue).queue)
         revisit = None
         if again is not None:
             cost = uri.cost if lease is None or uri.cost is not None else lease.cost

@@ -86,6 +86,12 @@ class QueueCache:
         queue_id = self._id(key)
         return None if queue_id is None else self.look(queue_id)
 
+    def keys_after(self, key: str, limit: int) -> list[str]:
+        """Return the keys that follow one, in the order of their bytes."""
+        cursor = self._env.txn.cursor(self._env.db[keys.QUEUE_IDS])
+        found = cursor.set_range(max(key.encode() + b"\0", keys.FIRST))
+        return [stored.decode() for stored in islice(cursor.iternext(values=False), limit)] if found else []
+
     def find_or_create(self, key: str) -> QueueRecord:
         """Return the record of a legal queue key, to be changed; a new queue is EXHAUSTED until it gets a URI."""
         queue_id = self._ids.get(key)

@@ -8,6 +8,7 @@ that was finished is completed once its record is deleted: at the latest at the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import CrawlUri
@@ -55,6 +56,13 @@ class UrlTable:
         """Return the row of a fingerprint; None if its URL is not known."""
         value = self._env.txn.get(fingerprint, db=self._table)
         return None if value is None else decode_url(value)
+
+    def page(self, after: bytes, limit: int) -> list[tuple[bytes, UrlRow]]:
+        """Return the rows that follow a fingerprint, in order. O(limit)."""
+        cursor = self._env.txn.cursor(self._table)
+        if not cursor.set_range(max(after + b"\0", keys.FIRST)):
+            return []
+        return [(key, decode_url(value)) for key, value in islice(cursor, limit)]
 
     def completed(self, fingerprint: bytes, url: str, queue_key: str) -> None:
         """Add a URL that was fetched before it was known here."""
@@ -116,15 +124,14 @@ class UrlTable:
 
     def _count(self, row: UrlRow, change: int) -> None:
         queue, counters = self._queues.get(row.queue), self._counters
+        had, waited = queue.urls > 0, queue.urls > queue.completed
         queue.urls += change
         counters.urls += change
-        if change > 0 and queue.urls == 1:
-            counters.url_queues += 1
-        elif change < 0 and not queue.urls:
-            counters.url_queues -= 1
         if not row.place:
             queue.completed += change
             counters.completed += change
+        counters.url_queues += (queue.urls > 0) - had
+        counters.active_url_queues += (queue.urls > queue.completed) - waited
 
 
 def future_key(place: bytes) -> bytes | None:

@@ -94,9 +94,11 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     unneeded: list[Number] = []
     """Files of what was deleted (`store.removed`) that nothing needs any more; they are removed after the commit."""
     urls: Number = 0
-    """With the next two fields, the totals of the table `urls`: rows, those completed, and queues that have any."""
+    """With the next three fields, the totals of the table `urls`: rows, those completed, and queues with any."""
     completed: Number = 0
     url_queues: Number = 0
+    active_url_queues: Number = 0
+    """Queues with rows that are not completed."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):
