@@ -35,6 +35,7 @@ GROUPS = {
     "maintain": ("compact", "backup"),
     "verify": ("verify",),
     "console": ("console",),
+    "serve": ("serve",),
     "top": ("top",),
     "completion": ("completion",),
 }

@@ -1,0 +1,230 @@
+"""The calls of the service as functions of a frontier: what each RPC asks of the engine, and its answer in messages.
+
+They run in the thread of the crawl, and know nothing of gRPC.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.engine.known_urls import Known
+from budgetfrontier.errors import FrontierError, InvalidUrl
+from budgetfrontier.model import Admission, CrawlUri, KeptUrl
+from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
+
+WHO = "urlfrontier"
+LONGEST_KEY = 255
+"""Characters of a key; an item with a longer one is SKIPPED."""
+LEASE_SECONDS = 30
+"""The time for which URLs are handed out if GetURLs does not say."""
+
+OK = messages.AckMessage.Status.OK
+SKIPPED = messages.AckMessage.Status.SKIPPED
+FAIL = messages.AckMessage.Status.FAIL
+
+_OF_ADMISSION = {
+    Admission.ADDED: OK,
+    Admission.DUPLICATE: SKIPPED,
+    Admission.INVALID: SKIPPED,
+    Admission.FULL: FAIL,
+}
+_DEFAULT_COST, _DEFAULT_PRIORITY, BUDGET = "bf.cost", "bf.priority", "bf.budget"
+
+log = logging.getLogger("budgetfrontier.urlfrontier")
+
+
+# -- URLs in
+
+
+def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
+    """Schedule URLs that were found; return the status of each."""
+    given: list[str | CrawlUri | None] = [_uri(info) for info in infos]
+    admissions = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
+    statuses = [SKIPPED if uri is None else _OF_ADMISSION[next(admissions)] for uri in given]
+    _take_budgets(frontier, infos)
+    return statuses
+
+
+def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
+    """Take reports of fetches (KnownURLItem); return the status of each."""
+    given: list[tuple[CrawlUri, float | None] | None] = []
+    for item in items:
+        uri = _uri(item.info)
+        if isinstance(uri, str):
+            uri = CrawlUri(uri)
+        given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
+    results = iter(frontier.fetched([each for each in given if each is not None]))
+    statuses = [SKIPPED if each is None or next(results) is Known.INVALID else OK for each in given]
+    _take_budgets(frontier, [item.info for item in items])
+    return statuses
+
+
+def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
+    """Take URLItems in order; return the status of each."""
+    statuses: list[int] = []
+    start = 0
+    while start < len(items):
+        kind = items[start].WhichOneof("item")
+        end = start + 1
+        while end < len(items) and items[end].WhichOneof("item") == kind:
+            end += 1
+        run = items[start:end]
+        if kind == "discovered":
+            statuses += discovered(frontier, [item.discovered.info for item in run])
+        elif kind == "known":
+            statuses += known(frontier, [item.known for item in run])
+        else:
+            statuses += [SKIPPED] * len(run)
+        start = end
+    return statuses
+
+
+def _uri(info: Any) -> str | CrawlUri | None:
+    """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long."""
+    url, key = info.url, info.key
+    if len(key) > LONGEST_KEY:
+        return None
+    parts = url.split("/", 3)
+    if key and len(parts) > 2 and parts[2] == key:
+        key = ""
+    if not info.metadata:
+        return CrawlUri(url, queue=key) if key else url
+    uri = CrawlUri(url, queue=key or None, payload=_metadata(info))
+    cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
+    if cost is not None:
+        uri.cost = max(cost, 0)
+    if priority is not None:
+        uri.priority = min(max(priority, -(1 << 31)), (1 << 31) - 1)
+    return uri
+
+
+def _metadata(info: Any) -> bytes:
+    """Return the metadata of a URLInfo as they are stored: the bytes of a URLInfo that has nothing else."""
+    kept = messages.URLInfo()
+    for name, values in info.metadata.items():
+        kept.metadata[name].CopyFrom(values)
+    return bytes(kept.SerializeToString())
+
+
+def _number(info: Any, name: str) -> int | None:
+    if name not in info.metadata or not info.metadata[name].values:
+        return None
+    try:
+        return int(info.metadata[name].values[0])
+    except ValueError:
+        return None
+
+
+def _take_budgets(frontier: Frontier, infos: Sequence[Any]) -> None:
+    """Give queues the total budgets that items ask for."""
+    for info in infos:
+        if info.metadata and (budget := _number(info, BUDGET)) is not None:
+            key = info.key or frontier.queue_key(CrawlUri(info.url))
+            queue = frontier.queue(key)
+            if queue is not None and queue.total_budget != budget:
+                frontier.adjust(match={"queues": [key]}, queue_total_budget=budget, who=WHO)
+
+
+# -- URLs out
+
+
+def lease(frontier: Frontier, crawl_id: str, request: Any) -> list[bytes]:
+    """Lease URLs as GetParams ask; return URLInfos as they are sent."""
+    leases = frontier.lease_queues(
+        request.max_queues or 1 << 30,
+        request.max_urls_per_queue,
+        queue=request.key or None,
+        ttl=float(request.delay_requestable or LEASE_SECONDS),
+    )
+    found: list[bytes] = []
+    info = messages.URLInfo(crawlID=crawl_id)
+    for each in leases:
+        info.url, info.key = each.uri.url, each.queue
+        sent = info.SerializeToString()
+        found.append(sent + each.uri.payload if each.uri.payload else sent)
+    return found
+
+
+# -- looking
+
+
+def status(frontier: Frontier, crawl_id: str, request: Any) -> Any | None:
+    """Return the URLItem of a URL; None if it is not known."""
+    try:
+        found = frontier.find_url(request.url)
+    except InvalidUrl:
+        return None
+    return None if found is None or (request.key and request.key != found.queue) else item(found, crawl_id)
+
+
+def item(found: KeptUrl, crawl_id: str) -> Any:
+    """Return the URLItem of a kept URL."""
+    result = messages.URLItem(creation_date=found.created)
+    result.known.refetchable_from_date = found.due or 0
+    if found.uri is not None and found.uri.payload:
+        result.known.info.ParseFromString(found.uri.payload)
+    result.known.info.url, result.known.info.key, result.known.info.crawlID = found.url, found.queue, crawl_id
+    return result
+
+
+def stats(frontier: Frontier | None, crawl_id: str, key: str) -> Any:
+    """Return the Stats of a crawl, or of one of its queues."""
+    result = messages.Stats(crawlID=crawl_id)
+    totals = None if frontier is None else frontier.kept_totals(key or None)
+    if totals is not None:
+        result.size, result.inProcess, result.numberOfQueues = totals.active, totals.leased, totals.queues
+    result.counts["completed"] = 0 if totals is None else totals.completed
+    result.counts["active_queues"] = 0 if totals is None else totals.active_queues
+    return result
+
+
+def queue_page(frontier: Frontier, after: str, limit: int, *, inactive: bool) -> tuple[list[str], str | None]:
+    """Return the keys of queues that follow one, and the last that was looked at, None at the end."""
+    now = time.time()
+    looked = frontier.queue_keys(after, limit=limit)
+    found: list[str] = []
+    for key in looked:
+        queue = frontier.queue(key)
+        if queue is None or not queue.urls:
+            continue
+        if inactive or (queue.urls > queue.completed and queue.block <= now):
+            found.append(key)
+    return found, looked[-1] if len(looked) == limit else None
+
+
+# -- steering
+
+
+def block(frontier: Frontier, key: str, until: float) -> None:
+    """Block a queue until a time, 0 for not any more; a queue that is not known is ignored."""
+    queue = frontier.queue(key)
+    if queue is None:
+        return
+    if queue.block > time.time() and queue.block > until:
+        frontier.wake(key, who=WHO)
+        if queue.paced_until > time.time():
+            frontier.snooze(key, until=queue.paced_until, who=WHO)
+    if until > time.time():
+        frontier.snooze(key, until=until, who=WHO)
+
+
+def set_limit(frontier: Frontier, key: str, limit: int) -> None:
+    """Limit the completed URLs of a queue, 0 for no limit. Raises FrontierError if it is not known."""
+    if not frontier.set_queue(key, max_completed=limit, who=WHO):
+        raise FrontierError(f"there is no queue {key!r}")
+
+
+def forget(frontier: Frontier, after: bytes, limit: int, key: str | None, before: int | None) -> tuple[int, bytes | None]:
+    """Forget the next URLs of a queue that were created before a time; return how many, and where to go on."""
+    page = frontier.kept_urls(after, limit=limit)
+    chosen = [
+        each.fingerprint
+        for each in page
+        if (key is None or each.queue == key) and (before is None or each.created < before)
+    ]
+    count = frontier.forget_urls(chosen) if chosen else 0
+    return count, page[-1].fingerprint if len(page) == limit else None

@@ -1,0 +1,34 @@
+"""What holds for all crawls of a server, and survives it: whether URLs are handed out, and the default delay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from budgetfrontier.store.whole_files import atomic_file
+
+FILE = "node.json"
+
+
+class Node(msgspec.Struct):
+    """The state of a server."""
+
+    active: bool = True
+    """Whether GetURLs hands URLs out: SetActive."""
+    delay: float = 1.0
+    """Seconds between two serves of a queue of a new crawl: SetDelay without a key."""
+
+
+def read(folder: Path) -> Node:
+    """Return the state that is stored in a folder, the initial one if none is. Raises ValueError if it is damaged."""
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Node)
+    except FileNotFoundError:
+        return Node()
+
+
+def write(folder: Path, node: Node) -> None:
+    """Store the state."""
+    with atomic_file(folder / FILE) as file:
+        file.write(msgspec.json.encode(node))

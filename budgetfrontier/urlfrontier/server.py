@@ -1,0 +1,104 @@
+"""The server: sockets, TLS, tokens, health and reflection around the service, and its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.settings import Settings
+from budgetfrontier.urlfrontier.crawls import Crawls
+from budgetfrontier.urlfrontier.methods import SERVICE
+from budgetfrontier.urlfrontier.service import Service, handlers
+from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
+
+GRACE = 5.0
+"""Seconds that RPCs in progress have to end when the server is stopped."""
+LONGEST_MESSAGE = 16 << 20
+"""Bytes of a message that is accepted."""
+
+Health = tuple[str, str]
+
+
+class Tls(NamedTuple):
+    """The files of a server's certificate chain and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class _Tokens(grpc.aio.ServerInterceptor):
+    """Refuses RPCs without the token, but for health checks."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+
+        async def refuse(request: Any, context: Any) -> None:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the metadata need `authorization: Bearer TOKEN`")
+
+        self._refusal = grpc.unary_unary_rpc_method_handler(refuse)
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Let an RPC pass that has the token."""
+        if details.method.startswith("/grpc.health."):
+            return await continuation(details)
+        given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
+        given = given if isinstance(given, bytes) else given.encode()
+        return await continuation(details) if hmac.compare_digest(given, self._expected) else self._refusal
+
+
+async def serve(
+    folder: Path,
+    settings: Settings,
+    *,
+    listen: str,
+    tls: Tls | None = None,
+    token: str | None = None,
+    started: Callable[[str], None] = lambda where: None,
+) -> None:
+    """Serve the crawls in a folder until SIGINT or SIGTERM. Raises FrontierError if `listen` cannot be bound."""
+    folder.mkdir(parents=True, exist_ok=True)
+    crawls = Crawls(folder, settings)
+    server = grpc.aio.server(
+        interceptors=[] if token is None else [_Tokens(token)],
+        options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LONGEST_MESSAGE)],
+    )
+    try:
+        if tls is None:
+            port = server.add_insecure_port(listen)
+        else:
+            pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+            port = server.add_secure_port(listen, grpc.ssl_server_credentials([pair]))
+    except RuntimeError as e:
+        raise FrontierError(f"{listen} cannot be listened on: {e}") from e
+    address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+    server.add_generic_rpc_handlers((handlers(Service(crawls, address)),))
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server, pool=POOL)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await server.start()
+    try:
+        await crawls.all()
+        for name in ("", SERVICE):
+            await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+        started(address)
+        await stop.wait()
+        await checks.enter_graceful_shutdown()
+    finally:
+        await server.stop(GRACE)
+        await crawls.close()
