@@ -45,7 +45,9 @@ def serve(args: argparse.Namespace) -> None:
     from budgetfrontier.settings import Settings
 
     try:
-        from budgetfrontier.urlfrontier import server
+        from budgetfrontier.service import server
+        from budgetfrontier.urlfrontier import methods, service
+        from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
@@ -57,6 +59,8 @@ def serve(args: argparse.Namespace) -> None:
             args.jobs,
             settings,
             listen=args.listen,
+            services=[server.Offered(methods.SERVICE, service.handlers)],
+            pool=POOL,
             tls=None if args.tls is None else server.Tls(*args.tls),
             token=token,
             started=lambda where: common.note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),

@@ -50,8 +50,8 @@ def check_kept_urls(env: Environment, stored: Settings | None, settings: Setting
     if stored.frontier.keep_urls:
         raise SettingsError(f"{env.path} keeps its URLs: set `frontier.keep_urls: true`, or begin a new frontier")
     raise SettingsError(
-        f"{env.path} was created without `frontier.keep_urls`, which is fixed at creation: leave it out, or export this "
-        "frontier and import it into a new one"
+        f"{env.path} was created without `frontier.keep_urls`, which is fixed at creation: leave it out, or export it "
+        "and import it into a new frontier"
     )
 
 

@@ -309,9 +309,7 @@ class Frontier:
         known, guard = self._kept(), self._guard
         found = guard.materialize(uris)
         now = guard.now()
-        return guard.operate(
-            lambda: [known.fetched(uri, again, 0, now) for uri, again in found], changes=len(found)
-        )
+        return guard.operate(lambda: [known.fetched(uri, again, 0, now) for uri, again in found], changes=len(found))
 
     def find_url(self, url: str) -> KeptUrl | None:
         """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""

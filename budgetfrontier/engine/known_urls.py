@@ -154,9 +154,7 @@ class KnownUrls:
             revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
             found = () if revisit is None else (revisit,)
-            self._finisher.finish(
-                lease, Outcome.SUCCESS, None, None, found, "", None, False, size, now
-            )
+            self._finisher.finish(lease, Outcome.SUCCESS, None, None, found, "", None, False, size, now)
             del self._leases[lease.key]
             return Known.FINISHED
         if row is None:

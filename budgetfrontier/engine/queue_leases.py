@@ -8,7 +8,6 @@ from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.rules import queue_states
 from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
-from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.uri_values import restore_pending, tries
 
 LIMIT = 1 << 16
@@ -73,7 +72,7 @@ class QueueLeases:
             self._tables.leases.calls.append((first, now))
 
     def _serve(self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float) -> int:
-        """Give a READY queue its turn; return how many URIs it has handed out. It is elsewhere, or at the back, then."""
+        """Give a READY queue its turn; return how many URIs it has handed out. It leaves the front of the ring."""
         tables, settings_of = self._tables, self._turns.settings
         settings = tables.in_force.base
         if not tables.in_force.trivial or queue.revision != tables.counters.settings_revision:

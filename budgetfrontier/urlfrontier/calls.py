@@ -14,6 +14,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import Admission, CrawlUri, KeptUrl
+from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 
 WHO = "urlfrontier"
@@ -22,9 +23,9 @@ LONGEST_KEY = 255
 LEASE_SECONDS = 30
 """The time for which URLs are handed out if GetURLs does not say."""
 
-OK = messages.AckMessage.Status.OK
-SKIPPED = messages.AckMessage.Status.SKIPPED
-FAIL = messages.AckMessage.Status.FAIL
+OK = int(messages.AckMessage.Status.OK)
+SKIPPED = int(messages.AckMessage.Status.SKIPPED)
+FAIL = int(messages.AckMessage.Status.FAIL)
 
 _OF_ADMISSION = {
     Admission.ADDED: OK,
@@ -126,7 +127,7 @@ def _take_budgets(frontier: Frontier, infos: Sequence[Any]) -> None:
             key = info.key or frontier.queue_key(CrawlUri(info.url))
             queue = frontier.queue(key)
             if queue is not None and queue.total_budget != budget:
-                frontier.adjust(match={"queues": [key]}, queue_total_budget=budget, who=WHO)
+                frontier.adjust(match=queues_match([key]), queue_total_budget=budget, who=WHO)
 
 
 # -- URLs out
@@ -218,7 +219,9 @@ def set_limit(frontier: Frontier, key: str, limit: int) -> None:
         raise FrontierError(f"there is no queue {key!r}")
 
 
-def forget(frontier: Frontier, after: bytes, limit: int, key: str | None, before: int | None) -> tuple[int, bytes | None]:
+def forget(
+    frontier: Frontier, after: bytes, limit: int, key: str | None, before: int | None
+) -> tuple[int, bytes | None]:
     """Forget the next URLs of a queue that were created before a time; return how many, and where to go on."""
     page = frontier.kept_urls(after, limit=limit)
     chosen = [

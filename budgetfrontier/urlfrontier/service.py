@@ -7,18 +7,19 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 
 from budgetfrontier.errors import FrontierError, FrontierLocked, StorageFull
-from budgetfrontier.urlfrontier import calls, crawls
+from budgetfrontier.service import crawls
+from budgetfrontier.service.crawl_thread import CrawlThread
+from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.urlfrontier import calls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
-from budgetfrontier.urlfrontier.crawl_thread import CrawlThread
-from budgetfrontier.urlfrontier.crawls import Crawls
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 
-Context = grpc.aio.ServicerContext[Any, Any]
+Context: TypeAlias = Any  # grpc.aio.ServicerContext, which has no types
 
 MOST_UNANSWERED = 1000
 """Items of a stream that may wait for their acknowledgements: then no more is read from it."""
@@ -272,7 +273,9 @@ def _acks(item: Any, status: int) -> bytes:
 
 
 def _batch_acks(batch: Any, statuses: list[int]) -> bytes:
-    return bytes(messages.BatchAck(ID=batch.ID, statuses=statuses).SerializeToString())
+    ack = messages.BatchAck(ID=batch.ID)
+    ack.statuses.extend(statuses)  # type: ignore[arg-type]
+    return bytes(ack.SerializeToString())
 
 
 async def _stream(
@@ -334,10 +337,10 @@ async def _kept(crawl: CrawlThread, request: Any) -> AsyncIterator[Any]:
 
 
 async def _forget(crawl: CrawlThread, key: str | None, before: int | None) -> int:
-    count, after = 0, b""
+    count = 0
+    after: bytes | None = b""
     while after is not None:
-        step = partial(calls.forget, after=after, limit=STEP, key=key, before=before)
-        found, after = await crawl.run(step)  # type: ignore[assignment]
+        found, after = await crawl.run(partial(calls.forget, after=after, limit=STEP, key=key, before=before))
         count += found
     return count
 
@@ -354,8 +357,9 @@ def status_of(error: FrontierError) -> grpc.StatusCode:
     return grpc.StatusCode.FAILED_PRECONDITION
 
 
-def handlers(service: Service) -> grpc.GenericRpcHandler:
-    """Return the handlers of a service for a server of `grpc.aio`."""
+def handlers(crawls: Crawls, address: str) -> grpc.GenericRpcHandler:
+    """Return the handlers of all RPCs for a server of `grpc.aio`."""
+    service = Service(crawls, address)
     found: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for method in METHODS.values():
         call = _guarded(getattr(service, method.name), streams=method.streams_replies and not method.streams_requests)

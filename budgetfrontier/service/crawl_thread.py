@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from budgetfrontier.engine.frontier import Frontier
@@ -123,9 +124,6 @@ class CrawlThread:
 
     def _receive(self) -> list[_Call]:
         """Return the calls that wait; wait for one for a while."""
-        from queue import Empty
-        from time import monotonic
-
         try:
             calls = [self._inbox.get(timeout=IDLE)]
         except Empty:

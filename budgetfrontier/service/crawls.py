@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.service import node
+from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.settings import Settings
-from budgetfrontier.urlfrontier import node
-from budgetfrontier.urlfrontier.crawl_thread import CrawlThread
 
 DEFAULT = "DEFAULT"
 """The crawlID of calls that give none."""
@@ -72,9 +73,7 @@ class Crawls:
     async def _start(self, crawl_id: str) -> CrawlThread:
         job = self.folder / folder_name(crawl_id)
         exists = (job / FRONTIER).is_dir()
-        crawl = CrawlThread(
-            crawl_id, job / FRONTIER, None if exists else self._settings, asyncio.get_running_loop()
-        )
+        crawl = CrawlThread(crawl_id, job / FRONTIER, None if exists else self._settings, asyncio.get_running_loop())
         job.mkdir(parents=True, exist_ok=True)
         await crawl.open()
         if not exists and self.node.delay != self._settings.frontier.politeness.min_interval:
@@ -110,4 +109,5 @@ class Crawls:
 
 def set_default_delay(frontier: Frontier, delay: float) -> None:
     """Set the least time between two serves of each queue that has none of its own."""
-    frontier.adjust(match="*", **{"politeness.min_interval": delay}, who="urlfrontier")
+    settings: dict[str, Any] = {"politeness.min_interval": delay}
+    frontier.adjust(who="urlfrontier", **settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,18 +14,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.service.crawls import Crawls
 from budgetfrontier.settings import Settings
-from budgetfrontier.urlfrontier.crawls import Crawls
-from budgetfrontier.urlfrontier.methods import SERVICE
-from budgetfrontier.urlfrontier.service import Service, handlers
-from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
 
 GRACE = 5.0
 """Seconds that RPCs in progress have to end when the server is stopped."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
 
-Health = tuple[str, str]
+
+class Offered(NamedTuple):
+    """A service that the server offers: its full name, and its handlers for crawls at an address."""
+
+    name: str
+    handlers: Callable[[Crawls, str], Any]
 
 
 class Tls(NamedTuple):
@@ -35,7 +37,7 @@ class Tls(NamedTuple):
     key: Path
 
 
-class _Tokens(grpc.aio.ServerInterceptor):
+class _Tokens(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
     """Refuses RPCs without the token, but for health checks."""
 
     def __init__(self, token: str) -> None:
@@ -62,11 +64,16 @@ async def serve(
     settings: Settings,
     *,
     listen: str,
+    services: Sequence[Offered],
+    pool: Any = None,
     tls: Tls | None = None,
     token: str | None = None,
     started: Callable[[str], None] = lambda where: None,
 ) -> None:
-    """Serve the crawls in a folder until SIGINT or SIGTERM. Raises FrontierError if `listen` cannot be bound."""
+    """Serve the crawls in a folder until SIGINT or SIGTERM. Raises FrontierError if `listen` cannot be bound.
+
+    `pool` has the descriptors of the services, for reflection.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     crawls = Crawls(folder, settings)
     server = grpc.aio.server(
@@ -82,11 +89,11 @@ async def serve(
     except RuntimeError as e:
         raise FrontierError(f"{listen} cannot be listened on: {e}") from e
     address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
-    server.add_generic_rpc_handlers((handlers(Service(crawls, address)),))
+    server.add_generic_rpc_handlers([service.handlers(crawls, address) for service in services])
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, pool=POOL)
+    names = [service.name for service in services]
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -94,7 +101,7 @@ async def serve(
     await server.start()
     try:
         await crawls.all()
-        for name in ("", SERVICE):
+        for name in ("", *names):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         started(address)
         await stop.wait()
