@@ -287,6 +287,10 @@ class View:
         """Return the last `limit` commands that were applied, 0 or None: all, newest last. O(result)."""
         return list(islice(self.newest_commands(), limit or None))[::-1]
 
+    def has_dead_letter(self, number: int) -> bool:
+        """Tell whether there is a dead letter with this id."""
+        return 0 < number <= MAX_ORDINAL and self.txn.get(keys.u64.pack(number), db=self.db[keys.DEAD]) is not None
+
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
         """Return the first `limit` dead letters, 0 or None: all, oldest first."""
         found = islice(self.items(keys.DEAD), limit or None)
