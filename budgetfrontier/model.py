@@ -137,7 +137,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     by_name: bool = False
     """Whether an operator retired it by name: then no change of settings revives it."""
     block: float = 0
-    """A wake time that an operator, or an explicit `delay`, has set: it is never clipped."""
+    """A wake time that an operator has set: it is never clipped."""
     revision: Number = 0
     """The revision of the settings from which its budgets were taken."""
     landed: Number = 0
@@ -146,6 +146,10 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
     last_lease_time: Number = 0
     """The time at which one of its URIs was leased last, in whole seconds."""
+    delayed: float = 0
+    """A wake time that a `delay` given by name has set: it is never clipped either."""
+    rest: float = 0
+    """The wake time by politeness, retries and delays alone, as long as `block` is the later one."""
 
     @property
     def average_cost(self) -> float:

@@ -261,9 +261,9 @@ class _Explainer:
         )
 
     def _cause_of_wait(self, queue: QueueRecord) -> str:
-        if queue.block < queue.wake_time:
+        if max(queue.block, queue.delayed) < queue.wake_time:
             return "politeness towards its host, or a retry, which the command would cut short"
-        entry = self._reader.last_snooze(queue)
+        entry = None if queue.block < queue.wake_time else self._reader.last_snooze(queue)
         return "a worker asked for this delay" if entry is None else f"an operator snoozed it{_by(entry)}"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:

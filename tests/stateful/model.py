@@ -58,10 +58,14 @@ class Queue:
     penalties: int = 0
     errors: int = 0
     bytes: int = 0
-    wake: float = 0.0
-    block: float = 0.0
+    rest: float = 0.0  # until when politeness, retries and delays let it rest
+    block: float = 0.0  # until when its operator does
     by_name: bool = False
     placed: int = 0
+
+    @property
+    def wake(self) -> float:
+        return max(self.rest, self.block)
 
     @property
     def out(self) -> list[Uri]:
@@ -88,8 +92,8 @@ class Look(NamedTuple):
     """What an operator changes of a queue."""
 
     state: str
-    wake: float
     by_name: bool
+    rest: float
     block: float
 
 
@@ -366,9 +370,7 @@ class Model:
         if outcome == "RETRY" and self.options["retry_scope"] == "queue":
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
-            queue.wake = max(queue.wake, self.now + pause)
-        if outcome == "RETRY" and self.options["retry_scope"] == "queue" and options["delay"]:
-            queue.block = max(queue.block, self.now + options["delay"])
+            self.let_rest(queue, pause)
         self.schedule(*discovered, within=True)
         del self.leases[number]
         uri.out = uri.landed = False
@@ -378,6 +380,10 @@ class Model:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
         return True
+
+    def let_rest(self, queue: Queue, seconds: float) -> None:
+        if seconds:
+            queue.rest = max(queue.rest, self.now + seconds)
 
     def politeness(self, fetch: float | None, crawl_delay: float | None) -> float:
         if not self.options["polite"]:
@@ -427,7 +433,7 @@ class Model:
         if number in self.leases and not self.leases[number].uri.landed:
             queue = self.leases[number].queue
             self.leases[number].uri.landed = True
-            queue.wake = max(queue.wake, self.now + self.politeness(fetch_seconds, crawl_delay))
+            self.let_rest(queue, self.politeness(fetch_seconds, crawl_delay))
             if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
                 self.move(queue, READY)
         self.settle()
@@ -494,7 +500,7 @@ class Model:
 
     def look(self, key: str) -> Look:
         queue = self.queues[key]
-        return Look(queue.state, queue.wake, queue.by_name, queue.block)
+        return Look(queue.state, queue.by_name, queue.rest, queue.block)
 
     def operate(self, command: str, key: str, until: float = 0.0) -> None:
         """One of the four below."""
@@ -517,13 +523,13 @@ class Model:
 
     def snooze(self, key: str, until: float) -> None:
         queue = self.queues[key]
-        queue.wake = queue.block = until
+        queue.block = until
         if queue.state == READY:
             self.move(queue, SNOOZED)
 
     def wake(self, key: str) -> None:
         queue = self.queues[key]
-        queue.wake, queue.block = min(queue.wake, self.now), 0.0
+        queue.rest, queue.block = min(queue.wake, self.now), 0.0
         if queue.state == SNOOZED:
             self.move(queue, READY)
 

@@ -90,6 +90,20 @@ moves = st.tuples(
     st.integers(0, 9),
 )
 overlapping = st.lists(moves, min_size=20, max_size=60)
+steering = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ("lease",) * 4
+            + ("SUCCESS",) * 3
+            + ("snooze",) * 4
+            + ("undo",) * 5
+            + ("wait", "wait", "RETRY", "RETRY", "landed", "wake", "wake", "force", "force", "retire", "unretire")
+        ),
+        st.integers(0, 9),
+    ),
+    min_size=20,
+    max_size=60,
+)
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
 
@@ -220,6 +234,11 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.schedule(SEED | {"url": url, "directive": number % 3})
             elif what == "delete":
                 self.delete(HOSTS[number % 4], number > 5)
+            elif what in ("snooze", "wake", "retire", "unretire"):
+                self.operate(HOSTS[number % 2], what, (5.0, 100.0, 20.0, 290.0, 50.0)[number % 5])
+            elif what in ("undo", "force"):
+                if self.model.done:
+                    self.undo(number, what == "force")
             elif lease is None:
                 continue
             elif what == "landed":
@@ -227,7 +246,7 @@ class FrontierMachine(RuleBasedStateMachine):
             elif what == "renew":
                 self.prolong(lease, leased, 300.0)
             else:
-                self.end(lease, leased, what, PLAIN | {"delay": 10.0}, [])
+                self.end(lease, leased, what, PLAIN | {"delay": (10.0, 10.0, 10.0, 40.0)[number % 4]}, [])
 
     def pick(self, which: int) -> tuple[Any, int]:
         """A lease: nearly always one that is out."""
@@ -555,6 +574,21 @@ def test_fetches_that_overlap(
         machine.begin(options | crowd, pages, hosts)
         for start in range(0, len(steps), 10):
             machine.overlap(steps[start : start + 10])
+            machine.agree()
+    finally:
+        machine.teardown()
+
+
+@given(options=option_sets, crowd=crowded, hosts=st.sampled_from((1, 2)), steps=steering)
+def test_commands_on_queues_that_are_undone(
+    options: dict[str, Any], crowd: dict[str, Any], hosts: int, steps: list[tuple[str, int]]
+) -> None:
+    """While fetches end: what they have earned their hosts stays."""
+    machine = FrontierMachine()
+    try:
+        machine.begin(options | crowd | {"polite": True}, 8, hosts)
+        for step in steps:
+            machine.overlap([step])
             machine.agree()
     finally:
         machine.teardown()

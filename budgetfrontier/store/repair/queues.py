@@ -273,7 +273,7 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
-    "charges", "errors", "wake_time", "block", "position",
+    "charges", "errors", "wake_time", "block", "delayed", "rest", "position",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
@@ -317,8 +317,9 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    if not 0 <= queue.block < inf:
-        queue.block = 0
+    for name in "block", "delayed", "rest":
+        if not 0 <= getattr(queue, name) < inf:
+            setattr(queue, name, 0)
     queue.state = queue_states.nearest_possible(queue, now)
 
 
