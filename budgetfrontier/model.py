@@ -209,7 +209,11 @@ class Process(msgspec.Struct, kw_only=True):
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):
-    """The results of scheduling a batch. `reasons` counts INVALID URIs by reason, a short slug."""
+    """The results of scheduling a batch.
+
+    `reasons` counts the URIs that were refused, by reason: for INVALID ones a short slug, for FULL ones the limit that
+    they met, `max_queued`, `max_queue_size` or, if a scheduler for asyncio has one, `maxsize`.
+    """
 
     added: int = 0
     duplicate: int = 0
@@ -221,6 +225,11 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
         """Count one INVALID URI."""
         self.invalid += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def find_full(self, limit: str, count: int = 1) -> None:
+        """Count URIs that are FULL because of a limit."""
+        self.full += count
+        self.reasons[limit] = self.reasons.get(limit, 0) + count
 
     def add(self, other: Self) -> None:
         """Add the counts of another tally."""
@@ -268,6 +277,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """The sum of the sizes of responses, as `finish` was told them."""
     full: int = 0
     """URIs that were refused as FULL."""
+    full_reasons: dict[str, int] = {}
+    """The same by the limit that they met: `max_queued`, `max_queue_size`; "unknown" if an older version counted it."""
     invalid: int = 0
     """URIs that were refused as INVALID."""
     invalid_reasons: dict[str, int] = {}

@@ -10,7 +10,7 @@ import lmdb
 import msgspec
 
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
-from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules import admission_limits, queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override
@@ -103,6 +103,7 @@ class View:
             queues={state.value: count for state, count in states.items()},
             bytes=c.bytes,
             full=c.full,
+            full_reasons=admission_limits.by_reason(c.full, c.full_reasons),
             invalid=sum(c.invalid_reasons.values()),
             invalid_reasons=dict(c.invalid_reasons),
             given_up=c.given_up,

@@ -233,7 +233,21 @@ class Model:
 
     # ---- the operations of a crawler
 
-    def schedule(self, *specs: dict[str, Any], within: bool = False) -> Counter[str]:
+    def limit_met(self, spec: dict[str, Any], key: str, via: Uri | None) -> str:
+        """The limit for which a URI that is new is refused. Prerequisites and a revisit need no room."""
+        queue, queued = self.queues.get(key), self.queued()
+        if spec["force"] and (spec["directive"] == 0 or (via is not None and spec["url"] == via.url)):
+            return ""
+        if 0 < self.options["max_queued"] <= queued:
+            return "max_queued"
+        if queue is not None and 0 < self.options["max_queue_size"] <= len(queue.uris):
+            return "max_queue_size"
+        return ""
+
+    def queued(self) -> int:
+        return sum(len(queue.uris) for queue in self.queues.values() if queue.state != RETIRED)
+
+    def schedule(self, *specs: dict[str, Any], within: bool = False, via: Uri | None = None) -> Counter[str]:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
@@ -241,11 +255,15 @@ class Model:
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
                 continue
+            key = spec["queue"] or url.split("/")[2]
+            if limit := self.limit_met(spec, key, via):
+                tally["FULL"] += 1
+                self.counts[limit] += 1
+                continue
             if not spec["force"]:
                 self.seen.add(url)
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
-            key = spec["queue"] or url.split("/")[2]
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
@@ -371,7 +389,7 @@ class Model:
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
             self.let_rest(queue, pause)
-        self.schedule(*discovered, within=True)
+        self.schedule(*discovered, within=True, via=uri)
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
@@ -579,7 +597,7 @@ class Model:
         return {
             "state": self.state,
             "pause_reason": self.reason,
-            "queued": sum(len(queue.uris) for queue in queues if queue.state != RETIRED),
+            "queued": self.queued(),
             "in_process": len(self.leases),
             "future": len(self.future),
             "dead": len(self.dead),
@@ -594,7 +612,8 @@ class Model:
             "expenditure": sum(queue.spent for queue in queues),
             "queues": {state: sum(queue.state == state for queue in queues) for state in STATES},
             "bytes": sum(queue.bytes for queue in queues),
-            "full": 0,
+            "full": counts["max_queued"] + counts["max_queue_size"],
+            "full_reasons": {limit: counts[limit] for limit in ("max_queued", "max_queue_size") if counts[limit]},
             "invalid": counts["INVALID"],
             "invalid_reasons": {"not-text": counts["INVALID"]} if counts["INVALID"] else {},
             "given_up": counts["DEAD"],

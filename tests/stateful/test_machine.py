@@ -69,6 +69,8 @@ option_sets = st.fixed_dictionaries(
         "retire_when": st.sampled_from(("exceeded", "reached")),
         "error_penalty_amount": st.sampled_from((0, 2)),
         "precedence": st.just(3),
+        "max_queued": st.sampled_from((0, 0, 0, 9, 30)),
+        "max_queue_size": st.sampled_from((0, 0, 0, 3, 8)),
         "order": st.sampled_from(("fifo", "lifo")),
         "pause_at_finish": booleans,
         "max_deliveries": st.sampled_from((20, 2)),
@@ -177,7 +179,8 @@ class FrontierMachine(RuleBasedStateMachine):
         expected = self.model.schedule(*specs)
         tally = self.frontier.schedule_many(map(crawl_uri, specs))
         assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
-        assert (tally.invalid, tally.full) == (0, 0)
+        assert (tally.invalid, tally.full) == (0, expected["FULL"])
+        assert sum(tally.reasons.values()) == tally.full
 
     @rule(specs=st.lists(uris, max_size=8))
     def schedule_each(self, specs: list[dict[str, Any]]) -> None:

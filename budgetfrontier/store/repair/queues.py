@@ -234,13 +234,14 @@ class QueueRebuild:
             totals.other_expenditure = totals.expenditure
         elif stored is not None:
             _divide_expenditure(totals, stored.expenditure)
+        totals.full = max(totals.full, sum(totals.full_reasons.values()))
         for name in "revived_upto", "revive_upto":
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "regrade_position", "regrade_upto":
             setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (*_COUNTED, *_GIVEN_OUT, "state") if stored else ():
+        for name in (*_COUNTED, *_GIVEN_OUT, "full", "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
         self._tables.put(keys.META, b"counters", encode(totals))
