@@ -164,7 +164,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     by_name: bool = False
     """Whether an operator retired it by name: then no change of settings revives it."""
     block: float = 0
-    """A wake time that an operator, or an explicit `delay`, has set: it is never clipped."""
+    """A wake time that an operator has set: it is never clipped."""
     revision: Number = 0
     """The revision of the settings from which its budgets were taken."""
     landed: Number = 0
@@ -173,6 +173,10 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The sum of the sizes of the responses to its URIs, as `finish` was told them."""
     last_lease_time: Number = 0
     """The time at which one of its URIs was leased last, in whole seconds."""
+    delayed: float = 0
+    """A wake time that a `delay` given by name has set: it is never clipped either."""
+    rest: float = 0
+    """The wake time by politeness, retries and delays alone, as long as `block` is the later one."""
     urls: Number = 0
     """With `frontier.keep_urls`, the URLs of the queue that are kept."""
     completed: Number = 0
@@ -242,7 +246,11 @@ class Process(msgspec.Struct, kw_only=True):
 
 
 class Tally(msgspec.Struct, kw_only=True, eq=False):
-    """The results of scheduling a batch. `reasons` counts INVALID URIs by reason, a short slug."""
+    """The results of scheduling a batch.
+
+    `reasons` counts the URIs that were refused, by reason: for INVALID ones a short slug, for FULL ones the limit that
+    they met, `max_queued`, `max_queue_size` or, if a scheduler for asyncio has one, `maxsize`.
+    """
 
     added: int = 0
     duplicate: int = 0
@@ -254,6 +262,11 @@ class Tally(msgspec.Struct, kw_only=True, eq=False):
         """Count one INVALID URI."""
         self.invalid += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def find_full(self, limit: str, count: int = 1) -> None:
+        """Count URIs that are FULL because of a limit."""
+        self.full += count
+        self.reasons[limit] = self.reasons.get(limit, 0) + count
 
     def add(self, other: Self) -> None:
         """Add the counts of another tally."""
@@ -301,6 +314,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """The sum of the sizes of responses, as `finish` was told them."""
     full: int = 0
     """URIs that were refused as FULL."""
+    full_reasons: dict[str, int] = {}
+    """The same by the limit that they met: `max_queued`, `max_queue_size`; "unknown" if an older version counted it."""
     invalid: int = 0
     """URIs that were refused as INVALID."""
     invalid_reasons: dict[str, int] = {}

@@ -70,6 +70,24 @@ def format_duration(seconds: float) -> str:
     return "".join(parts) or "0ms"
 
 
+def say_duration(seconds: float) -> str:
+    """Return a duration for a sentence: in whole seconds, and in its two largest units.
+
+    >>> say_duration(2.017), say_duration(0.34), say_duration(5400.0)
+    ('2s', 'less than a second', '1h30m')
+    """
+    return format_duration(round(seconds)) if seconds >= 1 else "less than a second"
+
+
+def short_duration(seconds: float) -> str:
+    """Return the same for a cell of a table.
+
+    >>> short_duration(2.017), short_duration(0.34)
+    ('2s', '<1s')
+    """
+    return format_duration(round(seconds)) if seconds >= 1 else "<1s"
+
+
 def write_duration(seconds: float) -> str:
     """Return a duration in units, exactly: `parse_duration` gives the same number back.
 

@@ -95,5 +95,26 @@ ROW_FIELDS = (
 LEASE_FIELDS = ("id", "queue", "url", "age", "deliveries", "attempt", "landed", "deadline", "began", "cost", "via")
 """The columns of a lease in every listing, in order."""
 
+AUDITED = (
+    "adjust",
+    "withdraw",
+    "retire",
+    "unretire",
+    "snooze",
+    "wake",
+    "delete",
+    "undo",
+    "discard",
+    "pause",
+    "resume",
+    "terminate",
+    "schedule",
+    "mark_seen",
+    "replay",
+    "drop",
+    "settings",
+)
+"""The commands that the audit has; `settings` is a change of the configuration."""
+
 SOURCE_KINDS = ("list", "heritrix", "scrapy", "kumo", "qcrawl")
 """The kinds of sources that `import` can read, each by a module of `formats`."""

@@ -19,6 +19,7 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlState, CrawlUri, Finish, Lease, Outcome, RunEnd, Summary, Tally
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.admission_limits import MAXSIZE
 
 MIN_COMMIT_INTERVAL = 0.05  # seconds between two commits of the worker; a frontier may also commit at each call
 
@@ -225,6 +226,13 @@ class Worker:
         except PolicyError as e:
             return Failure(e)
 
+    def _has_room(self, uri: str | CrawlUri) -> bool:
+        """Tell whether it is worth another try to admit a URI; a vain one would be counted as a refusal."""
+        try:
+            return self._frontier.has_room(uri)
+        except PolicyError:
+            return True  # `schedule` says so
+
     def _hand_out(self) -> None:
         """Lease as many URIs as `get` calls wait for; if there are too few, note when the next is ready."""
         self._ready = None
@@ -252,7 +260,7 @@ class Worker:
             if self._is_full():
                 break
             uri, future = self._parked.popleft()
-            admission = self._schedule(uri)
+            admission = self._schedule(uri) if self._has_room(uri) else Admission.FULL
             if admission is Admission.FULL:
                 self._parked.append((uri, future))
             else:
@@ -275,7 +283,7 @@ class Worker:
         tally = Tally()
         for uri in uris:
             if self._is_full():
-                tally.full += 1
+                tally.find_full(MAXSIZE)
             else:
                 tally.add(self._frontier.schedule_many([uri]))
         return tally

@@ -22,7 +22,6 @@ from budgetfrontier.vocabulary import CrawlState, QueueState
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
     from budgetfrontier.settings import Settings
-    from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
 
 Commands = Any  # what add_subparsers() returns; argparse has no public name for it
@@ -233,17 +232,6 @@ def refuse_if_terminated(args: argparse.Namespace) -> None:
             raise FrontierError(f"{args.job}: {TERMINATED}")
 
 
-def no_queue(reader: Reader, args: argparse.Namespace) -> FrontierError:
-    """Return the error that there is no queue `args.key`, with the most similar key as a suggestion."""
-    from budgetfrontier.reports.explain import nearest
-    from budgetfrontier.reports.format import clean
-
-    near = nearest(reader, args.key)
-    suggestion = f"; did you mean {clean(near)}?" if near else ""
-    listing = shlex.join(("budgetfrontier", "queues", str(args.job)))
-    return FrontierError(f"there is no queue {args.key!a}{suggestion or ';'} `{listing}` lists them")
-
-
 def matcher(pattern: str | None) -> Callable[[str, str], bool]:
     """Return the test of (URL, queue key) for --match; a pattern without a kind is a glob on the queue key."""
     from budgetfrontier.settings.matching import KINDS, parse_match
@@ -254,6 +242,14 @@ def matcher(pattern: str | None) -> Callable[[str, str], bool]:
     if match.by_key:
         return lambda url, queue: match.matches("", queue)
     return lambda url, queue: bool(url) and match.matches(url, queue)
+
+
+def no_match(args: argparse.Namespace) -> str:
+    """Return what to say if --state and --match select no queue."""
+    from budgetfrontier.reports.format import clean
+
+    chosen = (args.match and clean(args.match), args.state and f"the state {' or '.join(args.state)}")
+    return f"no queue matches {' and '.join(filter(None, chosen))}" if any(chosen) else "there is no queue"
 
 
 def queue_filter(args: argparse.Namespace) -> Callable[[QueueRecord], bool]:

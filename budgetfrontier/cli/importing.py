@@ -30,6 +30,7 @@ from budgetfrontier.formats.allowance import Allowance, RecordTooLarge
 from budgetfrontier.formats.records import BadRecord, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.store.records import AuditEntry
 
 CHUNK = 1000
@@ -93,12 +94,8 @@ class Totals:
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
             print(json.dumps(counts | {"seen": seen}))
             return
-        detail = ", ".join(f"{reason} {count:,}" for reason, count in sorted(total.reasons.items()))
-        print(
-            f"added {total.added:,}, duplicate {total.duplicate:,}, full {total.full:,}, invalid {total.invalid:,}"
-            + (f" ({detail})" if detail else "")
-            + (f", marked as seen {seen:,}" if seen else "")
-        )
+        told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
+        print(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -203,10 +200,7 @@ def _check(uri: CrawlUri) -> None:
 def _count(tally: Tally, entry: AuditEntry) -> None:
     """Add the counts of a command. Raises FrontierError if it was refused."""
     audit.check(entry)
-    for name in ("added", "duplicate", "invalid", "full"):
-        setattr(tally, name, getattr(tally, name) + entry.effect[name])
-    for reason, count in entry.effect["reasons"].items():
-        tally.reasons[reason] = tally.reasons.get(reason, 0) + count
+    tally.add(msgspec.convert(entry.effect, Tally))
 
 
 def _as_argument(uri: CrawlUri) -> str | dict[str, Any] | bytes:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
-from budgetfrontier.cli import common
+from budgetfrontier.cli import common, named
 from budgetfrontier.cli.common import Commands, add_command, add_job
 from budgetfrontier.vocabulary import LEASE_FIELDS
 
@@ -39,9 +39,8 @@ def leases(args: argparse.Namespace) -> None:
 
     now = time.time()
     with Reader(common.frontier_path(args.job)) as reader:
-        if args.queue is not None and reader.queue(args.queue) is None:
-            raise common.no_queue(reader, argparse.Namespace(key=args.queue, job=args.job))
-        found = [lease for lease in reader.leases() if args.queue in (None, lease.queue)]
+        key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
+        found = [lease for lease in reader.leases() if key in (None, lease.queue)]
     rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)

@@ -62,8 +62,12 @@ _log_time.__name__ = "time"  # argparse names the type when a value is wrong
 
 def revive(args: argparse.Namespace) -> None:
     """Schedule disregarded URIs in chunks; the audit entry of each stores how far in the log it came."""
+    import msgspec
+
     from budgetfrontier.formats import crawl_log
+    from budgetfrontier.model import Tally
     from budgetfrontier.reports.format import counted
+    from budgetfrontier.reports.totals import refused_in
 
     log = args.log or args.job / "logs" / "crawl.log"
     since = _last_revival(args) if args.since is None else args.since
@@ -73,15 +77,14 @@ def revive(args: argparse.Namespace) -> None:
         note("dry run: nothing was changed")
         return
     common.refuse_if_terminated(args)
-    tally = dict.fromkeys(("added", "full", "invalid"), 0)
+    tally = Tally()
     for entry in _revived(args, _chunks(lines)):
-        for name in tally:
-            tally[name] += entry.effect[name]
-    left = ", ".join(f"{name} {tally[name]:,}" for name in ("full", "invalid") if tally[name])
-    print(f"revived {counted(tally['added'], 'URI')}" + (f", {left}" if left else ""))
-    if not any(tally.values()) and since and args.since is None:
+        tally.add(msgspec.convert(entry.effect, Tally))
+    left = [text for name, text in refused_in(tally).items() if getattr(tally, name)]
+    print(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
+    if not (tally.added + tally.full + tally.invalid) and since and args.since is None:
         note(f"only lines after {since} count, which was revived last; --since '' takes all")
-    if tally["added"]:
+    if tally.added:
         common.note_if_stopped(args)
 
 

@@ -14,11 +14,11 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli import common, report_kinds
+from budgetfrontier.cli import common, named, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
-from budgetfrontier.vocabulary import ROW_FIELDS, CrawlState, QueueState
+from budgetfrontier.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
 
 if TYPE_CHECKING:
     from budgetfrontier.model import QueueRecord
@@ -135,8 +135,9 @@ def _register_audit(commands: Commands) -> None:
     )
     parser.add_argument("--who", metavar="NAME", help="only commands of this person or program")
     parser.add_argument(
-        "--operation", action="append", metavar="NAME", help="only this command, such as adjust; repeatable"
-    )
+        "--operation", action="append", choices=AUDITED, metavar="NAME",
+        help=f"only this command, repeatable: {', '.join(AUDITED)}",
+    )  # fmt: skip
     for option, what in (("--since", "from this time on"), ("--until", "before this time")):
         parser.add_argument(
             option, type=common.moment_or_age, metavar="TIME", help=f"only {what}: ISO 8601 (UTC), or an age: 2h, 3d"
@@ -210,14 +211,16 @@ def queues(args: argparse.Namespace) -> None:
     chosen: Iterable[QueueRecord]
     test, key = common.queue_filter(args), attrgetter(args.sort)
     states = frozenset(map(QueueState, args.state)) if args.state else None
+    noted = partial(named.noting_none, told=common.no_match(args) if args.match or args.state else "")
     with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
         if args.limit is None:
             chosen = reader.sorted_queues(
                 key, reverse=common.is_descending(args), where=test, states=states, over_budget=args.over_budget
             )
-            chosen = islice(chosen, args.offset, None)
+            chosen = islice(noted(chosen), args.offset, None)
         else:
-            chosen = common.page(filter(test, reader.queues(states, over_budget=args.over_budget)), args, key=key)
+            found = filter(test, reader.queues(states, over_budget=args.over_budget))
+            chosen = common.page(noted(found), args, key=key)
         fields: tuple[str, ...] = ROW_FIELDS
         if args.over_budget or states == frozenset((QueueState.RETIRED,)):
             work_list = WorkList(view)
@@ -240,16 +243,14 @@ def queue(args: argparse.Namespace) -> None:
     from budgetfrontier.store.report import row as report_row
 
     with Reader(common.frontier_path(args.job)) as reader:
-        record = reader.queue(args.key)
-        if record is None:
-            raise common.no_queue(reader, args)
+        record = named.queue_to_show(reader, args.job, args.key)
         if args.patterns:
             return _patterns(args, reader, record)
         if args.spread:
             with reader.view() as view:
                 items = [(item.place + 1, item) for item in spread(view, record, args.limit or record.queued)]
         else:
-            items = list(enumerate(reader.pending(args.key, args.limit), 1))
+            items = list(enumerate(reader.pending(record.queue, args.limit), 1))
         pending = [
             {
                 "place": place,
@@ -340,14 +341,18 @@ def audit(args: argparse.Namespace) -> None:
     from budgetfrontier.reports.audit_inverses import inverses
     from budgetfrontier.store.reader import Reader
 
+    people: set[str] = set()
     with Reader(common.frontier_path(args.job)) as reader:
+        key = None if args.queue is None else named.queue_to_show(reader, args.job, args.queue).queue
         with reader.view() as view:
-            covers = None if args.queue is None else coverage(view, args.queue)
-            chosen = (pair for pair in inverses(view.newest_commands()) if _is_chosen(pair[0], args))
+            covers = None if key is None else coverage(view, key)
+            chosen = (pair for pair in inverses(view.newest_commands()) if _is_chosen(pair[0], args, people))
             found = ((entry, inverse, covers and covers(entry)) for entry, inverse in chosen)
             found = (row for row in found if covers is None or row[2])
             end = None if args.limit is None else args.limit + args.offset
             entries = list(islice(found, args.offset, end))[::-1]
+        if not entries and args.who is not None and args.who not in people:
+            raise named.nobody(args.who, people)
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
     rows = (
@@ -374,8 +379,9 @@ def audit(args: argparse.Namespace) -> None:
         common.note(describe_progress(*in_progress))
 
 
-def _is_chosen(entry: AuditEntry, args: argparse.Namespace) -> bool:
-    """Tell whether an audit entry passes the filters by who, time and operation."""
+def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:
+    """Tell whether an audit entry passes the filters by who, time and operation; add who it is by to `people`."""
+    people.add(entry.who)
     return (
         args.who in (None, entry.who)
         and (not args.operation or entry.command in args.operation)

@@ -7,12 +7,15 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.cli import common, kept
+from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
 from budgetfrontier.vocabulary import CrawlState
+
+if TYPE_CHECKING:
+    from budgetfrontier.store.view import View
 
 QUEUE_COMMANDS = {
     "retire": (
@@ -133,6 +136,7 @@ def _register_delete(commands: Commands) -> None:
 def delete(args: argparse.Namespace) -> None:
     """Delete pending URIs; with --dry-run, only count them."""
     from budgetfrontier.reports.format import counted
+    from budgetfrontier.store.reader import Reader
 
     if (args.queue or args.pattern) is None or "" in (
         args.queue,
@@ -143,9 +147,15 @@ def delete(args: argparse.Namespace) -> None:
     if args.dry_run:
         _preview_deletion(args, details)
         return
+    if args.queue is not None:
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            named.check_glob(view, args.job, args.queue)
     entry = common.steer(args, "delete", details | kept.details(args))
     effect = entry.effect
     print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
+    if args.queue is not None and not effect["deleted"]:
+        with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+            _note_no_queue(view, args.queue)
     _note_undecided(effect)
     kept.note_kept(args, entry)
 
@@ -153,6 +163,14 @@ def delete(args: argparse.Namespace) -> None:
 def _for_later(effect: dict[str, Any]) -> str:
     """Format how many of the deleted URIs were scheduled for later, if any."""
     return f" ({effect['later']:,} scheduled for later)" if effect.get("later") else ""
+
+
+def _note_no_queue(view: View, glob: str) -> None:
+    """Say that a glob matches no queue, if it does not."""
+    from budgetfrontier.reports.format import clean
+
+    if not named.matches_a_queue(view, glob):
+        common.note(f"no queue matches {clean(glob)}")
 
 
 def _note_undecided(effect: dict[str, Any]) -> None:
@@ -175,7 +193,11 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
     with Reader(common.frontier_path(args.job)) as reader:
         totals = reader.summary()
         with reader.view() as view:
+            if args.queue is not None:
+                named.check_glob(view, args.job, args.queue)
             effect = preview(view, details)
+            if args.queue is not None and not effect["deleted"]:
+                _note_no_queue(view, args.queue)
     deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
     print(f"would delete {deleted} from {queues}{_for_later(effect)}")
     print(f"those pending would cost {effect['cost']:,}")
@@ -234,9 +256,8 @@ def undo(args: argparse.Namespace) -> None:
 def _steer_queue(op: str, args: argparse.Namespace) -> None:
     from budgetfrontier.store.reader import Reader
 
-    with Reader(common.frontier_path(args.job)) as reader:
-        if reader.queue(args.key) is None:
-            raise common.no_queue(reader, args)
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        named.check_queue(view, args.job, args.key)
     details: dict[str, Any] = {"queue": args.key}
     if op == "snooze":
         details["until"] = args.until

@@ -10,13 +10,13 @@ import contextlib
 import io
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from budgetfrontier.cli import common, kept
+from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.vocabulary import SOURCE_KINDS
@@ -146,12 +146,16 @@ def export(args: argparse.Namespace) -> None:
     test = common.queue_filter(args)
     count, omitted = 0, Counter[str]()
     with Reader(common.frontier_path(args.job)) as reader, _output_file(args.file, replace=args.force) as out:
-        for uri in _exported(reader, test):
+        # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
+        chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
+        for uri in _exported(reader, chosen):
             out.write(line(uri) + "\n")
             count += 1
             if supported is not None:
                 omitted.update(lists.fields(uri).keys() - supported)
         dead = reader.summary().dead
+        if not chosen:
+            note(common.no_match(args))
     note(f"{counted(count, 'URI')} exported")
     if omitted:
         what = ", ".join(f"{name} ({count:,})" for name, count in sorted(omitted.items()))
@@ -162,10 +166,8 @@ def export(args: argparse.Namespace) -> None:
         note(f"{counted(dead, 'dead letter')} {are} not among them; {listing}")
 
 
-def _exported(reader: Reader, test: Callable[[QueueRecord], bool]) -> Iterator[CrawlUri]:
-    """Yield URIs pending and URIs scheduled for later, of the queues that pass `test`."""
-    # Collect the keys first: no snapshot may be held while URIs are written, for the file grows as long as one is.
-    chosen = [(q.queue, q.queued, q.future) for q in reader.sorted_queues(_turn, where=test)]
+def _exported(reader: Reader, chosen: Sequence[tuple[str, int, int]]) -> Iterator[CrawlUri]:
+    """Yield URIs pending and URIs scheduled for later, of queues that are given by key, `queued` and `future`."""
     for key, queued, _ in chosen:
         if queued:
             for item in reader.each_pending(key, arrived=True):
@@ -223,6 +225,7 @@ def _output_file(name: str, *, replace: bool) -> Iterator[TextIO]:
 
 def dead_letters(args: argparse.Namespace) -> None:
     """List, replay or drop dead letters."""
+    from budgetfrontier.reports.format import clean
     from budgetfrontier.store.reader import Reader
 
     if args.replay or args.drop:
@@ -230,6 +233,9 @@ def dead_letters(args: argparse.Namespace) -> None:
         op = "replay" if args.replay else "drop"
         if args.replay:
             common.refuse_if_terminated(args)
+        if "all" not in ids:
+            with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+                named.check_letters(view, args.job, ids)
         details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
         entry = common.steer(args, op, details)
         done = "replayed" if args.replay else "dropped"
@@ -239,7 +245,9 @@ def dead_letters(args: argparse.Namespace) -> None:
     test = common.matcher(args.match)
     with Reader(common.frontier_path(args.job)) as reader:
         letters = reader.dead_letters()
-    chosen = (letter for letter in letters if test(letter.uri.url, letter.queue))
+    chosen: Iterator[DeadLetter] = (letter for letter in letters if test(letter.uri.url, letter.queue))
+    if args.match is not None:
+        chosen = named.noting_none(chosen, f"no dead letter matches {clean(args.match)}")
     if args.by_reason:
         common.write_rows(args, common.page(_by_reason(chosen), args), REASON_COLUMNS)
         return

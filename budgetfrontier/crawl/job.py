@@ -24,7 +24,7 @@ from budgetfrontier.crawl.progress import ProgressDisplay, backlog
 from budgetfrontier.crawl.resuming import check_changes, check_name, stored_settings
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.scope import Scope
-from budgetfrontier.crawl.seeds import any_valid, each_seed, scheduled_seeds
+from budgetfrontier.crawl.seeds import any_valid, each_seed, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import CrawlState, DeadLetter, RunEnd
@@ -217,10 +217,8 @@ class Job:
             settings=self._settings, stored=self._stored, cache=self._cache, command=self._command, say=say,
         )  # fmt: skip
         tally = frontier.schedule_many(scheduled_seeds(self._settings))
-        if tally.invalid:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.reasons.items()))
-            what = "is not an http or https URL" if tally.invalid == 1 else "are not http or https URLs"
-            say(f"{counted(tally.invalid, 'seed')} {what} ({reasons})")
+        for line in refused_seeds(tally):
+            say(line)
         if frontier.state is CrawlState.TERMINATED:
             say("this crawl was terminated, for good; name another job folder to start over")
             return False

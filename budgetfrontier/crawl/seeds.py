@@ -9,7 +9,9 @@ from pathlib import Path
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, Directive
+from budgetfrontier.model import CrawlUri, Directive, Tally
+from budgetfrontier.reports.format import counted
+from budgetfrontier.reports.totals import reasons_of
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.schema import Seed
 
@@ -25,6 +27,16 @@ def scheduled_seeds(settings: Settings) -> Iterator[CrawlUri]:
     """Yield the seeds as URIs to schedule, with a directive that puts them before all links."""
     for url, seed in each_seed(settings):
         yield CrawlUri(url, directive=Directive.MEDIUM, priority=seed.priority, source=seed.source, queue=seed.queue)
+
+
+def refused_seeds(tally: Tally) -> Iterator[str]:
+    """Yield what an operator should know of the scheduling of the seeds: how many were refused, and why."""
+    full, invalid = ([f"{count} {reason}" for reason, count in reasons] for reasons in reasons_of(tally))
+    if invalid:
+        what = "is not an http or https URL" if tally.invalid == 1 else "are not http or https URLs"
+        yield f"{counted(tally.invalid, 'seed')} {what} ({', '.join(invalid)})"
+    if full:
+        yield f"{counted(tally.full, 'seed')} found no room ({', '.join(full)}); raise the limit and start again"
 
 
 def seed_urls(seed: Seed) -> Iterator[str]:

@@ -121,9 +121,11 @@ class Finisher:
 
     def _rest(self, queue: QueueRecord, seconds: float, now: float) -> None:
         """Let a queue rest for so long, or as long as it does already."""
-        wake_time = wake_times.extended(queue, now + seconds)
-        if wake_time != queue.wake_time:
-            self._tables.rotation.set_wake(queue, wake_time)
+        until = now + seconds
+        if until > queue.wake_time:
+            self._tables.rotation.set_wake(queue, until)
+        elif queue.rest < until <= queue.block:  # it counts if the block is undone
+            queue.rest = until
 
     def _rest_after(
         self,
@@ -138,7 +140,7 @@ class Finisher:
         """Let a queue rest when a retry, or a `delay` given by name, may lengthen that."""
         seconds, by_name = wake_times.wait_after(outcome, lease.attempt, settings, politeness, delay)
         if by_name and delay:
-            queue.block = max(queue.block, now + delay)
+            queue.delayed = max(queue.delayed, now + delay)
         if seconds > 0.0:
             self._rest(queue, seconds, now)
 

@@ -198,8 +198,11 @@ class BatchFinisher:
                 ended.append(mine.key)
                 if mine.landed:
                     queue.landed -= 1
-                elif rest > 0.0 and wake > queue.wake_time:
-                    rotation.set_wake(queue, wake)
+                elif rest > 0.0:
+                    if wake > queue.wake_time:
+                        rotation.set_wake(queue, wake)
+                    elif queue.rest < wake <= queue.block:
+                        queue.rest = wake
                 out = queue.out = queue.out - 1
                 queue.reserved -= cost
                 left = queue.queued = queue.queued - 1

@@ -381,6 +381,14 @@ class Frontier:
         self._guard.enter()
         return self._admitter.queue_key(uri)
 
+    def has_room(self, uri: str | CrawlUri) -> bool:
+        """Tell whether `schedule` would not return FULL for a URI now. Changes and counts nothing. O(log n).
+
+        For callers that wait for room: each refusal is counted. Raises PolicyError.
+        """
+        self._guard.enter()
+        return self._admitter.has_room(uri)
+
     def rest(
         self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
     ) -> float:

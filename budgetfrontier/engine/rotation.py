@@ -27,6 +27,7 @@ from budgetfrontier.rules.queue_states import (
     SNOOZED,
     WORST_PRECEDENCE,
 )
+from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
@@ -189,6 +190,11 @@ class Rotation:
             if wake_time < self.next_wake:
                 self.next_wake = wake_time
         queue.wake_time = wake_time
+
+    def set_waits(self, queue: QueueRecord, waits: Waits) -> None:
+        """Change all waits of a queue."""
+        queue.block, queue.delayed, queue.rest = waits.block, waits.delayed, waits.rest
+        self.set_wake(queue, waits.wake_time)
 
     def snooze(self, queue: QueueRecord, latest: float) -> None:
         """Let an IN_PROCESS queue rest until its wake time, at most until `latest`.

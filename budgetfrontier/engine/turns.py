@@ -268,19 +268,15 @@ class Turns:
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""
-        until = wake_times.extended(queue, until)
-        self._rotation.set_wake(queue, until)
-        queue.block = until
-        if queue.state is READY and until > now:
+        self._rotation.set_waits(queue, wake_times.blocked(queue, until))
+        if queue.state is READY and queue.wake_time > now:
             self._rotation.move(queue, SNOOZED)
 
     def wake(self, queue: QueueRecord, now: float) -> None:
         """End the wait of a queue now."""
-        queue.block = 0.0
         if queue.state is SNOOZED:
             self._rotation.move(queue, self._awake(queue))
-        if queue.wake_time > now:
-            self._rotation.set_wake(queue, now)
+        self._rotation.set_waits(queue, wake_times.woken(queue, now))
 
     def deleted(self, queue: QueueRecord) -> None:
         """Move a queue of which URIs were deleted, if it has to."""

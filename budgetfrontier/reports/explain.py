@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from difflib import get_close_matches
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
@@ -21,15 +20,12 @@ from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
 from budgetfrontier.store.start_command import start_command
-from budgetfrontier.units import format_duration
+from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.records import AuditEntry
     from budgetfrontier.store.view import PendingUri
-
-
-_MAX_COMPARED = 10_000
 
 
 def explain(
@@ -50,18 +46,6 @@ def explain(
     return _Explainer(reader, job, time.time() if now is None else now, scope, past).explain(target)
 
 
-def nearest(reader: Reader, key: str) -> str | None:
-    """Return the queue key most similar to `key`: the same host with a port, or a similar name; None if there is none.
-
-    Only the first 10,000 queues are compared, at 20 us each.
-    """
-    with_port = reader.names(f"{key}:", 1)
-    if with_port:
-        return with_port[0]
-    names = [queue.queue for queue in islice(reader.queues(), _MAX_COMPARED)]
-    return next(iter(get_close_matches(key, names, n=1, cutoff=0.8)), None)
-
-
 class _Explainer:
     def __init__(self, reader: Reader, job: str, now: float, scope: ScopeOf | None, past: PastOf | None) -> None:
         self._reader = reader
@@ -71,7 +55,7 @@ class _Explainer:
         self._past = past
 
     def explain(self, target: str) -> Explanation:
-        queue = self._reader.queue(target)
+        queue = self._reader.queue(target) or self._meant(target)
         if queue is not None:
             explanation = Explanation(target, "queue", queue.queue)
             self._explain_settings(explanation, queue)
@@ -81,6 +65,14 @@ class _Explainer:
         explanation = Explanation(target, "url")
         self._explain_url(explanation)
         return explanation
+
+    def _meant(self, target: str) -> QueueRecord | None:
+        """Return the queue of a host that is written in another way than its key; of a URL, the URL is explained."""
+        if "://" in target:
+            return None
+        with self._reader.view() as view:
+            key = near_queues.meant(view, target)
+        return None if key is None else self._reader.queue(key)
 
     def _command(self, name: str, *arguments: str) -> str:
         return shlex.join(("budgetfrontier", name, self._job, *arguments))
@@ -92,8 +84,9 @@ class _Explainer:
         if not found["valid"]:
             end = "."
             if "://" not in explanation.target:
-                near = nearest(self._reader, explanation.target)
-                end = f", and there is no queue of this name{f'; did you mean {near}?' if near else '.'}"
+                with self._reader.view() as view:
+                    near = near_queues.did_you_mean(view, explanation.target)
+                end = f", and there is no queue of this name{near or '.'}"
             explanation.add(
                 "invalid", f"It is no URL that can be crawled ({found['reason']}){end}", verdict=Outlook.NEVER
             )
@@ -107,7 +100,7 @@ class _Explainer:
             return
         if pending.when is not None:
             left = pending.when - self._now
-            wait = f"in {format_duration(left)}" if left > 0 else "with the next lease: it is due"
+            wait = f"in {say_duration(left)}" if left > 0 else "with the next lease: it is due"
             explanation.add(
                 "future",
                 f"It is scheduled for later: it comes to queue {queue.queue} {wait}.",
@@ -149,7 +142,7 @@ class _Explainer:
 
     def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
-        left = f" for {format_duration(max(expires) - self._now)} more at the most" if expires else ""
+        left = f" for {say_duration(max(expires) - self._now)} more at the most" if expires else ""
         explanation.add("leased", f"It is being crawled: a worker has it{left}.")
 
     def _explain_gone(self, explanation: Explanation, found: dict[str, Any]) -> None:
@@ -232,7 +225,7 @@ class _Explainer:
                 explanation.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
-                left = f"{format_duration(max(expires) - self._now)} at the most" if expires else ""
+                left = f"{say_duration(max(expires) - self._now)} at the most" if expires else ""
                 left = left and f", the last of them for {left}"
                 landed = f" ({queue.landed} landed)" if queue.landed else ""
                 explanation.add(
@@ -258,7 +251,7 @@ class _Explainer:
     def _explain_wait(self, explanation: Explanation, queue: QueueRecord, subject: str) -> None:
         left = queue.wake_time - self._now
         due = "and due: it joins the READY queues at the next lease"
-        wait = f"for {format_duration(left)} more: {self._cause_of_wait(queue)}" if left > 0 else due
+        wait = f"for {say_duration(left)} more: {self._cause_of_wait(queue)}" if left > 0 else due
         explanation.add(
             "snoozed",
             f"{subject} {wait}.",
@@ -268,9 +261,9 @@ class _Explainer:
         )
 
     def _cause_of_wait(self, queue: QueueRecord) -> str:
-        if queue.block < queue.wake_time:
+        if max(queue.block, queue.delayed) < queue.wake_time:
             return "politeness towards its host, or a retry, which the command would cut short"
-        entry = self._reader.last_snooze(queue)
+        entry = None if queue.block < queue.wake_time else self._reader.last_snooze(queue)
         return "a worker asked for this delay" if entry is None else f"an operator snoozed it{_by(entry)}"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:

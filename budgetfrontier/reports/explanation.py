@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.reports.format import clean
 from budgetfrontier.reports.sources import source_lines
-from budgetfrontier.units import format_duration
+from budgetfrontier.units import say_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
@@ -104,5 +104,5 @@ class Explanation:
             Outlook.NEVER: "never, as things stand",
         }[self.verdict]
         if self.verdict is Outlook.LATER and self.when is not None and self.when > now:
-            when += f", in {format_duration(self.when - now)} at the earliest"
+            when += f", in {say_duration(self.when - now)} at the earliest"
         return "\n".join((*lines, f"When: {when}.", ""))

@@ -20,7 +20,7 @@ from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
-from budgetfrontier.units import describe_duration, format_duration, format_size
+from budgetfrontier.units import describe_duration, format_size, short_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import OverTime
@@ -159,7 +159,7 @@ def _table(state: QueueState, rows: Sequence[QueueRecord], count: int, now: floa
             f"{queue.enqueued:,}",
             f"{queue.balance:,}",
             f"{queue.last_cost} ({queue.average_cost:.1f})",
-            format_duration(queue.wake_time - now) if queue.wake_time > now else "-",
+            short_duration(queue.wake_time - now) if queue.wake_time > now else "-",
             f"{queue.expenditure:,} / {queue.total_budget:,}",
             f"{queue.errors:,}",
             queue.last_leased or "-",

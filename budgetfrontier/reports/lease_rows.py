@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from budgetfrontier.model import StoredLease
-from budgetfrontier.units import format_duration
+from budgetfrontier.units import short_duration
 
 DROP = ("via", "began", "cost", "id", "landed", "attempt", "queue")
 """The columns that a terminal without room leaves out, in this order."""
@@ -34,8 +34,8 @@ def for_people(row: dict[str, Any], now: float, when: str) -> dict[str, Any]:
     """Return a row with durations instead of seconds: the deadline as the time left. `when` is the text of `began`."""
     left = row["deadline"] - now
     return row | {
-        "age": None if row["age"] is None else format_duration(round(row["age"])) if row["age"] >= 1 else "<1s",
-        "deadline": f"in {format_duration(round(left))}" if left >= 0.5 else f"{format_duration(round(-left))} ago",
+        "age": None if row["age"] is None else short_duration(row["age"]),
+        "deadline": f"in {short_duration(left)}" if left > 0 else f"{short_duration(-left)} ago",
         "landed": "yes" if row["landed"] else None,
         "began": when,
     }

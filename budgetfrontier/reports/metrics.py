@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.model import Admission, CrawlState, Summary
 from budgetfrontier.reports.format import clean
 from budgetfrontier.rules.verdict import Standing, Verdict, verdict
 from budgetfrontier.store.reader import Reader
@@ -48,7 +48,7 @@ COUNTERS = {
     "other_expenditure": ("spend_other", "What was charged without an attempt, or before outcomes were told apart."),
     "penalties": ("spend_penalties", "The penalties for errors in what was spent."),
     "bytes": ("bytes", "Bytes of the responses, as far as they were told."),
-    "full": ("urls_full", "URIs refused because there was no room."),
+    "full": ("urls_full", "URIs refused because a limit was reached."),
     "invalid": ("urls_invalid", "URIs refused because they were not valid."),
     "given_up": ("urls_given_up", "Attempts that ended with DEAD."),
     "buried": ("urls_buried", "URIs ever moved to the dead letters."),
@@ -147,9 +147,13 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
         return family
 
     def labelled(
-        name: str, text: str, labels: Iterable[str], rows: Callable[[Reading], Mapping[tuple[str, ...], float]]
+        name: str,
+        text: str,
+        labels: Iterable[str],
+        rows: Callable[[Reading], Mapping[tuple[str, ...], float]],
+        kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
     ) -> Metric:
-        family = GaugeMetricFamily(PREFIX + name, text, labels=[*_LABELS, *labels])
+        family = kind(PREFIX + name, text, labels=[*_LABELS, *labels])
         for folder, one in found.items():
             for values, number in rows(one).items():
                 family.add_metric([one.crawl, folder, *values], number)
@@ -160,6 +164,10 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
         for folder, one in found.items():
             counter.add_metric([one.crawl, folder], _total(one, field))
         yield counter
+    yield labelled(
+        "urls_refused", "URIs refused, by result (FULL or INVALID) and reason.", ["result", "reason"], _refusals,
+        CounterMetricFamily,
+    )  # fmt: skip
     for field, (name, text) in GAUGES.items():
         yield gauge(name, text, lambda one, field=field: _total(one, field))  # type: ignore[misc]
     yield labelled("queues", "Queues by state.", ["state"], _queues)
@@ -188,6 +196,13 @@ def _families(found: Mapping[str, Reading]) -> Iterator[Metric]:
 def _total(one: Reading, field: str) -> float:
     totals: Summary = one.standing.totals
     return float(totals[field])
+
+
+def _refusals(one: Reading) -> dict[tuple[str, ...], float]:
+    """Return how often URIs were refused. The reasons are a dozen at most: the limits, and slugs of this package."""
+    totals: Summary = one.standing.totals
+    both = (Admission.FULL, totals.full_reasons), (Admission.INVALID, totals.invalid_reasons)
+    return {(result, clean(reason)): float(n) for result, reasons in both for reason, n in reasons.items()}
 
 
 def _queues(one: Reading) -> dict[tuple[str, ...], float]:

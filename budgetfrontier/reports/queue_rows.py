@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.units import format_duration
+from budgetfrontier.units import short_duration
 
 PIPED: tuple[str, ...] = (
     "queue", "state", "precedence", "queued", "enqueued", "balance", "expenditure", "total_budget", "average_cost",
@@ -43,8 +43,8 @@ def row_of(columns: Sequence[str], now: float) -> Callable[[QueueRecord], tuple[
 
     def row(queue: QueueRecord) -> tuple[object, ...]:
         values = first(queue)
-        wake_in = format_duration(queue.wake_time - now) if queue.wake_time > now else None
-        leased_ago = format_duration(max(int(now) - queue.last_lease_time, 0)) if queue.last_lease_time else None
+        wake_in = short_duration(queue.wake_time - now) if queue.wake_time > now else None
+        leased_ago = short_duration(int(now) - queue.last_lease_time) if queue.last_lease_time else None
         return *values[:place], wake_in, leased_ago, *values[place:]
 
     return row

@@ -130,9 +130,8 @@ def _stats(report: Report) -> Iterator[str]:
     yield f" Expired:       {totals.expired}"
     yield f" Robots denied: {totals.robots_denials}"
     yield f" Prerequisites: {totals.prerequisites}"
-    yield f" Full:          {totals.full}"
-    reasons = ", ".join(f"{clean(reason)}: {n}" for reason, n in sorted(totals.invalid_reasons.items()))
-    yield f" Invalid:       {totals.invalid}" + (f" ({reasons})" if reasons else "")
+    yield f" Full:          {totals.full}{_by_reason(totals.full_reasons)}"
+    yield f" Invalid:       {totals.invalid}{_by_reason(totals.invalid_reasons)}"
     yield f" Bytes:         {totals.bytes}"
     yield f" Expenditure:   {totals.expenditure}"
     yield f"  Successes:    {totals.succeeded_expenditure}"
@@ -140,6 +139,11 @@ def _stats(report: Report) -> Iterator[str]:
     yield f"  Retries:      {totals.retried_expenditure}"
     yield f"  Given up:     {totals.given_up_expenditure} ({totals.given_up} attempts)"
     yield f"  Other:        {totals.other_expenditure}"
+
+
+def _by_reason(counts: dict[str, int]) -> str:
+    reasons = ", ".join(f"{clean(reason)}: {n}" for reason, n in sorted(counts.items()))
+    return f" ({reasons})" if reasons else ""
 
 
 def _queues(report: Report, overview: Overview) -> Iterator[str]:

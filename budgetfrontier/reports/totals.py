@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from budgetfrontier.model import Outcome, Summary
+from budgetfrontier.model import Outcome, Summary, Tally
 from budgetfrontier.reports.format import counted
+from budgetfrontier.rules import admission_limits
 from budgetfrontier.units import format_size
 
 
@@ -67,17 +68,35 @@ def by_outcome(totals: Summary) -> Iterator[Ended]:
 
 def refusals(totals: Summary) -> list[tuple[str, int]]:
     """Return how often URIs were refused, by reason, the most frequent first; INVALID ones have their slugs."""
-    found = [*totals.invalid_reasons.items(), *([("FULL", totals.full)] if totals.full else [])]
-    return sorted(found, key=lambda item: -item[1])
+    full = [(f"FULL by {_LIMITS.get(limit, limit)}", count) for limit, count in totals.full_reasons.items()]
+    return sorted([*totals.invalid_reasons.items(), *full], key=lambda item: -item[1])
 
 
 def refused_line(totals: Summary) -> str:
     """Return how many URIs were refused, and why, for a line of a summary; "" if none were."""
     if not totals.full + totals.invalid:
         return ""
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in refusals(totals)[:_REASONS])
+    reasons = ", ".join(f"{reason}: {count:,}" for reason, count in refusals(totals)[:_REASONS])
     more = ", ..." if len(refusals(totals)) > _REASONS else ""
     return f"{totals.full + totals.invalid:,} refused ({reasons}{more})"
 
 
+def refused_in(tally: Tally) -> dict[str, str]:
+    """Return how many URIs of a tally were FULL and INVALID, and why, as in `full 3 (max_queued 3)`, by these names."""
+    named = zip((("full", tally.full), ("invalid", tally.invalid)), reasons_of(tally), strict=True)
+    return {name: f"{name} {total:,}{_why(reasons)}" for (name, total), reasons in named}
+
+
+def _why(reasons: list[tuple[str, int]]) -> str:
+    return f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons)})" if reasons else ""
+
+
+def reasons_of(tally: Tally) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return for which limits URIs of a tally were FULL, and for which reasons INVALID, each with its number."""
+    found = sorted(tally.reasons.items())
+    full = [one for one in found if one[0] in admission_limits.LIMITS]
+    return full, [one for one in found if one not in full]
+
+
 _REASONS = 5
+_LIMITS = {admission_limits.UNKNOWN: "an unknown limit"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import Directive
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from budgetfrontier.model import CrawlUri
     from budgetfrontier.settings.overrides import QueueSettings
     from budgetfrontier.settings.schema import FrontierSettings
+
+MAX_QUEUED, MAX_QUEUE_SIZE = "max_queued", "max_queue_size"
+"""The reasons for which a URI is FULL: the settings that limit the frontier, and its queue."""
+MAXSIZE = "maxsize"
+"""The limit of a scheduler for asyncio, an argument of it: the frontier itself is not asked then."""
+LIMITS = frozenset((MAX_QUEUED, MAX_QUEUE_SIZE, MAXSIZE))
+"""All reasons for which a URI is FULL; none of them is a reason for which one is INVALID."""
+UNKNOWN = "unknown"
+"""The reason of the URIs that were FULL before reasons were recorded."""
 
 
 def any_limit(frontier: FrontierSettings) -> bool:
@@ -24,15 +33,19 @@ def has_room(limit: int, held: int, more: int) -> bool:
     return limit <= 0 or held + more <= limit
 
 
-def is_full(frontier: FrontierSettings, settings: QueueSettings, *, queued: int, queue_size: Callable[[], int]) -> bool:
-    """Tell whether the frontier, or the queue of a URI with these settings, takes no further URI. A limit of 0 is none.
+def limit_reached(
+    frontier: FrontierSettings, settings: QueueSettings, *, queued: int, queue_size: Callable[[], int]
+) -> str | None:
+    """Return the limit for which a URI with these settings finds no room; None if there is room. A limit of 0 is none.
 
     `queued` is the total of the frontier. `queue_size` returns how many URIs the queue holds, and is called only if
-    that matters.
+    that matters: if the frontier is full, it is MAX_QUEUED whatever the queue holds.
     """
     if not has_room(frontier.max_queued, queued, 1):
-        return True
-    return settings.max_queue_size > 0 and not has_room(settings.max_queue_size, queue_size(), 1)
+        return MAX_QUEUED
+    if settings.max_queue_size > 0 and not has_room(settings.max_queue_size, queue_size(), 1):
+        return MAX_QUEUE_SIZE
+    return None
 
 
 def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
@@ -42,3 +55,9 @@ def may_overfill(uri: CrawlUri | None, via: CrawlUri | None) -> bool:
     is a revisit passed to the finish of `via`, because it takes that URI's place.
     """
     return uri is not None and ((uri.force and uri.directive is Directive.HIGHEST) or comes_again(uri, via))
+
+
+def by_reason(full: int, recorded: Mapping[str, int]) -> dict[str, int]:
+    """Return the URIs that were FULL by the limit that they met; those of which no limit is recorded are UNKNOWN."""
+    rest = full - sum(recorded.values())
+    return {**recorded, UNKNOWN: rest} if rest > 0 else dict(recorded)

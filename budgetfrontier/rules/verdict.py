@@ -14,7 +14,7 @@ import msgspec
 from budgetfrontier.model import CrawlState, Process, QueueState, Run, RunEnd, Summary
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.run_history import may_crawl, steered_by
-from budgetfrontier.units import counted, format_duration
+from budgetfrontier.units import counted, say_duration
 
 SILENT = 60.0
 """Seconds without a call after which a process hangs, unless commits are rarer."""
@@ -249,7 +249,7 @@ def _asked(s: Standing, count: int, state: str) -> Verdict:
     if s.totals.in_process or idle is None or idle <= max(SILENT, 3 * s.commit_interval):
         return _running(s)
     queues = f"{counted(count, 'queue is', 'queues are')} {state}"
-    text = f"{queues}, but {who(s.process)} has asked for no URI for {format_duration(round(idle))}."
+    text = f"{queues}, but {who(s.process)} has asked for no URI for {say_duration(idle)}."
     return Verdict("not_asked", "warn", text)
 
 
@@ -273,19 +273,19 @@ def _steered(s: Standing, what: str, reason: str = "") -> str:
 
 
 def _age(s: Standing, since: float) -> str:
-    return format_duration(round(max(s.now - since, 0.0)))
+    return say_duration(s.now - since)
 
 
 def _ago(s: Standing, when: float) -> str:
     age = s.now - when
     if age < -SILENT:  # written under a clock that was set back since
-        return f"{format_duration(round(-age))} ahead of this clock"
+        return f"{say_duration(-age)} ahead of this clock"
     return "just now" if age < 1.0 else f"{_age(s, when)} ago"
 
 
 def _in(s: Standing, when: float | None) -> str:
     left = 0.0 if when is None else when - s.now
-    return "now" if left <= 0 else f"in {format_duration(left if left < 1 else round(left))}"
+    return "now" if left <= 0 else f"in {say_duration(left)}"
 
 
 def _upper(text: str) -> str:

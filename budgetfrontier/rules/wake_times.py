@@ -1,7 +1,7 @@
 """The wake times of a queue: politeness, retries, and their correction after a clock that was ahead.
 
 After an attempt that was really made, the host rests; nothing but an operator lets a queue wake earlier than it would
-have otherwise.
+have otherwise. An operator's block that is undone leaves the rests that were earned under it.
 
 A wake time further ahead than the longest delay that settings allow comes from such a clock: it is clipped, at opening
 and when its queue is snoozed. All settings count that were in force since the opening, and the stored ones that the
@@ -11,7 +11,7 @@ only the next one does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from budgetfrontier.model import Outcome, QueueRecord
 from budgetfrontier.rules import charges
@@ -45,8 +45,59 @@ def clipped_wake_time(queue: QueueRecord, latest: float) -> float:
 
     What an operator, or a delay or an interval given by name, has asked for stays.
     """
-    by_name = max(queue.block, queue.paced_until if queue.interval is not None else 0.0)
-    return latest if queue.wake_time > latest and queue.wake_time > by_name else queue.wake_time
+    paced = queue.paced_until if queue.interval is not None else 0.0
+    return min(queue.wake_time, max(latest, queue.block, queue.delayed, paced))
+
+
+class Waits(NamedTuple):
+    """The waits of a queue, as its record has them."""
+
+    wake_time: float
+    block: float
+    delayed: float
+    rest: float
+
+    @classmethod
+    def of(cls, queue: QueueRecord) -> Self:
+        """Return those of a queue."""
+        return cls(queue.wake_time, queue.block, queue.delayed, queue.rest)
+
+    @classmethod
+    def told(cls, look: dict[str, Any]) -> Self:
+        """Return those that the audit has; an older version has no `delayed` and no `rest`."""
+        return cls(look["wake_time"], look["block"], look.get("delayed", 0), look.get("rest", 0))
+
+    @property
+    def unblocked(self) -> float:
+        """The wake time if there were no operator's block."""
+        return self.rest if 0 < self.wake_time <= self.block else self.wake_time
+
+
+def blocked(queue: QueueRecord, until: float) -> Waits:
+    """Return the waits of a queue that its operator blocks until a time, or as long as it waits already."""
+    until = extended(queue, until)
+    return Waits(until, until, queue.delayed, Waits.of(queue).unblocked)
+
+
+def woken(queue: QueueRecord, now: float) -> Waits:
+    """Return the waits of a queue whose operator ends them now."""
+    return Waits(min(queue.wake_time, now), 0, min(queue.delayed, now), min(queue.rest, now))
+
+
+def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
+    """Return the waits of a queue as they were `before` a command of its operator, which had left them like `after`.
+
+    Rests and delays that have begun since stay.
+    """
+    found = Waits.of(queue)
+    begun = found.unblocked if found.unblocked != after.unblocked else 0
+    delayed = found.delayed if found.delayed != after.delayed else 0
+    return Waits(
+        max(before.wake_time, begun),
+        before.block,
+        max(before.delayed, delayed),
+        max(before.unblocked, begun),
+    )
 
 
 def wait_after(

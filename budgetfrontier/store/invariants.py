@@ -240,6 +240,8 @@ class _Checker:
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")
+        if sum(c.full_reasons.values()) > c.full:
+            self._report(f"totals: full is {c.full}, its reasons say {sum(c.full_reasons.values())}")
         empty = crawl_states.is_empty(
             queued=c.queued, leases=c.leases, future=c.future, future_retired=c.future_retired
         )

@@ -93,6 +93,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     prerequisites: Number = 0
     unneeded: list[Number] = []
     """Files of what was deleted (`store.removed`) that nothing needs any more; they are removed after the commit."""
+    full_reasons: dict[str, Number] = {}
+    """The part of `full` of which the limit is recorded, by limit: the rest was counted by an older version."""
     urls: Number = 0
     """With the next three fields, the totals of the table `urls`: rows, those completed, and queues with any."""
     completed: Number = 0

@@ -85,7 +85,6 @@ class Shared:
             with _sharing:
                 self._looking -= 1
 
-
     def _begin(self) -> keys.Txn:
         """Begin a snapshot. Raises NewerSchema if a newer version has migrated the frontier since it was opened."""
         try:

@@ -10,6 +10,7 @@ from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord
 from budgetfrontier.settings import policy_factory, policy_results
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.records import dead_letter, decode_dead, decode_future
@@ -28,14 +29,23 @@ def find(view: View, url: str) -> dict[str, Any]:
         policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
     )
     seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
-    assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
-    name = policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
+    name = _queue_of(view, frontier, href)
     queue = view.find_queue(name)
     pending = None
     if queue is not None:
         pending = _pending(view, queue, href, canonical) or _future(view, queue, href, canonical)
     dead = None if pending else _dead(view, href)
     return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}
+
+
+def queue_of(view: View, url: str) -> str:
+    """Return the key of the queue that a URL belongs to, whether there is one. Raises InvalidUrl and PolicyError."""
+    return _queue_of(view, view.settings()[0].frontier, uris.parse(url))
+
+
+def _queue_of(view: View, frontier: FrontierSettings, href: str) -> str:
+    assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
+    return policy_results.queue_key(assign, frontier.queue_assignment_policy, CrawlUri(href))
 
 
 def _pending(view: View, queue: QueueRecord, href: str, canonical: Callable[[str], str]) -> PendingUri | None:

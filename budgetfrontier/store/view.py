@@ -10,7 +10,7 @@ import lmdb
 import msgspec
 
 from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord, QueueState, StoredLease, Summary
-from budgetfrontier.rules import queue_keys
+from budgetfrontier.rules import admission_limits, queue_keys
 from budgetfrontier.rules.uri_order import MAX_ORDINAL
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import Effective, Override
@@ -103,6 +103,7 @@ class View:
             queues={state.value: count for state, count in states.items()},
             bytes=c.bytes,
             full=c.full,
+            full_reasons=admission_limits.by_reason(c.full, c.full_reasons),
             invalid=sum(c.invalid_reasons.values()),
             invalid_reasons=dict(c.invalid_reasons),
             given_up=c.given_up,
@@ -286,6 +287,10 @@ class View:
     def audit(self, limit: int | None = None) -> list[AuditEntry]:
         """Return the last `limit` commands that were applied, 0 or None: all, newest last. O(result)."""
         return list(islice(self.newest_commands(), limit or None))[::-1]
+
+    def has_dead_letter(self, number: int) -> bool:
+        """Tell whether there is a dead letter with this id."""
+        return 0 < number <= MAX_ORDINAL and self.txn.get(keys.u64.pack(number), db=self.db[keys.DEAD]) is not None
 
     def dead_letters(self, limit: int | None = None) -> list[DeadLetter]:
         """Return the first `limit` dead letters, 0 or None: all, oldest first."""

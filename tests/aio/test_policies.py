@@ -89,6 +89,19 @@ async def test_who_waits_for_a_request_is_told(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_who_waits_for_room_is_told_when_a_policy_fails(tmp_path: Path) -> None:
+    settings = Settings.from_dict({"frontier": {**SETTINGS.to_dict()["frontier"], "max_queued": 1}})
+    async with Scheduler(tmp_path / "f", settings) as scheduler:
+        await scheduler.add("http://a.test/")
+        adding = asyncio.create_task(scheduler.add("http://b.test/"))
+        await scheduler.call(lambda frontier: None)
+        FAILING.add("http://b.test/")
+        scheduler.task_done(await scheduler.get())
+        with pytest.raises(PolicyError):
+            await adding
+
+
+@in_loop
 async def test_who_can_be_served_is_served_when_a_policy_fails_for_another_queue(tmp_path: Path) -> None:
     async with Scheduler(tmp_path / "f", SETTINGS) as scheduler:
         await scheduler.add_many([*(f"http://a.test/{number}" for number in range(3)), "http://b.test/"])

@@ -312,7 +312,8 @@ async def test_a_full_queue_makes_who_adds_wait() -> None:
     async with Scheduler(":memory:", maxsize=2) as scheduler:
         await scheduler.add_many([page(1), page(2)])
         adding = [asyncio.create_task(scheduler.add(page(number))) for number in (3, 4)]
-        assert (await scheduler.add_many([page(5)])).full == 1  # told, never waits
+        tally = await scheduler.add_many([page(5)])
+        assert (tally.full, tally.reasons) == (1, {"maxsize": 1})  # told, never waits
         assert await scheduler.qsize() == 2
         request = await scheduler.get()  # what is out makes room: one worker that adds what it finds is not stuck
         assert await adding[0] is ADDED
@@ -370,6 +371,18 @@ async def test_one_full_host_holds_up_no_other() -> None:
         for request in requests:
             scheduler.task_done(request)
         assert await adding is ADDED
+
+
+@in_loop
+async def test_a_call_that_waits_for_room_is_counted_once() -> None:
+    async with Scheduler(":memory:", make_settings(max_queued=1)) as scheduler:
+        await scheduler.add(page(0))
+        adding = [asyncio.create_task(scheduler.add(page(number))) for number in (1, 2, 3)]
+        await scheduler.call(lambda frontier: None)
+        await drain(scheduler, 4)
+        assert [await task for task in adding] == [ADDED] * 3
+        totals = await scheduler.call(Frontier.summary)
+        assert (totals.scheduled, totals.full, totals.full_reasons) == (4, 3, {"max_queued": 3})
 
 
 @in_loop

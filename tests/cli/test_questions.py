@@ -127,7 +127,7 @@ ANSWERS = {
     ),
     "How many URIs were refused, and why?": Answer(
         ("Full:          5", "Invalid:       1 (scheme: 1)"),
-        ("URIs refused by reason 6", "FULL 5", "scheme 1"),
+        ("URIs refused by reason 6", "FULL by max_queue_size 5", "scheme 1"),
     ),
     "Are the seeds done?": Answer(
         ("DEAD         http://dead.test/", "NOT_REACHED  http://never.test/"),

@@ -369,7 +369,7 @@ def test_delete_refuses(job: Path, cli: Cli, options: list[str], code: int, mess
 
 
 @pytest.mark.parametrize(
-    "options", [["--queue", "*ped.test"], ["--pattern", "/[12]$"], ["--queue", "later.test"], ["--queue", "none"]]
+    "options", [["--queue", "*ped.test"], ["--pattern", "/[12]$"], ["--queue", "later.test"], ["--queue", "gone.test"]]
 )
 def test_a_dry_run_of_a_deletion_changes_nothing(job: Path, cli: Cli, options: list[str]) -> None:
     before = len(audit(job))

@@ -21,7 +21,7 @@ from budgetfrontier import CrawlUri, Directive, Frontier, Outcome
 from budgetfrontier.formats import lists
 from budgetfrontier.store.reader import Reader
 from tests.cli.conftest import Cli
-from tests.support import until
+from tests.support import make_settings, until
 
 
 def pending(job: Path, key: str) -> list[CrawlUri]:
@@ -69,6 +69,14 @@ def test_import_of_json_lines(job: Path, tmp_path: Path, cli: Cli) -> None:
     assert second.headers == {"A": "b"}
     assert [uri.cost for uri in pending(job, "elsewhere")] == [7]
     assert [uri.url for uri in pending(job, "gone.test")] == ["http://gone.test/"]
+
+
+def test_import_says_which_limit_leaves_no_room(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings(max_queued=3, max_queue_size=2)):
+        pass
+    urls = [f"http://{host}.test/{n}" for host in "abc" for n in range(3)]
+    answer = cli("import", tmp_path, *urls, "mailto:a")
+    assert answer.out.splitlines()[-1] == "added 3, duplicate 0, full 6 (max_queue_size 1, max_queued 5), invalid 0"
 
 
 def test_import_is_audited_with_who_and_why(job: Path, cli: Cli) -> None:
@@ -521,7 +529,7 @@ def test_dead_letters_are_replayed(job: Path, cli: Cli, which: str) -> None:
 
 
 def test_dead_letters_are_dropped(job: Path, cli: Cli) -> None:
-    assert cli("dead-letters", job, "--drop", 999_999).out == "dropped 0\n"
+    assert cli("dead-letters", job, "--drop", 999_999).code == 1
     assert cli("dead-letters", job, "--drop", "all").out == "dropped 1\n"
     assert json.loads(cli("dead-letters", job, "--format", "json").out) == []
     assert pending(job, "dead.test") == []

@@ -12,11 +12,12 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from budgetfrontier import FrontierError, Reader
+from budgetfrontier import Frontier, FrontierError, Reader
 from budgetfrontier.console.app import Console
 from budgetfrontier.model import Summary
 from budgetfrontier.reports import metrics
 from tests.console.conftest import TOKEN, Client, get, visit
+from tests.support import make_settings
 
 MONITORING = Path(__file__).parents[2] / "config" / "monitoring"
 
@@ -50,8 +51,18 @@ def test_a_scrape_has_the_totals_of_the_frontier(job: Path) -> None:
     assert any(name == "budgetfrontier_verdict_info" and ("slug", slug) in labels for name, labels in found)
 
 
+def test_refusals_have_a_metric_by_reason(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings(max_queued=3, max_queue_size=2)) as f:
+        f.schedule_many([*(f"http://{host}.test/{n}" for host in "abc" for n in range(3)), "ftp://a.test/"])
+    body, _ = metrics.Exposition({"job": lambda: Reader(tmp_path / "frontier")}).answer()
+    found = {labels: n for (name, labels), n in samples(body.decode()).items() if "urls_refused_total" in name}
+    assert {tuple(sorted(dict(labels).values())): n for labels, n in found.items()} == {
+        ("FULL", "max_queue_size"): 1, ("FULL", "max_queued"): 5, ("INVALID", "scheme"): 1,
+    }  # fmt: skip
+
+
 def test_each_total_has_a_metric() -> None:
-    others = {"state", "pause_reason", "queues", "invalid_reasons"}
+    others = {"state", "pause_reason", "queues", "full_reasons", "invalid_reasons"}
     assert set(metrics.COUNTERS) | set(metrics.GAUGES) | others == set(Summary.__struct_fields__)
 
 

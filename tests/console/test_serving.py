@@ -95,7 +95,7 @@ def test_a_frontier_that_is_migrated_while_it_is_looked_at_is_named_on_its_pages
         subprocess.run([sys.executable, "-c", code, job], check=True, cwd=Path(__file__).parents[2])
         answer = await client.get("/queues")
         assert answer.status == 503 and "upgrade it" in await answer.text()
-        assert "budgetfrontier_readable{folder=\"job\"} 0.0" in await (await client.get("/metrics")).text()
+        assert 'budgetfrontier_readable{folder="job"} 0.0' in await (await client.get("/metrics")).text()
 
     visit(job, act)
 

@@ -72,7 +72,6 @@ def test_the_lowest_screen_has_the_verdict(job: Path) -> None:
     assert "No process runs this" in " ".join(line.strip() for line in lines[1:4]), lines
 
 
-
 @pytest.mark.parametrize("mode", [Mode.LIST, Mode.QUEUE, Mode.HELP, Mode.FILTER, Mode.REASON, Mode.CONFIRM])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (20, 5), (1, 1)])
 def test_a_screen_fits_its_terminal_and_nothing_in_it_moves_the_cursor(

@@ -51,7 +51,7 @@ def test_what_was_refused_charged_as_penalties_and_received_is_said(tmp_path: Pa
     assert lines[1] == (
         "  done: 0 good, 1 failed, 0 retried, 1 disregarded (1 by robots.txt); spend 10 (9 in penalties)"
     )
-    assert lines[2].startswith("  2 refused (") and "FULL 1" in lines[2]
+    assert lines[2].startswith("  2 refused (") and "FULL by max_queue_size: 1" in lines[2]
 
 
 def commands(lines: list[str]) -> list[str]:

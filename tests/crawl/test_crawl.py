@@ -338,6 +338,14 @@ def test_seeds_of_a_file_and_bad_ones(tmp_path: Path) -> None:
     assert " list " in (tmp_path / "job/logs/crawl.log").read_text()
 
 
+def test_seeds_without_room_are_told(tmp_path: Path) -> None:
+    with Site(SMALL) as site:
+        settings = site.settings("http://a.test/1", "http://a.test/2", "mailto:a", frontier={"max_queued": 1})
+        code, said = run(settings, tmp_path / "job")
+    assert code == 0 and "1 seed found no room (1 max_queued)" in said
+    assert "1 seed is not an http or https URL (1 scheme)" in said
+
+
 def test_a_seed_file_from_windows(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_bytes(b"\xef\xbb\xbfhttp://a.test/1\r\nhttp://a.test/2 \r\nmailto:a\r\n")
     with Site(SMALL) as site:

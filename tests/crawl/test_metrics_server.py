@@ -64,9 +64,7 @@ def test_connections_that_ask_for_nothing_take_few_descriptors_and_keep_no_scrap
     assert asyncio.run(flood()) <= before + SCRAPES + 10  # and those of the event loop, the socket, and the reader
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"]
-)
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
 def test_a_connection_on_which_no_request_comes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Summary
-from budgetfrontier.reports import html
-from budgetfrontier.reports.totals import by_outcome, refusals, refused_line, tiles
+from budgetfrontier import Frontier, Outcome, Summary, Tally
+from budgetfrontier.reports import html, text
+from budgetfrontier.reports.totals import by_outcome, refusals, refused_in, refused_line, tiles
+from budgetfrontier.rules.admission_limits import by_reason
 from tests.support import make_settings
 
 
@@ -45,8 +47,8 @@ def test_each_outcome_has_its_attempts_and_its_spend(ended: Path) -> None:
 def test_refusals_are_counted_by_reason(ended: Path) -> None:
     totals = summary(ended)
     found = dict(refusals(totals))
-    assert found["FULL"] == 2 and sum(found.values()) == totals.full + totals.invalid == 5
-    assert refused_line(totals).startswith("5 refused (") and "FULL 2" in refused_line(totals)
+    assert found["FULL by max_queue_size"] == 2 and sum(found.values()) == totals.full + totals.invalid == 5
+    assert refused_line(totals).startswith("5 refused (") and "FULL by max_queue_size: 2" in refused_line(totals)
     assert dict(tiles(totals))["refused"] == "5" and dict(tiles(totals))["bytes"] == "3.5 KiB"
 
 
@@ -54,6 +56,28 @@ def test_nothing_is_said_of_refusals_if_there_were_none(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "frontier", make_settings()) as f:
         assert (refused_line(f.summary()), refusals(f.summary())) == ("", [])
         assert [row.share for row in by_outcome(f.summary())] == [None] * 6
+
+
+def test_refusals_that_an_older_version_counted_are_of_an_unknown_limit(ended: Path) -> None:
+    totals = summary(ended)
+    older = msgspec.structs.replace(totals, full=9, full_reasons=by_reason(9, totals.full_reasons))
+    assert dict(refusals(older))["FULL by an unknown limit"] == 7
+
+
+def test_a_tally_tells_the_limits_apart_from_what_is_not_valid() -> None:
+    tally = Tally()
+    assert refused_in(tally) == {"full": "full 0", "invalid": "invalid 0"}
+    tally.refuse("scheme")
+    tally.find_full("max_queued", 1200)
+    tally.find_full("max_queue_size")
+    told = {"full": "full 1,201 (max_queue_size 1, max_queued 1,200)", "invalid": "invalid 1 (scheme 1)"}
+    assert refused_in(tally) == told
+
+
+def test_the_text_report_has_them_by_reason(ended: Path) -> None:
+    with Frontier.open(ended / "frontier") as f:
+        page = text.render(f.report())
+    assert " Full:          2 (max_queue_size: 2)\n" in page and " Invalid:       3 (" in page
 
 
 def test_the_html_report_has_them(ended: Path) -> None:

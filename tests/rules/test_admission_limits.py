@@ -11,10 +11,10 @@ from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.settings.schema import FrontierSettings
 
 
-def full(*, queued: int = 0, size: int = 0, max_queued: int = 0, max_queue_size: int = 0) -> bool:
+def full(*, queued: int = 0, size: int = 0, max_queued: int = 0, max_queue_size: int = 0) -> str | None:
     frontier = FrontierSettings(max_queued=max_queued)
     settings = replace(Effective(frontier, []).base, max_queue_size=max_queue_size)  # as an override may set it
-    return admission_limits.is_full(frontier, settings, queued=queued, queue_size=lambda: size)
+    return admission_limits.limit_reached(frontier, settings, queued=queued, queue_size=lambda: size)
 
 
 def test_a_limit_of_zero_is_none() -> None:
@@ -25,16 +25,17 @@ def test_a_limit_of_zero_is_none() -> None:
 @pytest.mark.parametrize("limits", [{"max_queued": 5}, {"max_queue_size": 5}])
 def test_the_frontier_and_its_queues_have_limits(limits: dict[str, int]) -> None:
     assert admission_limits.any_limit(replace(FrontierSettings(), **limits))
-    assert not full(queued=4, size=4, **limits)
-    assert full(queued=5, size=5, **limits)
-    assert full(queued=6, size=6, **limits)
+    assert full(queued=4, size=4, **limits) is None
+    assert full(queued=5, size=5, **limits) in limits
+    assert full(queued=6, size=6, **limits) in limits
 
 
-def test_either_limit_suffices() -> None:
+def test_either_limit_suffices_and_that_of_the_frontier_is_named_first() -> None:
     limits = {"max_queued": 10, "max_queue_size": 5}
-    assert full(queued=10, size=0, **limits)
-    assert full(queued=5, size=5, **limits)
-    assert not full(queued=9, size=4, **limits)
+    assert full(queued=10, size=0, **limits) == "max_queued"
+    assert full(queued=5, size=5, **limits) == "max_queue_size"
+    assert full(queued=10, size=5, **limits) == "max_queued"
+    assert full(queued=9, size=4, **limits) is None
 
 
 def test_a_queue_without_a_limit_is_not_counted() -> None:
@@ -44,9 +45,20 @@ def test_a_queue_without_a_limit_is_not_counted() -> None:
         raise AssertionError("the queue was looked up")
 
     settings = Effective(frontier, []).base
-    for queued in (4, 5):
-        found = admission_limits.is_full(frontier, settings, queued=queued, queue_size=counted)
-        assert found is (queued == 5)
+    for queued, limit in (4, None), (5, "max_queued"):
+        assert admission_limits.limit_reached(frontier, settings, queued=queued, queue_size=counted) == limit
+
+
+def test_each_limit_has_the_name_of_its_setting() -> None:
+    names = {admission_limits.MAX_QUEUED, admission_limits.MAX_QUEUE_SIZE}
+    assert names < set(FrontierSettings.__struct_fields__) and names < admission_limits.LIMITS
+
+
+def test_what_an_older_version_counted_is_of_an_unknown_limit() -> None:
+    assert admission_limits.by_reason(0, {}) == {}
+    assert admission_limits.by_reason(5, {"max_queued": 5}) == {"max_queued": 5}
+    assert admission_limits.by_reason(5, {"max_queued": 3}) == {"max_queued": 3, "unknown": 2}
+    assert admission_limits.by_reason(5, {}) == {"unknown": 5}
 
 
 def test_prerequisites_may_overfill() -> None:

@@ -286,6 +286,11 @@ def test_young_leases_and_short_snoozes_are_a_running_crawl() -> None:
     )
 
 
+def test_less_than_a_second_is_said_as_people_say_it() -> None:
+    resting = standing(queues=queues(snoozed=1), more={"next_wake": NOW + 0.34})
+    assert verdict(resting).text.endswith("the next one wakes in less than a second.")
+
+
 def test_inactive_queues_within_their_budget_are_handed_out_on_request() -> None:
     given = standing(queues=queues(inactive=3, snoozed=1), more={"next_wake": NOW + HOUR})
     assert verdict(given).slug == "running"

@@ -58,10 +58,14 @@ class Queue:
     penalties: int = 0
     errors: int = 0
     bytes: int = 0
-    wake: float = 0.0
-    block: float = 0.0
+    rest: float = 0.0  # until when politeness, retries and delays let it rest
+    block: float = 0.0  # until when its operator does
     by_name: bool = False
     placed: int = 0
+
+    @property
+    def wake(self) -> float:
+        return max(self.rest, self.block)
 
     @property
     def out(self) -> list[Uri]:
@@ -88,8 +92,8 @@ class Look(NamedTuple):
     """What an operator changes of a queue."""
 
     state: str
-    wake: float
     by_name: bool
+    rest: float
     block: float
 
 
@@ -229,7 +233,21 @@ class Model:
 
     # ---- the operations of a crawler
 
-    def schedule(self, *specs: dict[str, Any], within: bool = False) -> Counter[str]:
+    def limit_met(self, spec: dict[str, Any], key: str, via: Uri | None) -> str:
+        """The limit for which a URI that is new is refused. Prerequisites and a revisit need no room."""
+        queue, queued = self.queues.get(key), self.queued()
+        if spec["force"] and (spec["directive"] == 0 or (via is not None and spec["url"] == via.url)):
+            return ""
+        if 0 < self.options["max_queued"] <= queued:
+            return "max_queued"
+        if queue is not None and 0 < self.options["max_queue_size"] <= len(queue.uris):
+            return "max_queue_size"
+        return ""
+
+    def queued(self) -> int:
+        return sum(len(queue.uris) for queue in self.queues.values() if queue.state != RETIRED)
+
+    def schedule(self, *specs: dict[str, Any], within: bool = False, via: Uri | None = None) -> Counter[str]:
         tally: Counter[str] = Counter()
         for spec in specs:
             url = spec["url"]
@@ -237,11 +255,15 @@ class Model:
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
                 continue
+            key = spec["queue"] or url.split("/")[2]
+            if limit := self.limit_met(spec, key, via):
+                tally["FULL"] += 1
+                self.counts[limit] += 1
+                continue
             if not spec["force"]:
                 self.seen.add(url)
             self.arrivals += 1
             cost = 1 if spec["cost"] is None else spec["cost"]
-            key = spec["queue"] or url.split("/")[2]
             uri = Uri(url, key, cost, spec["directive"], spec["priority"], self.arrivals)
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             due = spec["not_before"]
@@ -366,10 +388,8 @@ class Model:
         if outcome == "RETRY" and self.options["retry_scope"] == "queue":
             pause = max(pause, retry_delay)
         if outcome not in ("DEFERRED", "DISREGARDED"):
-            queue.wake = max(queue.wake, self.now + pause)
-        if outcome == "RETRY" and self.options["retry_scope"] == "queue" and options["delay"]:
-            queue.block = max(queue.block, self.now + options["delay"])
-        self.schedule(*discovered, within=True)
+            self.let_rest(queue, pause)
+        self.schedule(*discovered, within=True, via=uri)
         del self.leases[number]
         uri.out = uri.landed = False
         queue.bytes += options["size"]
@@ -378,6 +398,10 @@ class Model:
             self.after_finish(queue, options["retire_queue"])
         self.settle()
         return True
+
+    def let_rest(self, queue: Queue, seconds: float) -> None:
+        if seconds:
+            queue.rest = max(queue.rest, self.now + seconds)
 
     def politeness(self, fetch: float | None, crawl_delay: float | None) -> float:
         if not self.options["polite"]:
@@ -427,7 +451,7 @@ class Model:
         if number in self.leases and not self.leases[number].uri.landed:
             queue = self.leases[number].queue
             self.leases[number].uri.landed = True
-            queue.wake = max(queue.wake, self.now + self.politeness(fetch_seconds, crawl_delay))
+            self.let_rest(queue, self.politeness(fetch_seconds, crawl_delay))
             if queue.state == IN_PROCESS or (queue.state == READY and queue.wake > self.now):
                 self.move(queue, READY)
         self.settle()
@@ -494,7 +518,7 @@ class Model:
 
     def look(self, key: str) -> Look:
         queue = self.queues[key]
-        return Look(queue.state, queue.wake, queue.by_name, queue.block)
+        return Look(queue.state, queue.by_name, queue.rest, queue.block)
 
     def operate(self, command: str, key: str, until: float = 0.0) -> None:
         """One of the four below."""
@@ -517,13 +541,13 @@ class Model:
 
     def snooze(self, key: str, until: float) -> None:
         queue = self.queues[key]
-        queue.wake = queue.block = until
+        queue.block = until
         if queue.state == READY:
             self.move(queue, SNOOZED)
 
     def wake(self, key: str) -> None:
         queue = self.queues[key]
-        queue.wake, queue.block = min(queue.wake, self.now), 0.0
+        queue.rest, queue.block = min(queue.wake, self.now), 0.0
         if queue.state == SNOOZED:
             self.move(queue, READY)
 
@@ -573,7 +597,7 @@ class Model:
         return {
             "state": self.state,
             "pause_reason": self.reason,
-            "queued": sum(len(queue.uris) for queue in queues if queue.state != RETIRED),
+            "queued": self.queued(),
             "in_process": len(self.leases),
             "future": len(self.future),
             "dead": len(self.dead),
@@ -588,7 +612,8 @@ class Model:
             "expenditure": sum(queue.spent for queue in queues),
             "queues": {state: sum(queue.state == state for queue in queues) for state in STATES},
             "bytes": sum(queue.bytes for queue in queues),
-            "full": 0,
+            "full": counts["max_queued"] + counts["max_queue_size"],
+            "full_reasons": {limit: counts[limit] for limit in ("max_queued", "max_queue_size") if counts[limit]},
             "invalid": counts["INVALID"],
             "invalid_reasons": {"not-text": counts["INVALID"]} if counts["INVALID"] else {},
             "given_up": counts["DEAD"],

@@ -69,6 +69,8 @@ option_sets = st.fixed_dictionaries(
         "retire_when": st.sampled_from(("exceeded", "reached")),
         "error_penalty_amount": st.sampled_from((0, 2)),
         "precedence": st.just(3),
+        "max_queued": st.sampled_from((0, 0, 0, 9, 30)),
+        "max_queue_size": st.sampled_from((0, 0, 0, 3, 8)),
         "order": st.sampled_from(("fifo", "lifo")),
         "pause_at_finish": booleans,
         "max_deliveries": st.sampled_from((20, 2)),
@@ -90,6 +92,20 @@ moves = st.tuples(
     st.integers(0, 9),
 )
 overlapping = st.lists(moves, min_size=20, max_size=60)
+steering = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ("lease",) * 4
+            + ("SUCCESS",) * 3
+            + ("snooze",) * 4
+            + ("undo",) * 5
+            + ("wait", "wait", "RETRY", "RETRY", "landed", "wake", "wake", "force", "force", "retire", "unretire")
+        ),
+        st.integers(0, 9),
+    ),
+    min_size=20,
+    max_size=60,
+)
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
 NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
 
@@ -163,7 +179,8 @@ class FrontierMachine(RuleBasedStateMachine):
         expected = self.model.schedule(*specs)
         tally = self.frontier.schedule_many(map(crawl_uri, specs))
         assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
-        assert (tally.invalid, tally.full) == (0, 0)
+        assert (tally.invalid, tally.full) == (0, expected["FULL"])
+        assert sum(tally.reasons.values()) == tally.full
 
     @rule(specs=st.lists(uris, max_size=8))
     def schedule_each(self, specs: list[dict[str, Any]]) -> None:
@@ -220,6 +237,11 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.schedule(SEED | {"url": url, "directive": number % 3})
             elif what == "delete":
                 self.delete(HOSTS[number % 4], number > 5)
+            elif what in ("snooze", "wake", "retire", "unretire"):
+                self.operate(HOSTS[number % 2], what, (5.0, 100.0, 20.0, 290.0, 50.0)[number % 5])
+            elif what in ("undo", "force"):
+                if self.model.done:
+                    self.undo(number, what == "force")
             elif lease is None:
                 continue
             elif what == "landed":
@@ -227,7 +249,7 @@ class FrontierMachine(RuleBasedStateMachine):
             elif what == "renew":
                 self.prolong(lease, leased, 300.0)
             else:
-                self.end(lease, leased, what, PLAIN | {"delay": 10.0}, [])
+                self.end(lease, leased, what, PLAIN | {"delay": (10.0, 10.0, 10.0, 40.0)[number % 4]}, [])
 
     def pick(self, which: int) -> tuple[Any, int]:
         """A lease: nearly always one that is out."""
@@ -555,6 +577,21 @@ def test_fetches_that_overlap(
         machine.begin(options | crowd, pages, hosts)
         for start in range(0, len(steps), 10):
             machine.overlap(steps[start : start + 10])
+            machine.agree()
+    finally:
+        machine.teardown()
+
+
+@given(options=option_sets, crowd=crowded, hosts=st.sampled_from((1, 2)), steps=steering)
+def test_commands_on_queues_that_are_undone(
+    options: dict[str, Any], crowd: dict[str, Any], hosts: int, steps: list[tuple[str, int]]
+) -> None:
+    """While fetches end: what they have earned their hosts stays."""
+    machine = FrontierMachine()
+    try:
+        machine.begin(options | crowd | {"polite": True}, 8, hosts)
+        for step in steps:
+            machine.overlap([step])
             machine.agree()
     finally:
         machine.teardown()

@@ -13,6 +13,8 @@ OPTIONS: dict[str, Any] = {
     "retire_when": "exceeded",
     "error_penalty_amount": 0,
     "precedence": 3,
+    "max_queued": 0,
+    "max_queue_size": 0,
     "order": "fifo",
     "pause_at_finish": False,
     "max_deliveries": 20,

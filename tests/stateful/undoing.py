@@ -16,7 +16,7 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
     """Undo what an audit entry has done; `model.last` is what this has done, for it may be undone, too."""
     entry = model.done[number]
     command = entry["command"]
-    if entry.get("undone"):
+    if _is_undone(model, number):
         return False
     if command in ("adjust", "withdraw"):
         done = _adjustments(model, number, entry, force)
@@ -29,12 +29,15 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
     else:
         done = command == "drop" and _drop(model, entry)
     if done:
-        entry["undone"] = True
-        if "undid" in entry:  # what it had undone counts again
-            model.done[entry["undid"]]["undone"] = False
         model.last["undid"] = number
         model.settle()
     return done
+
+
+def _is_undone(model: Model, number: int) -> bool:
+    """By an undo that is not undone itself."""
+    undos = (later for later, entry in model.done.items() if entry.get("undid") == number)
+    return any(not _is_undone(model, later) for later in undos)
 
 
 def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) -> bool:
@@ -54,7 +57,7 @@ def _adjustments(model: Model, number: int, entry: dict[str, Any], force: bool) 
 
 
 def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
-    """Its retirement, or its block, is as before; a longer wait that has begun since stays."""
+    """Its retirement, or its block, is as before; a rest that was earned since stays."""
     key, before, after = entry["key"], entry["before"], entry["after"]
     queue, found = model.queues[key], model.look(key)
     if before == after:
@@ -62,9 +65,8 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
     if not force and _aspect(found, entry["command"]) != _aspect(after, entry["command"]):
         return False
     if entry["command"] in ("snooze", "wake"):
+        queue.rest = before.rest if queue.rest == after.rest else max(before.rest, queue.rest)
         queue.block = before.block
-        if queue.wake == after.wake or before.wake > queue.wake:
-            queue.wake = before.wake
         if queue.state == READY and queue.wake > model.now:
             model.move(queue, SNOOZED)
     elif before.state == RETIRED:
@@ -83,7 +85,7 @@ def _aspect(look: Look, command: str) -> object:
     """What the command has set of a queue."""
     if command in ("retire", "unretire"):
         return look.state == RETIRED, look.by_name
-    return look.block, look.wake if command == "wake" else None
+    return look.block, look.rest if command == "wake" else None
 
 
 def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:

@@ -48,8 +48,8 @@ class Limits:
             admission_limits.has_room(limit, self._queue_size(name), more[name]) for name, limit in least.items()
         )
 
-    def is_full(self, candidate: Plain | Special, via: CrawlUri | None) -> bool:
-        """Tell whether there is no room for a URI that is new, as of now."""
+    def reached(self, candidate: Plain | Special, via: CrawlUri | None) -> str | None:
+        """Return the limit for which there is no room for a URI that is new, as of now; None if there is room."""
         tables = self._tables
         uri: CrawlUri | None
         if isinstance(candidate, Special):
@@ -57,8 +57,10 @@ class Limits:
         else:
             name, settings, uri = candidate[0].queue, tables.in_force.base, None
         queued, frontier = tables.counters.queued, tables.in_force.frontier
-        full = admission_limits.is_full(frontier, settings, queued=queued, queue_size=lambda: self._queue_size(name))
-        return full and not admission_limits.may_overfill(uri, via)
+        limit = admission_limits.limit_reached(
+            frontier, settings, queued=queued, queue_size=lambda: self._queue_size(name)
+        )
+        return None if limit is None or admission_limits.may_overfill(uri, via) else limit
 
     def _queue_size(self, name: str) -> int:
         queue = self._tables.queues.look_up(name)

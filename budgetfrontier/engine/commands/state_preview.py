@@ -10,6 +10,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord, Summary
 from budgetfrontier.rules import crawl_states, queue_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
+from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.head_urls import HeadUrls
 from budgetfrontier.store.records import Counters
@@ -26,6 +27,8 @@ def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
         "queued": queue.queued,
         "by_name": bool(queue.by_name),
         "block": queue.block,
+        "delayed": queue.delayed,
+        "rest": Waits.of(queue).unblocked,
     }
 
 
@@ -63,6 +66,11 @@ def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, 
     return {"state": after, "pause_reason": totals.pause_reason if after is totals.state else reason or None}
 
 
+def set_waits(queue: QueueRecord, waits: Waits) -> None:
+    """Change the waits of a copy of a queue's record."""
+    queue.wake_time, queue.block, queue.delayed, queue.rest = waits
+
+
 # -- as `Turns` of the engine does it; a test compares them
 
 
@@ -77,18 +85,17 @@ def _unretire(view: View, queue: QueueRecord, args: dict[str, Any], now: float) 
 
 
 def _snooze(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
-    queue.wake_time = queue.block = wake_times.extended(queue, float(args["until"]))
-    if queue.state is READY and queue.block > now:
+    set_waits(queue, wake_times.blocked(queue, float(args["until"])))
+    if queue.state is READY and queue.wake_time > now:
         queue.state = SNOOZED
 
 
 def _wake(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
-    queue.block = 0.0
     if queue.state is SNOOZED:
         url = HeadUrls(view).url(queue) or queue.last_enqueued
         shown = BudgetsInForce(view).show(queue)
         queue.state = queue_states.after_waking(shown, view.in_force().for_uri(url, queue.queue))
-    queue.wake_time = min(queue.wake_time, now)
+    set_waits(queue, wake_times.woken(queue, now))
 
 
 _COMMANDS: dict[str, Callable[[View, QueueRecord, dict[str, Any], float], None]] = {

@@ -22,9 +22,10 @@ from budgetfrontier.engine.commands.undo_checks import (
 )
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules import crawl_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
 from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING
+from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.store.records import AuditEntry, Progress
 
 
@@ -85,7 +86,7 @@ def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, no
     if command in RETIRING:
         _restore_retirement(kernel, queue, before)
     else:
-        _restore_wait(kernel, queue, before, after, now)
+        _restore_waits(kernel, queue, before, after, now)
     return {"queue": key, "before": found, "after": look_at_queue(queue)}
 
 
@@ -103,14 +104,11 @@ def _restore_retirement(kernel: Kernel, queue: QueueRecord, before: dict[str, An
         kernel.tables.rotation.move(queue, RETIRED)
 
 
-def _restore_wait(
+def _restore_waits(
     kernel: Kernel, queue: QueueRecord, before: dict[str, Any], after: dict[str, Any], now: float
 ) -> None:
-    """Restore the block and the wake time; a delay that has begun since stays."""
     rotation = kernel.tables.rotation
-    queue.block = before["block"]
-    if queue.wake_time == after["wake_time"] or before["wake_time"] > queue.wake_time:
-        rotation.set_wake(queue, before["wake_time"])
+    rotation.set_waits(queue, wake_times.restored(queue, Waits.told(before), Waits.told(after)))
     if queue.state is READY and queue.wake_time > now:
         rotation.move(queue, SNOOZED)
 

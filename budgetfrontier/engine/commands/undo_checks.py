@@ -10,11 +10,13 @@ from typing import Any
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
-from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue
+from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, set_waits
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
+from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
 from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING, command_of
+from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.removed import ended, kept
@@ -91,7 +93,7 @@ def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
     """Return the part of a queue's look that a command, or its undo, has set."""
     if command in RETIRING:
         return look["state"] == RETIRED, look["by_name"]
-    return look["block"], look["wake_time"] if command == "wake" else None
+    return look["block"], Waits.told(look).unblocked if command == "wake" else None
 
 
 def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> list[str]:
@@ -106,8 +108,9 @@ def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> 
         return told
     if found["block"] != after["block"]:
         told.append(f"an operator blocks it {_until(found['block'])}, and did {_until(after['block'])}")
-    if command == "wake" and found["wake_time"] != after["wake_time"]:
-        told.append(f"it rests {_until(found['wake_time'])}, and did {_until(after['wake_time'])}")
+    rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
+    if command == "wake" and rests != rested:
+        told.append(f"it rests {_until(rests)}, and did {_until(rested)}")
     return told
 
 
@@ -137,9 +140,7 @@ def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -
         elif queue.state is RETIRED:
             changed.state = after_unretirement(queue)
     else:
-        changed.block = was["block"]
-        if queue.wake_time == after["wake_time"] or was["wake_time"] > queue.wake_time:
-            changed.wake_time = was["wake_time"]
+        set_waits(changed, wake_times.restored(queue, Waits.told(was), Waits.told(after)))
         if queue.state is READY and changed.wake_time > now:
             changed.state = SNOOZED
     return {"before": look_at_queue(queue), "after": look_at_queue(changed)}

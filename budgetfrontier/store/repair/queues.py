@@ -234,13 +234,14 @@ class QueueRebuild:
             totals.other_expenditure = totals.expenditure
         elif stored is not None:
             _divide_expenditure(totals, stored.expenditure)
+        totals.full = max(totals.full, sum(totals.full_reasons.values()))
         for name in "revived_upto", "revive_upto":
             setattr(totals, name, min(getattr(totals, name), totals.retired_back))
         for name in "regrade_position", "regrade_upto":
             setattr(totals, name, min(getattr(totals, name), totals.fifo_back))
         totals.regrade_precedence = min(totals.regrade_precedence, queue_states.WORST_PRECEDENCE)
         self._settle()
-        for name in (*_COUNTED, *_GIVEN_OUT, "state") if stored else ():
+        for name in (*_COUNTED, *_GIVEN_OUT, "full", "state") if stored else ():
             if getattr(totals, name) != getattr(stored, name):
                 self._notes.note_change(f"totals: {name} {getattr(stored, name)} is {getattr(totals, name)}")
         self._tables.put(keys.META, b"counters", encode(totals))
@@ -273,7 +274,7 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
-    "charges", "errors", "wake_time", "block", "position",
+    "charges", "errors", "wake_time", "block", "delayed", "rest", "position",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
@@ -317,8 +318,9 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    if not 0 <= queue.block < inf:
-        queue.block = 0
+    for name in "block", "delayed", "rest":
+        if not 0 <= getattr(queue, name) < inf:
+            setattr(queue, name, 0)
     queue.state = queue_states.nearest_possible(queue, now)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Outcome
+from budgetfrontier import Admission, CrawlUri, Directive, Outcome
 from tests.support import crawl, memory, one, pages, record
 
 ADDED, DUPLICATE, FULL = Admission.ADDED, Admission.DUPLICATE, Admission.FULL
@@ -21,6 +21,8 @@ def test_a_limit_may_be_met_exactly_and_in_the_middle_of_a_batch(limit: str) -> 
         assert f.schedule_each(again) == [DUPLICATE, FULL, FULL, DUPLICATE]
         tally = f.schedule_many([*again, "no url"])
         assert (tally.added, tally.duplicate, tally.full, tally.invalid) == (0, 2, 2, 1)
+        assert tally.reasons == {limit: 2, "scheme": 1}
+        assert (f.summary().full, f.summary().full_reasons) == (4, {limit: 4})
         assert (f.summary().seen, f.summary().scheduled, record(f, "A").queued) == (4, 4, 4)
         assert crawl(f, 2) == "AA"
         assert f.schedule_each(again) == [DUPLICATE, ADDED, ADDED, DUPLICATE]
@@ -75,4 +77,31 @@ def test_a_retired_queue_is_limited_though_it_does_not_count_as_queued() -> None
         assert f.schedule_each(pages("A", 5)) == [ADDED] * 3 + [FULL] * 2
         assert f.schedule_each(pages("B", 2)) == [ADDED] * 2
         assert f.summary().queued == 0
+        f.check()
+
+
+def test_each_uri_that_is_full_counts_for_the_limit_that_it_has_met() -> None:
+    """In a batch, in a few URLs and alone; with both limits reached, for that of the frontier."""
+    with memory(max_queued=4, max_queue_size=3) as f:
+        assert f.schedule_many(pages("A", 5)).reasons == {"max_queue_size": 2}
+        more = f.schedule_many([*pages("A", 12, first=7), *pages("B", 3)])
+        assert (more.added, more.reasons) == (1, {"max_queue_size": 12, "max_queued": 2})
+        assert f.schedule_many(pages("A", 2, first=90)).reasons == {"max_queued": 2}
+        assert f.schedule_each(pages("C", 2)) == [FULL] * 2
+        assert (f.schedule(pages("D", 1)[0]), f.schedule(CrawlUri(pages("E", 1)[0], priority=1))) == (FULL, FULL)
+        totals = f.summary()
+        assert (totals.full, totals.full_reasons) == (22, {"max_queue_size": 14, "max_queued": 8})
+        f.check()
+
+
+def test_whoever_waits_for_room_may_ask_for_it_without_being_counted() -> None:
+    with memory(max_queue_size=1) as f:
+        assert f.has_room("https://a.test/1") and f.has_room("no url")
+        f.schedule("https://a.test/1")
+        robots = CrawlUri("https://a.test/robots.txt", force=True, directive=Directive.HIGHEST)
+        again = CrawlUri("https://a.test/1", force=True)
+        asked: list[str | CrawlUri] = ["https://a.test/1", "https://a.test/2", again, robots]
+        assert [f.has_room(uri) for uri in asked] == [True, False, False, True]
+        assert [f.schedule(uri) for uri in asked] == [DUPLICATE, FULL, FULL, ADDED]
+        assert (f.summary().full, f.summary().scheduled) == (2, 2)
         f.check()

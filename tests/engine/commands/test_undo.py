@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier
+from budgetfrontier import Frontier, Outcome
+from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierError
-from tests.support import START, crawl, crawl_state, memory, pages, record, state
+from tests.support import START, crawl, crawl_state, memory, on_disk, pages, record, state
 
 
 def last(f: Frontier) -> int:
@@ -134,6 +136,79 @@ def test_a_queue_over_budget_that_was_retired_by_name_is_over_budget_again() -> 
         f.check()
         f.adjust(queue_total_budget=9)
         assert crawl(f) == "AA"
+
+
+@pytest.mark.parametrize("ended", ["finish", "finish_many", "landed", "delayed"])
+def test_a_rest_that_was_earned_under_a_block_stays(ended: str) -> None:
+    clock = ManualClock(START)
+    with memory(clock, politeness={"min_delay": "60s", "max_delay": "60s"}) as f:
+        f.schedule_many(pages("A", 3))
+        (lease,) = f.lease(1)
+        f.snooze("a.test", until=START + 5000)
+        f.snooze("a.test", until=START + 9000)
+        clock.advance(10)
+        until = START + 70
+        if ended == "finish":
+            f.finish(lease)
+        elif ended == "finish_many":
+            f.finish_many([lease])
+        elif ended == "landed":
+            f.landed(lease)
+            f.finish(lease)
+        else:
+            f.finish(lease, Outcome.RETRY, delay=2000.0)
+            until = START + 2010
+        assert record(f, "A").wake_time == START + 9000
+        f.undo(2)
+        assert record(f, "A").wake_time == START + 5000
+        f.undo(1)
+        assert (record(f, "A").wake_time, record(f, "A").block) == (until, 0)
+        f.undo(4)  # blocked again, and taken back again
+        f.undo(1)
+        assert record(f, "A").wake_time == until
+        clock.set(until - 1)
+        assert f.lease(1) == []
+        clock.set(until)
+        assert len(f.lease(1)) == 1
+        f.check()
+
+
+def test_a_block_that_comes_back_covers_the_rests_earned_without_it() -> None:
+    clock = ManualClock(START)
+    with memory(clock, politeness={"min_delay": "60s", "max_delay": "60s"}) as f:
+        f.schedule_many(pages("A", 5))
+        f.snooze("a.test", until=START + 5000)
+        f.wake("a.test")
+        f.finish(f.lease(1)[0])
+        f.undo(2, force=True)
+        assert record(f, "A").wake_time == START + 5000
+        f.undo(1)
+        assert record(f, "A").wake_time == START + 60
+
+
+def test_a_wait_that_its_operator_has_ended_is_ended_again() -> None:
+    with memory(politeness={"min_delay": "60s", "max_delay": "60s"}) as f:
+        f.schedule_many(pages("A", 5))
+        (lease,) = f.lease(1)
+        f.snooze("a.test", until=START + 5000)
+        f.finish(lease)
+        f.wake("a.test")
+        f.undo(2)
+        assert record(f, "A").wake_time == START + 5000
+        f.undo(3)
+        assert record(f, "A").wake_time == START
+
+
+def test_a_delay_given_by_name_is_not_clipped_once_the_block_over_it_is_undone(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    with on_disk(tmp_path, clock) as f:
+        f.schedule_many(pages("A", 2))
+        (lease,) = f.lease(1)
+        f.snooze("a.test", until=START + 90_000)
+        f.finish(lease, Outcome.RETRY, delay=80_000.0)
+        f.undo(1)
+    with on_disk(tmp_path, clock) as f:
+        assert record(f, "A").wake_time == START + 80_000
 
 
 def test_what_cannot_be_undone_says_why() -> None:

@@ -1,0 +1,100 @@
+"""Names in the arguments of commands: of queues, people and dead letters. One that names nothing is an error.
+
+A pattern that matches nothing is none, but that is said.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from budgetfrontier.cli.common import note
+from budgetfrontier.cli.parser import did_you_mean
+from budgetfrontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from budgetfrontier.model import QueueRecord
+    from budgetfrontier.store.reader import Reader
+    from budgetfrontier.store.view import View
+
+_T = TypeVar("_T")
+_MOST_NAMES = 10
+_GLOB = frozenset("*?[")
+
+
+def queue_to_show(reader: Reader, job: Path, key: str) -> QueueRecord:
+    """Return the queue of a key, or the one that is surely meant, which is said. Raises FrontierError."""
+    from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.near_queues import meant
+
+    found = reader.queue(key)
+    if found is None:
+        with reader.view() as view:
+            name = meant(view, key)
+        found = None if name is None else reader.queue(name)
+        if found is not None:
+            note(f"{clean(key)} is in queue {clean(found.queue)}")
+    if found is None:
+        with reader.view() as view:
+            raise no_queue(view, job, key)
+    return found
+
+
+def check_queue(view: View, job: Path, key: str) -> None:
+    """Raise FrontierError if no queue has this very key: what changes a queue guesses none."""
+    if view.find_queue(key) is None:
+        raise no_queue(view, job, key)
+
+
+def no_queue(view: View, job: Path, key: str) -> FrontierError:
+    """Return the error that there is no queue of this key, with those that were probably meant."""
+    from budgetfrontier.reports import near_queues
+
+    meant = near_queues.did_you_mean(view, key)
+    return FrontierError(f"there is no queue {key!a}{meant or ';'} {_listing('queues', job)} lists them")
+
+
+def check_glob(view: View, job: Path, glob: str) -> None:
+    """Raise FrontierError if a glob without wildcards is the key of no queue."""
+    if not _GLOB & set(glob):
+        check_queue(view, job, glob)
+
+
+def matches_a_queue(view: View, glob: str) -> bool:
+    """Tell whether a glob matches the key of any queue. O(queues whose keys begin like it)."""
+    beginning = next((glob[:at] for at, character in enumerate(glob) if character in _GLOB), glob)
+    return any(fnmatchcase(name, glob) for name in view.names(beginning))
+
+
+def check_letters(view: View, job: Path, ids: Iterable[int]) -> None:
+    """Raise FrontierError if any of these is the id of no dead letter."""
+    unknown = [number for number in dict.fromkeys(ids) if not view.has_dead_letter(number)]
+    if unknown:
+        named = ", ".join(map(str, unknown[:_MOST_NAMES])) + ", ..." * (len(unknown) > _MOST_NAMES)
+        raise FrontierError(
+            f"there is no dead letter {named}; {_listing('dead-letters', job)} lists them, and nothing was changed"
+        )
+
+
+def nobody(who: str, people: Collection[str]) -> FrontierError:
+    """Return the error that the audit has nothing by `who`; `people` are those that it has."""
+    some = sorted(people)[:_MOST_NAMES]
+    known = did_you_mean(who, people) or (f"; it has entries by {', '.join(some)}" if some else "")
+    return FrontierError(f"the audit has nothing by {who!a}{known or '; it is empty'}")
+
+
+def noting_none(rows: Iterable[_T], told: str) -> Iterator[_T]:
+    """Yield rows; if there was none, print `told`, unless it is empty."""
+    none = True
+    for row in rows:
+        none = False
+        yield row
+    if none and told:
+        note(told)
+
+
+def _listing(command: str, job: Path) -> str:
+    return f"`{shlex.join(('budgetfrontier', command, str(job)))}`"

@@ -1,0 +1,79 @@
+"""The search for the queue that somebody means who names it differently: as a URL, in capitals, or mistyped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import chain, islice
+
+from budgetfrontier.errors import InvalidUrl, PolicyError
+from budgetfrontier.reports.format import clean
+from budgetfrontier.rules.queue_keys import queue_key_bytes
+from budgetfrontier.store.url_search import queue_of
+from budgetfrontier.store.view import View
+
+_LONGEST = 100  # characters of what was asked for that are compared
+_COMPARED = 500  # keys of each beginning
+_BEGINNINGS = (16, 8, 4, 2, 1, 0)  # characters
+_ALIKE = 0.8  # of 1.0, by difflib
+_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-.,:_"
+
+
+def meant(view: View, text: str) -> str | None:
+    """Return the key of the queue that `text` surely means: a URL, or a host in capitals or with a dot at its end.
+
+    None if there is no such queue. O(log n).
+    """
+    url = re.sub(r"^(https?://[^/?#]*?)\.*(?=[:/?#]|$)", r"\1", text if "://" in text else f"http://{text}", flags=re.I)
+    try:
+        key = queue_of(view, url)
+    except (InvalidUrl, PolicyError):
+        return None
+    return key if view.find_queue(key) else None
+
+
+def nearest(view: View, text: str, *, most: int = 3) -> list[str]:
+    """Return the keys most similar to `text`, the best first: what it means, the same host with a port, similar names.
+
+    Similar is a key that is one mistyped character away, and among 3,000 that begin like the text, those that have most
+    in common with it. At most about 0.1 s, however many queues there are.
+    """
+    text = text.encode("utf-8", "replace").decode()  # an argument of the command line need not be text
+    sure = meant(view, text)
+    if sure is not None:
+        return [sure]
+    text = re.sub(r"^https?://([^/?#]*).*", r"\1", text[:_LONGEST], flags=re.I | re.S).lower()
+    host = re.sub(r"\.?(:\d*)?$", "", text)
+    with_port = list(islice(_begin_with(view, f"{host}:"), most))
+    if with_port or view.find_queue(host):
+        return with_port or [host]
+    mistyped = [key for key in _one_character_off(text) if view.find_queue(key)]
+    alike = (key for length in _BEGINNINGS for key in islice(_begin_with(view, text[:length]), _COMPARED))
+    keys = {key.lower(): key for key in chain(mistyped, alike)}
+    return [keys[found] for found in get_close_matches(text, keys, n=most, cutoff=_ALIKE)]
+
+
+def did_you_mean(view: View, text: str) -> str:
+    """Return the end of a sentence that asks whether one of the nearest keys was meant; "" if none is near."""
+    near = [clean(key) for key in nearest(view, text)]
+    if not near:
+        return ""
+    return f"; did you mean {' or '.join(filter(None, (', '.join(near[:-1]), near[-1])))}?"
+
+
+def _one_character_off(text: str) -> Iterator[str]:
+    """Yield what `text` would be with one character more, less or another, or two of them exchanged."""
+    for at in range(len(text) + 1):
+        before, here, after = text[:at], text[at : at + 1], text[at + 1 :]
+        if here:
+            yield before + after
+            yield f"{before}{after[:1]}{here}{after[1:]}"
+        for character in _CHARACTERS:
+            yield f"{before}{character}{here}{after}"
+            if here:
+                yield f"{before}{character}{after}"
+
+
+def _begin_with(view: View, prefix: str) -> Iterator[str]:
+    return view.names(prefix) if not prefix or queue_key_bytes(prefix) else iter(())
