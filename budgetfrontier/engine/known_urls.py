@@ -24,7 +24,7 @@ from budgetfrontier.store.uri_values import decode_uri, expand
 
 
 class Known(Enum):
-    """What the report of a fetch has done."""
+    """The effect of the report of a fetch."""
 
     FINISHED = "the URL was leased: its lease has ended"
     CHANGED = "the URL waited, or was completed, and its next date was changed"

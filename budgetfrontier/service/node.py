@@ -1,4 +1,4 @@
-"""What holds for all crawls of a server, and survives it: whether URLs are handed out, and the default delay."""
+"""The state of a server that holds for all its crawls, and survives it: the active flag and the default delay."""
 
 from __future__ import annotations
 

@@ -1,0 +1,86 @@
+"""Reports of fetches by URL: of what is leased, of what waits, of what is completed, and of what is not known."""
+
+from __future__ import annotations
+
+from budgetfrontier import CrawlUri
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.known_urls import Known
+from tests.engine.test_url_table import START, kept, waits
+
+URL = "http://a.test/1"
+
+
+def test_a_report_ends_the_lease_and_a_second_one_changes_nothing() -> None:
+    with kept() as f:
+        f.schedule(URL)
+        f.lease()
+        assert f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), None)]) == [Known.FINISHED, Known.UNCHANGED]
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.UNCHANGED]
+        assert (f.summary().succeeded, f.summary().expenditure, f.summary().in_process) == (1, 1, 0)
+        f.check()
+
+
+def test_a_url_to_be_fetched_again_is_handed_out_from_its_date_on_with_what_was_said_last() -> None:
+    clock = ManualClock(START)
+    with kept(clock) as f:
+        f.schedule(CrawlUri(URL, payload=b"first"))
+        f.lease()
+        again = CrawlUri(URL, payload=b"second")
+        assert f.fetched([(again, START + 60)]) == [Known.FINISHED]
+        assert f.fetched([(again, START + 60)]) == [Known.UNCHANGED]
+        assert waits(f, URL) == "60"
+        clock.advance(59.9)
+        assert f.lease() == []
+        clock.advance(0.1)
+        [lease] = f.lease()
+        assert lease.uri.payload == b"second"
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.FINISHED]
+        assert waits(f, URL) == "nothing"
+        f.check()
+
+
+def test_a_report_after_the_lease_has_expired_counts_once() -> None:
+    clock = ManualClock(START)
+    with kept(clock) as f:
+        f.schedule_many([URL, "http://a.test/2"])
+        f.lease(1, ttl=10)
+        clock.advance(10)
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.CHANGED]
+        assert (f.summary().expenditure, f.summary().queued) == (1, 1)
+        assert [lease.uri.url for lease in f.lease(9)] == ["http://a.test/2"]
+        f.check()
+
+
+def test_a_date_may_be_changed_while_the_url_waits() -> None:
+    clock = ManualClock(START)
+    with kept(clock) as f:
+        assert f.fetched([(CrawlUri(URL), START + 60)]) == [Known.ADDED]
+        assert f.fetched([(CrawlUri(URL), START + 30)]) == [Known.CHANGED]
+        assert waits(f, URL) == "30"
+        assert f.fetched([(CrawlUri(URL), None)]) == [Known.CHANGED]
+        assert (waits(f, URL), f.summary().future) == ("nothing", 0)
+        assert f.fetched([(CrawlUri(URL), START + 90)]) == [Known.CHANGED]
+        clock.advance(90)
+        assert len(f.lease()) == 1
+        f.check()
+
+
+def test_a_url_that_is_not_known_becomes_known() -> None:
+    with kept() as f:
+        assert f.fetched([(CrawlUri(URL), None), (CrawlUri("nonsense"), None)]) == [Known.ADDED, Known.INVALID]
+        assert waits(f, URL) == "nothing"
+        assert f.schedule(URL).value == "DUPLICATE"
+
+
+def test_what_is_forgotten_may_be_discovered_again() -> None:
+    with kept() as f:
+        f.schedule_many([URL, "http://a.test/2", "http://a.test/3"])
+        f.finish_many(f.lease(1))
+        f.lease(1)
+        assert f.forget_urls([found.fingerprint for found in f.kept_urls()]) == 3
+        assert (f.kept_urls(), f.summary().queued, f.summary().in_process) == ([], 0, 0)
+        totals = f.kept_totals()
+        assert totals is not None
+        assert (totals.active, totals.completed, totals.queues) == (0, 0, 0)
+        assert f.schedule_many([URL, "http://a.test/2"]).added == 2
+        f.check()

@@ -1,0 +1,90 @@
+"""The table of kept URLs: what becomes of a URL, whatever moves its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import FrontierError
+
+START = 1_700_000_000.0
+NONE = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
+
+
+def kept(clock: ManualClock | None = None, path: Path | str = ":memory:", **frontier: Any) -> Frontier:
+    """Return a frontier that keeps its URLs."""
+    settings = {"keep_urls": True, "hold_queues": False, "politeness": NONE, **frontier}
+    return Frontier.open(path, Settings.from_dict({"frontier": settings}), clock=clock or ManualClock(START))
+
+
+def waits(f: Frontier, url: str) -> str:
+    """Return what a URL waits for."""
+    found = f.find_url(url)
+    return "unknown" if found is None else "nothing" if found.due is None else f"{found.due - START:.0f}"
+
+
+def test_a_url_is_kept_from_its_admission_to_its_end() -> None:
+    with kept() as f:
+        f.schedule("http://a.test/1")
+        assert waits(f, "http://a.test/1") == "0"
+        [lease] = f.lease()
+        assert waits(f, "http://a.test/1") == "0"
+        f.finish(lease)
+        assert waits(f, "http://a.test/1") == "nothing"
+        assert waits(f, "http://a.test/2") == "unknown"
+        f.check()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILURE, Outcome.DISREGARDED, Outcome.DEAD])
+def test_a_url_that_ends_without_success_waits_for_nothing(outcome: Outcome) -> None:
+    with kept() as f:
+        f.schedule("http://a.test/1")
+        f.finish(f.lease()[0], outcome)
+        assert waits(f, "http://a.test/1") == "nothing"
+        f.replay()
+        assert waits(f, "http://a.test/1") == ("0" if outcome is Outcome.DEAD else "nothing")
+
+
+def test_a_retry_keeps_its_url_waiting() -> None:
+    clock = ManualClock(START)
+    with kept(clock, retry={"delay": 60, "scope": "uri"}) as f:
+        f.schedule("http://a.test/1")
+        f.finish(f.lease()[0], Outcome.RETRY)
+        assert waits(f, "http://a.test/1") == "60"
+        clock.advance(60)
+        [lease] = f.lease()
+        f.finish(lease)
+        assert waits(f, "http://a.test/1") == "nothing"
+
+
+def test_a_deletion_and_its_undo_are_followed(tmp_path: Path) -> None:
+    with kept(path=tmp_path / "frontier") as f:
+        f.schedule("http://a.test/1")
+        f.delete(queue="a.test")
+        assert waits(f, "http://a.test/1") == "nothing"
+        f.undo(f.audit()[-1].id)
+        assert waits(f, "http://a.test/1") == "0"
+        f.check()
+
+
+def test_the_numbers_are_those_of_the_rows() -> None:
+    with kept() as f:
+        f.schedule_many([f"http://{host}.test/{n}" for host in "abc" for n in range(3)])
+        f.finish_many(f.lease(4))
+        f.schedule(CrawlUri("http://d.test/", not_before=START + 9))
+        totals = f.kept_totals()
+        assert totals is not None
+        assert (totals.active, totals.completed, totals.queues, totals.active_queues) == (7, 3, 4, 4)
+        assert [found.url for found in f.kept_urls(limit=3)] == [found.url for found in f.kept_urls()][:3]
+        assert {found.url for found in f.kept_urls() if found.due is None} == {
+            found.url for found in f.kept_urls() if waits(f, found.url) == "nothing"
+        }
+
+
+def test_a_frontier_that_keeps_no_urls_says_so() -> None:
+    with Frontier.open(":memory:") as f, pytest.raises(FrontierError, match="keep_urls"):
+        f.find_url("http://a.test/")
