@@ -15,7 +15,7 @@ from budgetfrontier.errors import FrontierError, FrontierLocked, StorageFull
 from budgetfrontier.service import crawls
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls
-from budgetfrontier.urlfrontier import calls
+from budgetfrontier.urlfrontier import engine_calls as calls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 
