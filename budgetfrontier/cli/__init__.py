@@ -19,6 +19,7 @@ from importlib import import_module
 
 from budgetfrontier import __version__
 from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
+from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser
 from budgetfrontier.reports.format import without_password
 
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = exit_code(error)
         if code is None:
             raise
-        print(f"budgetfrontier: {_message(error)}", file=sys.stderr)
+        note(f"budgetfrontier: {_message(error)}")
         return code
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common, exits
-from budgetfrontier.cli.common import note
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
@@ -114,7 +114,7 @@ class Totals:
             print(f"dry run, nothing was changed: {', '.join([*told, refused_in(total)['invalid']])}")
             return
         told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
-        print(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
+        say(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from budgetfrontier.cli import common, kept, named
-from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
+from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
@@ -250,7 +251,7 @@ def dead_letters(args: argparse.Namespace) -> None:
         details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
         entry = common.steer(args, op, details)
         done = "replayed" if args.replay else "dropped"
-        print(f"{done} {entry.effect[done]:,}")
+        say(f"{done} {entry.effect[done]:,}")
         kept.note_kept(args, entry)
         return
     test = common.matcher(args.match)

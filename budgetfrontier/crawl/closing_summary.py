@@ -53,8 +53,8 @@ def closing_summary(
     """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
     `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
-    one, a caller who knows how a crawl that is done goes on says it. Reads its frontier and the sizes of the output files. O(retired
-    queues listed + output files).
+    one, a caller who knows how a crawl that is done goes on says it. Reads its frontier and the sizes of the output
+    files. O(retired queues listed + output files).
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()

@@ -70,7 +70,7 @@ def test_ctrl_c_at_any_import_leaves_no_traceback(stopped: Path, tmp_path: Path,
         "from budgetfrontier.__main__ import main\n"
         "sys.exit(main())\n"
     )
-    start = [sys.executable, tmp_path / "start.py", command, stopped]
+    start = [sys.executable, str(tmp_path / "start.py"), command, str(stopped)]
     ended = subprocess.run(start, capture_output=True, text=True, check=False)
     if command == "report":
         assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
