@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing`, whose import takes longer than all that is done before Ctrl-C is handled
 if TYPE_CHECKING:
+    from typing import Any
+
     from budgetfrontier.clock import ManualClock as ManualClock
     from budgetfrontier.engine.commands.adjustment import Adjustment as Adjustment
     from budgetfrontier.engine.frontier import Frontier as Frontier

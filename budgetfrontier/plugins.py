@@ -48,6 +48,18 @@ def known(kind: str) -> list[str]:
     return [*_module(kind).BUILTIN, *sorted(_installed(kind))]
 
 
+def is_own(spec: object) -> bool:
+    """Tell whether a spec names a policy as "module:name", code that `resolve` imports; False if it is no spec."""
+    try:
+        return _is_reference(_parse("", spec)[0])
+    except PolicyError:
+        return False
+
+
+def _is_reference(name: str) -> bool:
+    return ":" in name
+
+
 def _parse(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
     name: object = spec
     options: object = {}
@@ -63,7 +75,7 @@ def _parse(kind: str, spec: object) -> tuple[str, dict[str, Any]]:
 
 def _find(kind: str, name: str) -> Any:
     module = _module(kind)
-    if ":" in name:
+    if _is_reference(name):
         return _load(kind, name)
     builtin = module.HERITRIX.get(name.rpartition(".")[2], name.replace("_", "-"))
     if builtin in module.BUILTIN:

@@ -153,6 +153,22 @@ def test_a_policy_of_one_s_own_is_any_function_class_or_instance(spec: Any, expe
     assert plugins.resolve("cost", spec)(URI) == expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("own_policies:cost", True),
+        ({"own_policies:weighted": {"weight": 3}}, True),
+        ({"policy": "own_policies:weighted", "weight": 3}, True),
+        ("wag", False),
+        ({"additive": {"rules": ["a:b"]}}, False),
+        (["own_policies:cost"], False),
+        (None, False),
+    ],
+)
+def test_a_policy_of_one_s_own_is_told_from_those_by_name(spec: object, expected: bool) -> None:
+    assert plugins.is_own(spec) is expected
+
+
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_offers_policies_by_kind() -> None:
     assert plugins.resolve("cost", "theirs")(URI) == 2

@@ -19,7 +19,9 @@ from importlib import import_module
 
 from budgetfrontier import __version__
 from budgetfrontier.cli.exits import DISK_FULL, EXIT_CODES, INTERRUPTED, PIPE_CLOSED, USAGE, exit_code
+from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import Parser
+from budgetfrontier.reports.format import without_password
 
 __all__ = ["EXIT_CODES", "build_parser", "main"]
 
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complete()
         args = _parsed(argv)
         if not isinstance(args, int):
-            line = shlex.join(("budgetfrontier", *argv))[:_LONGEST_LINE]
+            line = without_password(shlex.join(("budgetfrontier", *argv)))[:_LONGEST_LINE]
             args.line = line.encode("utf-8", "backslashreplace").decode()  # names of files need not be text
         code = args if isinstance(args, int) else args.run(args)
         sys.stdout.flush()
@@ -77,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = exit_code(error)
         if code is None:
             raise
-        print(f"budgetfrontier: {_message(error)}", file=sys.stderr)
+        note(f"budgetfrontier: {_message(error)}")
         return code
 
 

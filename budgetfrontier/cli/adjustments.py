@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from budgetfrontier.cli import common
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.reports.format import clean, counted
 from budgetfrontier.store.reader import Reader
 
@@ -80,7 +81,7 @@ def append(args: argparse.Namespace, override: Override) -> None:
         effect = preview(view, change) if args.dry_run else msgspec.structs.asdict(survey(view, change))
     if not args.dry_run:
         if not effect["matched"]:
-            common.note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
+            note(f"{clean(override.match)} {_no_match(override.match)}; check its spelling")
         entry = common.steer(args, "adjust", details | {"survey": effect})
         effect = {"id": entry.id, **entry.effect}
     _print(args, override.match, details, effect)
@@ -90,7 +91,7 @@ def _announce(view: View, change: Change) -> None:
     """Say that many queues are looked at."""
     queues = view.counters().queues
     if queues >= MANY and not change.match.keys:
-        common.note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
+        note(f"comparing {counted(queues, 'queue')} with {clean(change.match.text)} ...")
 
 
 def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect: dict[str, Any]) -> None:
@@ -101,22 +102,22 @@ def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect
         return
     matched = effect["matched"]
     for line in _changes(match, effect):
-        print(line)
+        say(line)
     unknown = effect.get("unknown", ()) if matched else ()
     if not args.dry_run:
         if matched:
-            print(f"matches {counted(matched, 'queue')}")
+            say(f"matches {counted(matched, 'queue')}")
         _name_unknown(unknown)
         for one in effect.get("replaced", ()):
-            print(f"replaces adjustment {one['id']}: {_settings(one)}")
+            say(f"replaces adjustment {one['id']}: {_settings(one)}")
         verb = "is" if effect["revived_count"] == 1 else "are"
-        print(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
+        say(f"{counted(effect['revived_count'], 'retired queue')} {verb} reconsidered")
         return
-    print(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
+    say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
     _name_unknown(unknown)
     for line in _outcome(effect):
-        print(line)
-    common.note("dry run: nothing was changed")
+        say(line)
+    note("dry run: nothing was changed")
 
 
 def _name_unknown(keys: Sequence[str]) -> None:
@@ -124,7 +125,7 @@ def _name_unknown(keys: Sequence[str]) -> None:
     if keys:
         more = f", ...and {len(keys) - _MOST_NAMES:,} more" if len(keys) > _MOST_NAMES else ""
         named = ", ".join(map(clean, keys[:_MOST_NAMES]))
-        print(f"no queue yet: {named}{more}; check the spelling (it counts for queues that come later)")
+        say(f"no queue yet: {named}{more}; check the spelling (it counts for queues that come later)")
 
 
 def _settings(adjustment: dict[str, Any]) -> str:

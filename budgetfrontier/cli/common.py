@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from budgetfrontier.cli.messages import note
 from budgetfrontier.errors import FrontierError, NotAFrontier
 from budgetfrontier.vocabulary import CrawlState, QueueState
 
@@ -215,11 +216,10 @@ def _note_what_was_begun(path: Path, args: argparse.Namespace) -> None:
         found = reader.in_progress()
         if found is not None:
             audit = shlex.join(("budgetfrontier", "audit", str(args.job)))
-            print(
+            note(
                 f"interrupted: {describe_progress(*found)}; the rest follows as soon as the frontier is opened to be "
                 f"changed, by a crawl or by any command. Then `{audit}` has it, with the command that takes it back, "
-                "if there is one.",
-                file=sys.stderr,
+                "if there is one."
             )
 
 
@@ -338,8 +338,3 @@ def warn(warnings: Iterable[str]) -> None:
     """Print warnings to stderr."""
     for warning in warnings:
         note(f"warning: {warning}")
-
-
-def note(text: str) -> None:
-    """Print a message to stderr; stdout is for data."""
-    print(text, file=sys.stderr)

@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from budgetfrontier.cli.common import Commands, add_command, folder_name, note, read_settings, warn, warn_of_adjustments
+from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings, warn, warn_of_adjustments
+from budgetfrontier.cli.messages import note
 
 if TYPE_CHECKING:
     from budgetfrontier.settings import Settings

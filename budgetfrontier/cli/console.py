@@ -7,6 +7,7 @@ from pathlib import Path
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.messages import note
 
 
 def register(commands: Commands) -> None:
@@ -50,5 +51,5 @@ def console(args: argparse.Namespace) -> None:
         listen=args.listen,
         token_file=args.token_file,
         hosts=args.allow_host,
-        started=lambda where: common.note(f"the console listens on {where}; Ctrl-C ends it"),
+        started=lambda where: note(f"the console listens on {where}; Ctrl-C ends it"),
     )

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import msgspec
 
 from budgetfrontier import formats, uris
 from budgetfrontier.cli import common, exits
-from budgetfrontier.cli.common import note
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.engine import audit
 from budgetfrontier.engine.admission.storable import MAX_RECORD
 from budgetfrontier.engine.commands.mailbox import Command, checked
@@ -29,7 +30,7 @@ from budgetfrontier.formats import lists
 from budgetfrontier.formats.allowance import Allowance, RecordTooLarge
 from budgetfrontier.formats.records import BadRecord, Item, Note, Record
 from budgetfrontier.model import CrawlUri, Directive, Tally
-from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.format import clean, without_password
 from budgetfrontier.reports.totals import refused_in
 from budgetfrontier.store.records import AuditEntry
 
@@ -39,6 +40,8 @@ CHUNK_SIZE = 4 << 20
 """Bytes, roughly, at which a chunk ends early: the size of a command is limited."""
 MAX_DETAIL = 300
 """Characters shown of the details of a bad record."""
+PROGRESS_INTERVAL = 10.0
+"""Seconds between two messages that say how far an import has come."""
 MAX_REPORTED = 20
 """Bad records with the same reason that are reported one by one."""
 
@@ -57,6 +60,14 @@ class SourceResult:
     """Records that were submitted to the frontier."""
     broken: bool = False
     """Whether the source could not be read to its end."""
+    reported_at: float = field(default_factory=time.monotonic)
+
+    def progress(self) -> None:
+        """Report how many URIs were read, once in PROGRESS_INTERVAL."""
+        now = time.monotonic()
+        if now - self.reported_at >= PROGRESS_INTERVAL:
+            self.reported_at = now
+            note(clean(f"{self.name}: {self.usable:,} so far"))
 
     def refuse(self, bad: BadRecord) -> None:
         """Count a bad record, and report it unless many with the same reason were reported."""
@@ -67,7 +78,7 @@ class SourceResult:
             detail = bad.detail if len(bad.detail) <= MAX_DETAIL else f"{bad.detail[:MAX_DETAIL]}..."
             note(clean(f"{bad.location}: {detail}"))
 
-    def end(self) -> None:
+    def end(self, *, dry_run: bool) -> None:
         """Report bad records not shown, fields left out, and whether nothing or only a part could be read."""
         for reason, count in self.reported.items():
             if count > MAX_REPORTED:
@@ -76,7 +87,7 @@ class SourceResult:
             what = ", ".join(f"{name} ({count:,})" for name, count in sorted(self.omitted.items()))
             note(clean(f"{self.name}: left out, because a frontier cannot store it: {what}"))
         if self.broken:
-            note(clean(f"{self.name}: only a part of it could be read; that part was imported"))
+            note(clean(f"{self.name}: only a part of it could be read{'' if dry_run else '; that part was imported'}"))
         elif not self.usable:
             note(clean(f"{self.name}: no URI in it could be imported"))
 
@@ -87,15 +98,23 @@ class Totals:
     def __init__(self) -> None:
         self.total, self.seen, self.usable, self.complete = Tally(), 0, 0, True
 
-    def show(self, form: str) -> None:
-        """Print the counts."""
+    def show(self, form: str, *, dry_run: bool) -> None:
+        """Print the counts; of a dry run, what could be imported."""
         total, seen = self.total, self.seen
+        if form == "json" and dry_run:
+            counts = {"readable": self.usable, "seen": seen, "invalid": total.invalid, "reasons": total.reasons}
+            print(json.dumps(counts))
+            return
         if form == "json":
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
             print(json.dumps(counts | {"seen": seen}))
             return
+        if dry_run:
+            told = [f"{self.usable:,} can be imported", *([f"{seen:,} of them as seen"] if seen else [])]
+            print(f"dry run, nothing was changed: {', '.join([*told, refused_in(total)['invalid']])}")
+            return
         told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
-        print(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
+        say(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,19 +123,22 @@ def run(args: argparse.Namespace) -> int:
     Return ERROR if a file or folder could not be read to its end or has no URI, or if there was no URI at all. When an
     error is raised, the counts so far are printed first.
     """
-    common.refuse_if_terminated(args)
+    if args.key is not None and not all(map(formats.is_redis, args.sources)):
+        raise FrontierError("--key is the name of a queue in Redis; give redis://HOST as the source")
+    if not args.dry_run:
+        common.refuse_if_terminated(args)
     totals = Totals()
     for number, source in enumerate(args.sources):
-        result = SourceResult(source, Tally())
+        result = SourceResult(without_password(source), Tally())
         try:
             _import_source(args, source, result)
         except Exception:
             if number or result.usable:
                 _add(totals, result)
-                totals.show(args.format)
+                totals.show(args.format, dry_run=args.dry_run)
             raise
         _add(totals, result)
-    totals.show(args.format)
+    totals.show(args.format, dry_run=args.dry_run)
     if args.seeds and totals.total.duplicate and not args.force:
         note("duplicates were seen before and do not become seeds; --force schedules them again, as seeds")
     if totals.total.added:
@@ -135,15 +157,19 @@ def _is_url(source: str) -> bool:
     """Return whether a source is itself a URL, not a file. Raises FrontierError for a URL of another scheme."""
     if source.lower().startswith(("http://", "https://")):
         return True
-    if "://" in source and not Path(source).exists():
-        raise FrontierError(f"{source}: give http or https URLs, or files and folders with URLs")
+    if "://" in source and not formats.is_redis(source) and not Path(source).exists():
+        raise FrontierError(f"{without_password(source)}: give http or https URLs, files and folders with URLs, or redis://HOST")
     return False
 
 
 def _import_source(args: argparse.Namespace, source: str, result: SourceResult) -> None:
     """Schedule the URIs of one source, or mark them as seen, and report the results."""
     path, is_url = common.frontier_path(args.job), _is_url(source)
-    items = iter([_url(source)]) if is_url else formats.read(source, args.kind)
+    items = iter([_url(source)]) if is_url else formats.read(source, args.kind, key=args.key)
+    if args.dry_run:
+        result.seen = sum(record.seen for record in _records(items, result, args))
+        result.end(dry_run=True)
+        return
     for (mark_seen, charged), records in groupby(_records(items, result, args), lambda r: (r.seen, r.charged)):
         uris_given = (record.uri for record in records)
         if mark_seen:
@@ -152,7 +178,7 @@ def _import_source(args: argparse.Namespace, source: str, result: SourceResult) 
             _submit(args, path, "schedule", uris_given, result)
     tally = result.tally
     if not is_url:
-        result.end()
+        result.end(dry_run=False)
     elif not tally.invalid:  # otherwise it was reported already
         became = "added" if tally.added else "seen" if result.seen else "full" if tally.full else "duplicate"
         note(f"{source}: {became}")
@@ -183,6 +209,7 @@ def _records(items: Iterable[Item], result: SourceResult, args: argparse.Namespa
                 result.refuse(BadRecord(item.location, "json", str(error)))
             else:
                 result.usable += 1
+                result.progress()
                 item.uri.force = item.uri.force or args.force
                 result.omitted.update(item.omitted)
                 yield item._replace(seen=item.seen or args.seen)

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.cli.common import note
+from budgetfrontier.cli.messages import note
 
 if TYPE_CHECKING:
     from budgetfrontier.store.records import AuditEntry

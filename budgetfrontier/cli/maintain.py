@@ -7,6 +7,7 @@ from pathlib import Path
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_job
+from budgetfrontier.cli.messages import say
 
 
 def register(commands: Commands) -> None:
@@ -47,7 +48,7 @@ def compact(args: argparse.Namespace) -> None:
     from budgetfrontier.store.backup import compact as make_compact
 
     before, after = make_compact(common.frontier_path(args.job))
-    print(f"before {before:,} bytes, after {after:,} bytes")
+    say(f"before {before:,} bytes, after {after:,} bytes")
 
 
 def backup(args: argparse.Namespace) -> None:
@@ -67,7 +68,7 @@ def backup(args: argparse.Namespace) -> None:
     with Reader(common.frontier_path(args.job)) as reader:
         make_folder(folder)
         reader.backup(copied, max_growth=args.max_growth)
-    print(f"{copied}: {(copied / 'data.mdb').stat().st_size:,} bytes")
+    say(f"{copied}: {(copied / 'data.mdb').stat().st_size:,} bytes")
 
 
 def _size(text: str) -> int:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from budgetfrontier.cli.common import note
+from budgetfrontier.cli.messages import note
 from budgetfrontier.cli.parser import did_you_mean
 from budgetfrontier.errors import FrontierError
 

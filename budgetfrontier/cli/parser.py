@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
 from typing import Any, NoReturn
+
+from budgetfrontier.cli.exits import USAGE
+from budgetfrontier.cli.messages import note
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,12 +23,38 @@ class Parser(argparse.ArgumentParser):
         hint = meant or f" (choose from {', '.join(choices)})"
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
+    def format_usage(self) -> str:
+        """Return the usage, in lines that fit a narrow terminal, too."""
+        return _narrowed(super().format_usage())
+
+    def format_help(self) -> str:
+        """Return the help, in lines that fit a narrow terminal, too."""
+        return _narrowed(super().format_help())
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage and an error about the arguments, in lines that fit the terminal."""
+        self.print_usage(sys.stderr)
+        note(f"{self.prog}: error: {message}")
+        raise SystemExit(USAGE)
+
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """End with an error about arguments that are not known, and the options that are similar to them."""
         known = [option for option in self._option_string_actions if option.startswith("--")]
         options = (text.partition("=")[0] for text in unknown if text.startswith("--"))
         meant = "".join(did_you_mean(option, known) for option in options)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+
+
+def _narrowed(text: str) -> str:
+    """Return the lines of a help with those wrapped for which argparse has indented too far to have room."""
+    width = get_terminal_size().columns
+    if all(len(line) <= width for line in text.split("\n")):
+        return text
+    from budgetfrontier.reports.layout import Layout
+
+    layout = Layout(width)
+    lines = (line if len(line) <= width else f"  {line.strip()}" for line in text.split("\n"))
+    return "\n".join(part for line in lines for part in layout.wrapped(line, "    "))
 
 
 def did_you_mean(text: str, choices: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports.kinds import WITH_SINCE
 from budgetfrontier.vocabulary import LEASE_FIELDS
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
             _write_rows(args, made)
     if made.unknown:
         sys.stdout.flush()
-        common.note(made.unknown)
+        note(made.unknown)
 
 
 def limit(args: argparse.Namespace) -> int | None:
@@ -102,11 +103,11 @@ def _write_rows(args: argparse.Namespace, made: Rows) -> None:
 
     if args.format == "text" and args.kind == "crawl-summary":
         for name, value in zip(made.columns, next(iter(made.rows)), strict=True):
-            print(f"{name + ':':21}{clean(_shown(name, value))}")
+            say(f"{name + ':':21}{clean(_shown(name, value))}")
         return
     most, left = limit(args), 0
     if made.told and args.format == "text":
-        print(f"{clean(made.told)}\n")
+        say(f"{clean(made.told)}\n")
 
     def first() -> Iterator[Sequence[Any]]:
         nonlocal left
@@ -118,7 +119,7 @@ def _write_rows(args: argparse.Namespace, made: Rows) -> None:
 
     common.write_rows(args, first(), made.columns, drop=made.drop)
     if left and args.format == "text":
-        print(f"...and {left:,} more; --all prints them")
+        say(f"...and {left:,} more; --all prints them")
 
 
 def _shown(name: str, value: Any) -> str:

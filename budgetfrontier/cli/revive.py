@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetfrontier.cli import common
-from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
+from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.cli.messages import note, say
 
 if TYPE_CHECKING:
     from budgetfrontier.engine.commands.mailbox import Command
@@ -73,7 +74,7 @@ def revive(args: argparse.Namespace) -> None:
     since = _last_revival(args) if args.since is None else args.since
     lines = crawl_log.refused(log, args.status, since=since)
     if args.dry_run:
-        print(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
+        say(f"would revive {counted(sum(1 for _ in lines), 'URI')}")
         note("dry run: nothing was changed")
         return
     common.refuse_if_terminated(args)
@@ -81,7 +82,7 @@ def revive(args: argparse.Namespace) -> None:
     for entry in _revived(args, _chunks(lines)):
         tally.add(msgspec.convert(entry.effect, Tally))
     left = [text for name, text in refused_in(tally).items() if getattr(tally, name)]
-    print(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
+    say(", ".join([f"revived {counted(tally.added, 'URI')}", *left]))
     if not (tally.added + tally.full + tally.invalid) and since and args.since is None:
         note(f"only lines after {since} count, which was revived last; --since '' takes all")
     if tally.added:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.cli.messages import note
 
 if TYPE_CHECKING:
     from budgetfrontier.model import Run
@@ -50,7 +51,7 @@ def runs(args: argparse.Namespace) -> None:
     rows = (_row(run, now, when if text else None) for run in found[: len(found) - args.offset])
     common.write_rows(args, rows, COLUMNS, drop=DROP)
     if text:
-        common.note(f"process: {process_line(standing)}")
+        note(f"process: {process_line(standing)}")
 
 
 def _row(run: Run, now: float, when: Callable[[float | None], str] | None) -> tuple[object, ...]:

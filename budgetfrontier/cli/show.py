@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common, named, report_kinds
 from budgetfrontier.cli.common import Commands, add_command, add_format, add_job, add_page
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import kinds
 from budgetfrontier.vocabulary import AUDITED, ROW_FIELDS, CrawlState, QueueState
@@ -238,6 +239,7 @@ def queue(args: argparse.Namespace) -> None:
     """Print one queue and its next URIs, or ones spread over it, or the patterns of their paths."""
     from budgetfrontier.reports import tables
     from budgetfrontier.reports.format import clean
+    from budgetfrontier.reports.layout import layout_for, shortened
     from budgetfrontier.reports.queue_sample import spread
     from budgetfrontier.store.reader import Reader
     from budgetfrontier.store.report import row as report_row
@@ -272,16 +274,18 @@ def queue(args: argparse.Namespace) -> None:
     elif args.format == "csv":
         tables.write([tables.queue_row(record)], ROW_FIELDS, sys.stdout, format="csv")
     else:
+        layout = layout_for(sys.stdout, wide=args.wide)
         for name, value in (row | more).items():
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
             shown = _when(value) if name == "wake_time" else f"{value:.1f}" if isinstance(value, float) else value
-            print(f"{name + ':':26}{clean(str(shown)) or '-'}")
+            text = clean(str(shown)) or "-"
+            print(f"{name + ':':26}{text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:
             print()
             common.write_rows(args, map(itemgetter(*PENDING_COLUMNS), pending), PENDING_COLUMNS, drop=PENDING_DROP)
         if record.queued > len(pending):
-            print(f"...and {record.queued - len(pending):,} more")
+            say(f"...and {record.queued - len(pending):,} more")
 
 
 def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> None:
@@ -296,7 +300,7 @@ def _patterns(args: argparse.Namespace, reader: Reader, record: QueueRecord) -> 
     rows = ((one.urls, percent(one.urls / len(sample)), one.pattern, one.example) for one in found)
     common.write_rows(args, rows, PATTERN_COLUMNS)
     if len(sample) < record.queued:
-        common.note(f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue")
+        note(f"from {len(sample):,} of {record.queued:,} URIs, spread over the queue")
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -332,7 +336,7 @@ def _indexing(size: int) -> None:
     from budgetfrontier.units import format_size
 
     if size > _LARGE_LOG:
-        common.note(f"indexing {format_size(size)} of log, once; the next search reads what is new only")
+        note(f"indexing {format_size(size)} of log, once; the next search reads what is new only")
 
 
 def audit(args: argparse.Namespace) -> None:
@@ -376,7 +380,7 @@ def audit(args: argparse.Namespace) -> None:
     if in_progress:
         from budgetfrontier.engine.remote import describe_progress
 
-        common.note(describe_progress(*in_progress))
+        note(describe_progress(*in_progress))
 
 
 def _is_chosen(entry: AuditEntry, args: argparse.Namespace, people: set[str]) -> bool:

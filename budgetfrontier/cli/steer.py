@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from budgetfrontier.cli import common, kept, named
 from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
 from budgetfrontier.cli.exits import ERROR, OK
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.vocabulary import CrawlState
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def delete(args: argparse.Namespace) -> None:
             named.check_glob(view, args.job, args.queue)
     entry = common.steer(args, "delete", details | kept.details(args))
     effect = entry.effect
-    print(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
+    say(f"deleted {counted(effect['deleted'], 'URI')} from {counted(effect['queues'], 'queue')}{_for_later(effect)}")
     if args.queue is not None and not effect["deleted"]:
         with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
             _note_no_queue(view, args.queue)
@@ -170,14 +171,14 @@ def _note_no_queue(view: View, glob: str) -> None:
     from budgetfrontier.reports.format import clean
 
     if not named.matches_a_queue(view, glob):
-        common.note(f"no queue matches {clean(glob)}")
+        note(f"no queue matches {clean(glob)}")
 
 
 def _note_undecided(effect: dict[str, Any]) -> None:
     from budgetfrontier.reports.format import counted
 
     if effect.get("undecided"):
-        common.note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
+        note(f"the pattern took too long for {counted(effect['undecided'], 'URI')}, not counted among them")
 
 
 def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None:
@@ -199,11 +200,11 @@ def _preview_deletion(args: argparse.Namespace, details: dict[str, Any]) -> None
             if args.queue is not None and not effect["deleted"]:
                 _note_no_queue(view, args.queue)
     deleted, queues = counted(effect["deleted"], "URI"), counted(effect["queues"], "queue")
-    print(f"would delete {deleted} from {queues}{_for_later(effect)}")
-    print(f"those pending would cost {effect['cost']:,}")
-    print(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
+    say(f"would delete {deleted} from {queues}{_for_later(effect)}")
+    say(f"those pending would cost {effect['cost']:,}")
+    say(f"in all there are {totals.queued:,} queued and {totals.future:,} scheduled for later")
     _note_undecided(effect)
-    common.note("dry run: nothing was changed")
+    note("dry run: nothing was changed")
 
 
 def adjust(args: argparse.Namespace) -> None:
@@ -237,7 +238,7 @@ def undo(args: argparse.Namespace) -> None:
 
     if args.discard:
         effect = common.steer(args, "discard", {"id": args.entry}).effect
-        print(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
+        say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
         return
     effect = common.steer(args, "undo", {"id": args.entry, "force": args.force}).effect
     if "returned" in effect:
@@ -250,7 +251,7 @@ def undo(args: argparse.Namespace) -> None:
     else:
         told = f"{effect['before']['state']} -> {effect['after']['state']}"
         told = f"{effect['queue']}: {told}" if "queue" in effect else told
-    print(clean(f"undone {args.entry}, {effect['command']}: {told}"))
+    say(clean(f"undone {args.entry}, {effect['command']}: {told}"))
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:
@@ -264,15 +265,15 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
     effect = common.steer(args, op, details).effect
     until = effect["after"]["wake_time"]
     wakes = f", until {datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%M:%SZ}" if op == "snooze" else ""
-    print(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+    say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
 
 
 def _steer_crawl(op: str, args: argparse.Namespace) -> int:
     details = {"reason": args.reason or "operator"} if op == "pause" else {}
     effect = common.steer(args, op, details).effect
-    print(f"{effect['before']['state']} -> {effect['after']['state']}")
+    say(f"{effect['before']['state']} -> {effect['after']['state']}")
     if op != "terminate" and effect["after"]["state"] == CrawlState.TERMINATED:
-        common.note(common.TERMINATED)
+        note(common.TERMINATED)
         return ERROR
     if op == "resume":
         common.note_if_stopped(args)

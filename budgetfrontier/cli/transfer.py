@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from budgetfrontier.cli import common, kept, named
-from budgetfrontier.cli.common import Commands, add_command, add_job, add_who, note
+from budgetfrontier.cli.common import Commands, add_command, add_job, add_who
+from budgetfrontier.cli.messages import note, say
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
@@ -46,7 +47,9 @@ def _register_import(commands: Commands) -> None:
         import_,
         "add URIs or seeds to a crawl, running or stopped",
         more="Reads lists (one URL a line, or JSON lines with the fields of a CrawlUri), frontier.recover.gz of "
-        "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl. "
+        "Heritrix, a JOBDIR of Scrapy, a frontier folder of kumo and a disk queue of qcrawl; and from Redis, without "
+        "changing anything there, the queues of scrapy-redis, kumo and qcrawl, and plain lists (extra `redis`; a "
+        "password may be in REDISCLI_AUTH instead of the URL). "
         "The scope of the crawl does not apply to the URIs imported, but to their links. "
         "Prints how many were added, seen before (duplicate), refused for lack of room (full) or invalid, and why; the "
         "import continues after a bad record. Exits with 1 if a source has no URI, or could not be read to its end: "
@@ -55,11 +58,17 @@ def _register_import(commands: Commands) -> None:
     add_job(parser)
     parser.add_argument(
         "sources", metavar="SOURCE", nargs="+",
-        help="files, folders, - for stdin (a list), or the URLs themselves (http://...)",
+        help="files, folders, - for stdin (a list), redis:// or rediss://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or "
+        "the URLs themselves (http://...)",
     )  # fmt: skip
     parser.add_argument(
         "--from", dest="kind", choices=SOURCE_KINDS, default=None, help="the format of the sources (default: detected)"
     )
+    parser.add_argument(
+        "--key", default=None,
+        help="the queue in Redis: a spider (scrapy-redis), a queue key (kumo), a namespace (qcrawl), or the key of one "
+        "list, set or sorted set (default: the only queue that is there)",
+    )  # fmt: skip
     parser.add_argument(
         "--seeds", action="store_true",
         help="import them as seeds: they are crawled before links, and seed-hosts and seed-domains include their hosts "
@@ -69,6 +78,9 @@ def _register_import(commands: Commands) -> None:
     mode.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
     mode.add_argument(
         "--seen", action="store_true", help="they were fetched elsewhere: mark them as seen, queue nothing"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="read all, and count what could be imported; change nothing"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="the format of the result")
     add_who(parser)
@@ -239,7 +251,7 @@ def dead_letters(args: argparse.Namespace) -> None:
         details = {"ids": None if "all" in ids else ids, "queue": None} | (kept.details(args) if args.drop else {})
         entry = common.steer(args, op, details)
         done = "replayed" if args.replay else "dropped"
-        print(f"{done} {entry.effect[done]:,}")
+        say(f"{done} {entry.effect[done]:,}")
         kept.note_kept(args, entry)
         return
     test = common.matcher(args.match)

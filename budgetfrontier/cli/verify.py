@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from budgetfrontier.cli import common
-from budgetfrontier.cli.common import Commands, add_command, add_job, note
+from budgetfrontier.cli.common import Commands, add_command, add_job
+from budgetfrontier.cli.messages import note, say
 
 
 def register(commands: Commands) -> None:
@@ -43,9 +44,9 @@ def verify(args: argparse.Namespace) -> None:
         note(str(damage))
         _repair(path, keep_damaged=not args.no_backup)
         check(path)
-        print(f"{path}: repaired")
+        say(f"{path}: repaired")
     else:
-        print(f"{path}: no damage found")
+        say(f"{path}: no damage found")
 
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:
@@ -54,9 +55,9 @@ def _repair(path: Path, *, keep_damaged: bool) -> None:
 
     done = repair(path, keep_damaged=keep_damaged)
     for line in done.first_changes:
-        print(clean(line))
+        say(clean(line))
     if done.changes > len(done.first_changes):
-        print(f"...and {done.changes - len(done.first_changes):,} more")
+        say(f"...and {done.changes - len(done.first_changes):,} more")
     kept = "the damaged file, and " if keep_damaged else ""
     aside = f", and what was set aside ({done.set_aside:,})" if done.set_aside else ""
-    print(f"{done.folder}: {kept}all that was changed ({done.changes:,}){aside}")
+    say(f"{done.folder}: {kept}all that was changed ({done.changes:,}){aside}")

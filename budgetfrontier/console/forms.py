@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from multidict import MultiMapping
 
 from budgetfrontier.console.query import BadRequest
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.plugins import is_own
 from budgetfrontier.settings.loader import parse_value
 from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.settings.overrides import validate_override
@@ -59,22 +60,18 @@ def _without_code(asked: Asked) -> Asked:
     a crawl, but is not thereby a user of the machine.
     """
     settings = asked.args.get("set")
-    if isinstance(settings, dict) and any(
-        ":" in policy for name, spec in settings.items() if str(name).endswith("_policy") for policy in _names(spec)
-    ):
+    try:
+        read = validate_override("*", settings).set if isinstance(settings, dict) else {}
+    except RecursionError:
+        raise BadRequest("This form is not one of the console.") from None
+    except SettingsError:
+        return asked  # the engine refuses it for the same reasons
+    if any(name.endswith("_policy") and is_own(spec) for name, spec in read.items()):
         raise BadRequest(
             "A policy of your own, module:name, is code that the crawl runs: the console does not set it. Use "
             "`budgetfrontier adjust` on the machine of the crawl, or a policy by the name it is installed under."
         )
     return asked
-
-
-def _names(spec: object) -> Iterator[str]:
-    """Yield what may name a policy in the value of a setting: see `plugins.resolve`."""
-    if isinstance(spec, str):
-        yield spec
-    elif isinstance(spec, dict):
-        yield from (str(name) for name in (*spec, spec.get("policy", "")))
 
 
 def _plain(text: str) -> Any:

@@ -16,7 +16,8 @@ from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import Effective
+from budgetfrontier.store.budgets_in_force import BudgetsInForce
+from budgetfrontier.store.reader import Reader
 from budgetfrontier.store.report import Report
 from budgetfrontier.units import format_size
 
@@ -52,8 +53,8 @@ def closing_summary(
     """Yield the lines of the summary of the crawl in the job `folder`, from `report` and its `overview`.
 
     `limit` is the limit that was reached, if any; `command` is the command that was run, quoted for a shell. Without
-    one, a caller who knows how a crawl that is done goes on says it. Reads the sizes of the output files. O(retired
-    queues listed + output files).
+    one, a caller who knows how a crawl that is done goes on says it. Reads its frontier and the sizes of the output
+    files. O(retired queues listed + output files).
     """
     summary, job = report.totals, str(folder)
     spend = overview.spend()
@@ -87,7 +88,7 @@ def closing_summary(
         if written := _files_in(folder / name):
             yield f"  {written}"
     if retired and summary.state is not CrawlState.TERMINATED:
-        yield from _revivals(spend, settings, job)
+        yield from _revivals(spend, settings, folder)
         if done and command:
             yield f"then {again}"
     elif done and summary.state is not CrawlState.TERMINATED:
@@ -125,18 +126,19 @@ def _final_state(report: Report, spend: Spend) -> str:
     return f"{how}: {counted(retired, 'queue')} {verb} retired, with {counted(spend.stranded, 'URI')}"
 
 
-def _revivals(spend: Spend, settings: Settings, job: str) -> Iterator[str]:
+def _revivals(spend: Spend, settings: Settings, folder: Path) -> Iterator[str]:
     """Yield lines on the retired queues with the most URIs, each with the command that revives it."""
-    replenish = settings.frontier.balance_replenish_amount
-    effective = Effective(settings.frontier, settings.overrides)
+    replenish, job = settings.frontier.balance_replenish_amount, str(folder)
     shown = spend.stranding[:LISTED]
+    with Reader(folder / "frontier") as reader, reader.view() as view:
+        in_force = BudgetsInForce(view)
+        reached = [in_force.reached(row) for row in shown]
     yield "retired queues, and what revives them:"
-    for row in shown:
+    for row, retires_when_reached in zip(shown, reached, strict=True):
         budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
         how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
         yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
-        reached = effective.for_uri(row.last_enqueued or "http://none.invalid/", row.queue).reached
-        yield f"    {revival_command(row, job, replenish=replenish, reached=reached)}"
+        yield f"    {revival_command(row, job, replenish=replenish, reached=retires_when_reached)}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
 

@@ -23,18 +23,19 @@ class Series:
     """The time series. It is written with a commit, at the most once a minute: nothing is done for each URI, but that
     BusiestQueues counts what its queue spent.
 
-    One row has 116 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling remain at the most 1,440
+    One row has 117 bytes, and the busiest queues of an hour 10.6 KB: of a year of crawling remain at the most 1,440
     rows of a minute, 720 of an hour and 365 of a day (0.3 MB), and the busiest queues of 720 hours and of 365 days
     (11.4 MB).
     """
 
     def __init__(
-        self, env: Environment, totals: Callable[[], Summary], busiest_queues: BusiestQueues, now: float
+        self, env: Environment, totals: Callable[[], Summary], busiest_queues: BusiestQueues, run: int, now: float
     ) -> None:
         self._env = env
         self._table = env.db[keys.SERIES]
         self._totals = totals
-        self._first: records.SeriesRow | None = records.row_of(totals(), now, begins=True)
+        self._run = run
+        self._first: records.SeriesRow | None = records.row_of(totals(), now, run=run, begins=True)
         """The row of the beginning of this run, which is written before the first other one."""
         self._hour = series_periods.hour_of(int(now))
         self._busiest = busiest_queues
@@ -59,7 +60,7 @@ class Series:
 
         A run that has changed nothing writes none.
         """
-        row, first = records.row_of(self._totals(), now), self._first
+        row, first = records.row_of(self._totals(), now, run=self._run), self._first
         self.due = series_periods.next_row(now)
         if first is not None:
             if msgspec.structs.replace(row, time=first.time, begins=True) == first:

@@ -1,4 +1,4 @@
-"""Readers of the files of other crawlers: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
+"""Readers of the files and Redis queues of other crawlers: Scrapy, kumo, qcrawl, Heritrix, and plain lists.
 
 A reader streams: memory does not grow with the number of URIs (except 8 bytes for each in qcrawl's). It never raises
 for the content of a record: a bad record is yielded as a BadRecord, with its location and the reason, and reading goes
@@ -18,13 +18,15 @@ from typing import Any
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.formats.allowance import UNKNOWN_SIZE, Allowance, AllowanceExhausted
 from budgetfrontier.formats.records import GZIP, BadRecord, Item, open_source
+from budgetfrontier.reports.format import without_password
 from budgetfrontier.vocabulary import SOURCE_KINDS
 
-__all__ = ["KINDS", "kind_of", "read"]
+__all__ = ["KINDS", "is_redis", "kind_of", "read"]
 
 KINDS = SOURCE_KINDS
 """The kinds of sources that can be read."""
 _FOLDERS = ("scrapy", "kumo", "qcrawl")
+_REDIS = ("redis://", "rediss://", "unix://")
 
 
 def _reader(kind: str) -> Any:
@@ -33,6 +35,11 @@ def _reader(kind: str) -> Any:
     Only the one needed is imported: all of them take a third of the start-up time.
     """
     return import_module(f"{__name__}.{kind}")
+
+
+def is_redis(source: str) -> bool:
+    """Return whether a source is the URL of a Redis server."""
+    return source.lower().startswith(_REDIS)
 
 
 def kind_of(source: str) -> str:
@@ -63,15 +70,23 @@ def kind_of(source: str) -> str:
     return "kumo" if start.lstrip().startswith(b"[") and _reader("kumo").recognize(path) else "list"
 
 
-def read(source: str, kind: str | None = None) -> Iterator[Item]:
-    """Yield the URIs of a source; without `kind`, it is detected. Raises FrontierError and OSError."""
+def read(source: str, kind: str | None = None, *, key: str | None = None) -> Iterator[Item]:
+    """Yield the URIs of a source; without `kind`, it is detected. Raises FrontierError and OSError.
+
+    `key` is the name of a queue in Redis.
+    """
     begun = False
     try:
-        for item in _read(source, kind or kind_of(source), Allowance()):
+        allowance = Allowance()
+        if is_redis(source):
+            items = _reader("redis").read(source, kind, key, allowance)
+        else:
+            items = _read(source, kind or kind_of(source), allowance)
+        for item in items:
             begun = True
             yield item
     except AllowanceExhausted as error:
-        yield BadRecord(source, "too-large", str(error), ends=True)
+        yield BadRecord(without_password(source), "too-large", str(error), ends=True)
     except OSError as error:
         if not begun:
             raise

@@ -64,7 +64,7 @@ def read(path: Path, allowance: Allowance) -> Iterator[Item]:
 
 def _read_requests(path: Path, allowance: Allowance) -> Iterator[Item]:
     for location, value in _elements(path, allowance):
-        yield value if isinstance(value, BadRecord) else _request(location, value, allowance)
+        yield value if isinstance(value, BadRecord) else request(location, value, allowance)
 
 
 def _read_seen(path: Path, allowance: Allowance) -> Iterator[Item]:
@@ -79,7 +79,8 @@ def _read_seen(path: Path, allowance: Allowance) -> Iterator[Item]:
             )
 
 
-def _request(location: str, value: Any, allowance: Allowance) -> Item:
+def request(location: str, value: Any, allowance: Allowance) -> Item:
+    """Return the URI of a request, alone, in a lease, or in a dead letter, as decoded from JSON."""
     omitted = []
     try:
         if isinstance(value, list):
@@ -87,18 +88,18 @@ def _request(location: str, value: Any, allowance: Allowance) -> Item:
             return Record(location, CrawlUri(text(url), hops=hops(depth)), omitted=("retry_count",) if retries else ())
         if "id" in value:  # a lease or a dead letter, which contains the request
             value = value["request"]
-        request = value.get("request", value)
-        meta, is_all_meta = plain_meta(request.get("meta"), allowance)
+        asked = value.get("request", value)
+        meta, is_all_meta = plain_meta(asked.get("meta"), allowance)
         due = value.get("scheduled_at_ms")
         uri = CrawlUri(
-            text(request["url"]),
+            text(asked["url"]),
             hops=hops(value.get("depth")),
-            method=text(request.get("method") or "GET"),
-            headers=headers(((f["name"], octets(f["value"])) for f in request.get("headers") or ()), allowance),
-            body=octets(request.get("body") or b""),
+            method=text(asked.get("method") or "GET"),
+            headers=headers(((f["name"], octets(f["value"])) for f in asked.get("headers") or ()), allowance),
+            body=octets(asked.get("body") or b""),
             meta=meta,
-            force=bool(request.get("dont_filter")),
-            priority=integer(request.get("priority")),
+            force=bool(asked.get("dont_filter")),
+            priority=integer(asked.get("priority")),
             not_before=due / 1000 if due and due / 1000 > time.time() else None,
         )
     except RecordTooLarge as error:

@@ -29,7 +29,8 @@ from budgetfrontier.formats.records import (
 )
 from budgetfrontier.model import CrawlUri
 
-_MAX_FILE_SIZE = 2 << 20  # bytes of a file; decoded, a byte may take eighty; a frontier accepts half as many
+MAX_REQUEST_SIZE = 2 << 20
+"""Bytes of the largest request: decoded, a byte may take eighty; a frontier accepts half as many."""
 _NAME = re.compile(r"(-?\d{1,18})_(\d{1,18})\.req")
 _UNSUPPORTED = {"callback": None, "cb_kwargs": None, "proxy": None, "retries": 0, "timeout_ms": 10_000}
 """Fields that a CrawlUri cannot hold, with their default values."""
@@ -60,26 +61,34 @@ def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
 def _request(path: Path, allowance: Allowance) -> Item:
     try:
         with open(path, "rb") as file:
-            value = file.read(_MAX_FILE_SIZE + 1)
-        if len(value) > _MAX_FILE_SIZE:
-            return BadRecord(str(path), "too-large", f"a request of more than {_MAX_FILE_SIZE >> 20} MiB")
-        allowance.grant(len(value))
+            value = file.read(MAX_REQUEST_SIZE + 1)
+    except OSError as error:
+        return BadRecord(str(path), "request", str(error))
+    allowance.grant(len(value))
+    return request(str(path), value, allowance)
+
+
+def request(location: str, value: bytes, allowance: Allowance, *, priority: int | None = None) -> Item:
+    """Return the URI of a request as qcrawl encodes it. `priority`: that of its place in a queue."""
+    if len(value) > MAX_REQUEST_SIZE:
+        return BadRecord(location, "too-large", f"a request of more than {MAX_REQUEST_SIZE >> 20} MiB")
+    try:
         allowance.begin()
-        request = msgspec.msgpack.decode(value, type=dict[str, Any])
-        meta, is_all_meta = plain_meta(request.get("meta"), allowance)
-        sent = headers((request.get("headers") or {}).items(), allowance)
+        fields = msgspec.msgpack.decode(value, type=dict[str, Any])
+        meta, is_all_meta = plain_meta(fields.get("meta"), allowance)
+        sent = headers((fields.get("headers") or {}).items(), allowance)
         uri = CrawlUri(
-            text(request.get("url")),
+            text(fields.get("url")),
             hops=hops((meta or {}).get("depth")),
-            method=text(request.get("method") or "GET"),
-            headers=with_cookies(sent, request.get("cookies"), allowance),
-            body=request.get("body") or b"",
+            method=text(fields.get("method") or "GET"),
+            headers=with_cookies(sent, fields.get("cookies"), allowance),
+            body=fields.get("body") or b"",
             meta=meta,
-            priority=integer(request.get("priority")),
+            priority=integer(fields.get("priority")) if priority is None else priority,
         )
     except RecordTooLarge as error:
-        return BadRecord(str(path), "too-large", str(error))
-    except (OSError, ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
-        return BadRecord(str(path), "request", str(error) or type(error).__name__)
-    omitted = [name for name, usual in _UNSUPPORTED.items() if (request.get(name) or usual) != usual]
-    return Record(str(path), uri, omitted=(*omitted, *(() if is_all_meta else ("a part of meta",))))
+        return BadRecord(location, "too-large", str(error))
+    except (ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+        return BadRecord(location, "request", str(error) or type(error).__name__)
+    omitted = [name for name, usual in _UNSUPPORTED.items() if (fields.get(name) or usual) != usual]
+    return Record(location, uri, omitted=(*omitted, *(() if is_all_meta else ("a part of meta",))))

@@ -62,12 +62,17 @@ def recognize(folder: Path) -> bool:
 def read(folder: Path, allowance: Allowance) -> Iterator[Item]:
     """Yield the requests, in the order in which they were pushed; the frontier orders by priority. O(1) memory."""
     if (folder / SEEN).is_file() and (count := _fingerprints(folder / SEEN)):
-        yield Note(
-            f"{folder / SEEN}: {counted(count, 'fingerprint')} of Scrapy's own cannot be turned into URLs: what was "
-            "fetched there counts as new here; a list of those URLs can be imported with --seen"
-        )
+        yield fingerprints_note(str(folder / SEEN), count)
     for path in _queues(folder / QUEUE):
         yield from _read_queue(path, allowance)
+
+
+def fingerprints_note(location: str, count: int) -> Note:
+    """Return the message that the fingerprints of requests were left out."""
+    return Note(
+        f"{location}: {counted(count, 'fingerprint')} of Scrapy's own cannot be turned into URLs: what was "
+        "fetched there counts as new here; a list of those URLs can be imported with --seen"
+    )
 
 
 def _queues(folder: Path, depth: int = 2) -> Iterator[Path]:
@@ -129,7 +134,7 @@ def _read_lifo(path: Path, file: IO[bytes], allowance: Allowance) -> Iterator[It
             which = counted(end - at, "byte") if end < size else f"the last {counted(size - at, 'byte')} of this queue"
             yield BadRecord(location, "request", f"{error}; {which} cannot be read", ends=end == size)
         else:
-            yield _record(location, request, allowance)
+            yield record(location, request, allowance)
         at = end
 
 
@@ -184,7 +189,7 @@ def _read_chunk(path: Path, file: IO[bytes], at: int, allowance: Allowance) -> I
                 location, "request", f"it breaks off; the last {counted(size - at, 'byte')} cannot be read", ends=True
             )
             return
-        yield _parse(location, file.read(length), allowance) if length <= MAX_RECORD_SIZE else _too_large(location)
+        yield parse(location, file.read(length), allowance) if length <= MAX_RECORD_SIZE else _too_large(location)
         at += 4 + length
 
 
@@ -206,7 +211,7 @@ def _read_sqlite(path: Path, allowance: Allowance) -> Iterator[Item]:
             if not isinstance(number, int) or number <= last:
                 raise sqlite3.DatabaseError("its pages lead back to one another")
             location, last = f"{path}: row {number}", number
-            yield _too_large(location) if value is None else _parse(location, value, allowance)
+            yield _too_large(location) if value is None else parse(location, value, allowance)
     finally:
         database.close()
 
@@ -222,14 +227,15 @@ def _load(file: IO[bytes], allowance: Allowance) -> object:
     return (marshalled if start and start in marshalled.STARTS else pickled).load(file, allowance)
 
 
-def _parse(location: str, value: bytes, allowance: Allowance) -> Item:
+def parse(location: str, value: bytes, allowance: Allowance) -> Item:
+    """Return the URI of a request that is pickled or marshalled."""
     try:
-        return _record(location, _load(BytesIO(value), allowance), allowance)
+        return record(location, _load(BytesIO(value), allowance), allowance)
     except pickled.Unreadable as error:
         return BadRecord(location, "request", str(error))
 
 
-def _record(location: str, request: Any, allowance: Allowance) -> Item:
+def record(location: str, request: Any, allowance: Allowance) -> Item:
     """Return the URI of a request as `Request.to_dict` writes it, now or in Scrapy 1. Cookies become a header, too."""
     kinds: Kinds = []
     try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from budgetfrontier.units import counted
 
-__all__ = ("clean", "counted", "percent")
+__all__ = ("clean", "counted", "percent", "without_password")
 
 
 def clean(text: str) -> str:
@@ -12,6 +14,18 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+_PASSWORD = re.compile(r"((?:rediss?|unix)://[^\s/:@]*):\S*@", re.IGNORECASE)
+
+
+def without_password(text: str) -> str:
+    """Return a text with *** for the password of a Redis URL in it, up to its last @.
+
+    >>> without_password("import news redis://bob:se/cr@et@host/0 http://a.test/:@")
+    'import news redis://bob:***@host/0 http://a.test/:@'
+    """
+    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def percent(share: float, digits: int = 0) -> str:

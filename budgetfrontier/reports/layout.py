@@ -20,6 +20,7 @@ _SHORT = 20
 
 _EXACT = frozenset(("id", "number", "pid", "code", "place", "port"))
 """Columns of numbers that name something."""
+_WORD = re.compile(r"[^\s`]*`[^`]*`\S*|\S+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 HEADS = {
@@ -63,12 +64,10 @@ class Layout(NamedTuple):
         return self.painted(text, _BOLD)
 
     def wrapped(self, line: str, indent: str = "   ") -> list[str]:
-        """Return a sentence in as many lines as it takes; commands ("$ ...") stay whole, to be copied."""
-        if self.width is None or len(line) <= self.width or line.lstrip().startswith("$ "):
+        """Return a sentence in as many lines as it takes; commands ("$ ...", or in backquotes) stay whole."""
+        if self.width is None or cells(line) <= self.width or line.lstrip().startswith("$ "):
             return [line]
-        import textwrap
-
-        return textwrap.wrap(line, self.width, subsequent_indent=indent, break_on_hyphens=False)
+        return _wrapped(line, self.width, indent)
 
     def cell(self, name: str, value: object) -> str:
         """Return the text of a value: numbers as people read them, and nothing that a terminal would act upon."""
@@ -134,7 +133,7 @@ def plan(
     """Choose columns for a terminal of `width` characters; `widths` are those of the longest values.
 
     Columns of `drop` are left out, the first of them first, until long values keep a readable length; then the
-    longest are cut. A table of columns that cannot be left out may be wider than a very narrow terminal.
+    longest are cut. If that is still too wide, the last of the other columns are left out, too, except the first one.
     """
     shown = list(range(len(names)))
     cuttable = [may and length > _SHORT for may, length in zip(cuttable, widths, strict=True)]
@@ -149,6 +148,8 @@ def plan(
         if sum(map(comfortable, shown)) + _GAP * (len(shown) - 1) <= width:
             break
         shown.remove(names.index(name))
+    while len(shown) > 1 and least(_LEAST) > width:
+        shown.pop()
     cap = max((widths[i] for i in shown if cuttable[i]), default=0)
     if least(cap) > width:
         low, high = _LEAST, cap  # least(low) fits if anything does
@@ -171,6 +172,21 @@ def cells(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    """Return a text in lines of at most `width` columns; only commands in backquotes may be longer."""
+    lines, line, empty = [], text[: len(text) - len(text.lstrip())], True
+    for word in _WORD.findall(text):
+        if not empty and cells(line) + 1 + cells(word) > width:
+            lines.append(line)
+            line, empty = indent, True
+        while empty and "`" not in word and cells(line) + cells(word) > width:
+            part = _start(word, max(width - cells(line), 2))
+            lines.append(line + part)
+            line, word = indent, word[len(part) :]
+        line, empty = f"{line}{'' if empty else ' '}{word}", False
+    return [*lines, line]
 
 
 def shortened(text: str, width: int, ellipsis: str = "…") -> str:

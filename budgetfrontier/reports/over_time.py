@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetfrontier.model import CrawlState, QueueRecord, Summary
 from budgetfrontier.rules import forecasts
-from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, window
+from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, lasts, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
 from budgetfrontier.store.lock import lock_holder
@@ -80,7 +80,7 @@ def read(view: View, since: float, now: float) -> list[SeriesRow]:
     rows = sorted(found, key=lambda row: row.time)
     counters = view.counters()
     if rows and 0 < counters.time - rows[-1].time <= INTERVAL:  # the part of a minute of which no row is stored yet
-        rows.append(series.row_of(view.summary(counters), counters.time))
+        rows.append(series.row_of(view.summary(counters), counters.time, run=counters.epoch))
     return rows
 
 
@@ -121,7 +121,7 @@ def rates_known(rows: Sequence[Totals], now: float, length: float) -> str:
         return UNKNOWN
     if known >= 0.9 * length:
         return ""
-    sure = ", too short to be sure of them" if known < INTERVAL else ""
+    sure = "" if lasts(known) else ", too short to be sure of them"
     return f"the crawl ran for {describe_duration(known)} of that time, and rates are those of it{sure}"
 
 

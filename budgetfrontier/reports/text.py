@@ -90,24 +90,28 @@ def render(
     """
     now = time.time() if now is None else now
     overview = overview or Overview(limit).gather(report.queues)
-    lines = [*_head(report, layout), *_stats(report), *_queues(report, overview)]
+    lines = list(_fitted((*_head(report), *_stats(report), *_queues(report, overview)), layout))
     lines += _section(f"{overview.limit} LONGEST QUEUES", overview.longest(overview.limit), now, layout)
     for state in ORDER:
         shown = overview.listed(state)
         title = f"{state.replace('_', '-')} QUEUES"
         lines += _section(title, shown, now, layout, more=report.totals.queues.get(state, 0) - len(shown))
-    lines += _spend(overview)
-    lines += ["", *layout.wrapped(f"process: {clean(process_line(report.standing))}")]
-    return "\n".join((*lines, summary_line(report), ""))
+    last = (*_spend(overview), "", f"process: {clean(process_line(report.standing))}", summary_line(report))
+    return "\n".join((*lines, *_fitted(last, layout), ""))
 
 
-def _head(report: Report, layout: Layout) -> Iterator[str]:
+def _fitted(lines: Iterable[str], layout: Layout) -> Iterator[str]:
+    for line in lines:
+        yield from layout.wrapped(line)
+
+
+def _head(report: Report) -> Iterator[str]:
     yield f"Frontier report - {time.strftime('%Y%m%d%H%M', time.gmtime(report.generated))}"
     yield f" Job being crawled: {clean(report.crawl)}"
     yield f" Crawl state: {state_line(report)}"
-    yield from layout.wrapped(f" Process: {clean(process_line(report.standing))}")
+    yield f" Process: {clean(process_line(report.standing))}"
     found = report.verdict
-    yield from layout.wrapped(f" Verdict: {clean(found.text)}")
+    yield f" Verdict: {clean(found.text)}"
     if found.remedy:
         yield f"   $ {clean(found.remedy)}"
 

@@ -8,17 +8,13 @@ from typing import NamedTuple, cast
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.rules.budgets import is_over_total
-from budgetfrontier.rules.rates import Rate, Window
+from budgetfrontier.rules.rates import Rate, Window, lasts
 from budgetfrontier.units import format_size
 
 BYTES = "bytes"
 """The unit of a limit that is shown as a size."""
 SURE = 30
 """The intervals (minutes, as a rule) of the last hour from which a forecast is called sure."""
-
-
-LEAST = 60.0
-"""The seconds of crawling from which rates are known: those of a moment say nothing of hours."""
 
 
 class Forecast(NamedTuple):
@@ -104,7 +100,7 @@ def forecasts(last: Window, *, waiting: int, holds: Held | None, limits: dict[st
     `last` is what happened lately, `waiting` the URIs that are queued or scheduled for later, `limits` the limits of
     the crawl by name. `holds` None: what queues hold is not known yet, and nothing is said of budgets and politeness.
     """
-    if last.seconds < LEAST:
+    if not lasts(last.seconds):
         last = Window(last.seconds, 0, {})
     rates = last.rates
     yield _by_rate(last, waiting)

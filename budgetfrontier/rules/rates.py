@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -26,6 +26,9 @@ FIGURES: dict[str, tuple[str, ...]] = {
 SHOWN = ("fetched", "discovered", "spent", "failed", "buried", "bytes")
 """The figures that overviews show."""
 
+LEAST = 60.0
+"""The seconds of crawling whose rates are sure enough to be told without a warning, or to forecast from."""
+
 FEWEST = 4
 """The fewest intervals from which a spread is given."""
 
@@ -38,6 +41,7 @@ class Totals(Protocol):
     time: float
     begins: bool
     stopped: int
+    run: int
 
 
 Row = TypeVar("Row", bound=Totals)
@@ -63,37 +67,54 @@ class Window(NamedTuple):
 
 
 def progress(row: Totals) -> int:
-    """Return a number that never falls from one row to the next, whatever the clock says."""
+    """Return a number that does not fall from one row to the next, whatever the clock says, but for a repair."""
     return sum(getattr(row, total) for total in _GROWING)
+
+
+def lasts(seconds: float) -> bool:
+    """Tell whether a crawl ran for long enough that rates are sure: those of a moment say nothing of hours."""
+    return seconds >= LEAST
 
 
 def successive(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
     """Yield each row, except for the beginnings of runs, with the row before it, from rows in order of time.
 
-    If the clock was set back between two runs, their rows alternate: a row follows the one with the most progress that
-    is not beyond its own. If a later row has a progress between the two, it is the one that follows: the other row is
-    of a run that began before the first row.
+    If the clock was set back between two runs, their rows alternate: a row follows the last one of its own run. The
+    first row of a run that does not begin with it (thinned, or written by an older version, which did not tell runs
+    apart) follows the one with the most progress that is not beyond its own. If a later row has a progress between the
+    two, it is the one that follows: the other row is of a run that began before the first row.
     """
     in_order = list(rows)
-    latest: list[Row] = []  # of each run, in order of progress
-    for row, below in zip(in_order, _below(in_order), strict=True):
-        place = bisect_right(latest, progress(row), key=progress)
-        if place and not row.begins and below <= progress(latest[place - 1]):
-            yield latest[place - 1], row
-            latest[place - 1] = row
-        else:
-            latest.insert(place, row)
+    ends = {row.run: number for number, row in enumerate(in_order) if row.run}
+    of_run: dict[int, Row] = {}
+    latest: list[Row] = []  # those that end their runs, or whose runs are not known, in order of progress
+    for number, (row, below) in enumerate(zip(in_order, _below(in_order), strict=True)):
+        before = of_run.get(row.run)
+        if before is None and not row.begins:
+            place = bisect_right(latest, progress(row), key=progress)
+            if place and below <= progress(latest[place - 1]):
+                before = latest.pop(place - 1)
+        if before is not None:
+            yield before, row
+        if row.run:
+            of_run[row.run] = row
+        if ends.get(row.run, number) == number:
+            insort_right(latest, row, key=progress)
 
 
 def _below(rows: Sequence[Totals]) -> list[int]:
-    """Return, for each row, the most progress below its own of a later row that begins no run; -1 if there is none."""
+    """Return, for each row, the most progress below its own of a later row that looks for the one before it; or -1."""
+    known, looks = {0}, list[bool]()
+    for row in rows:
+        looks.append(not row.begins and (row.run == 0 or row.run not in known))
+        known.add(row.run)
     found, later = [-1] * len(rows), list[int]()
     for number in range(len(rows) - 1, -1, -1):
         own = progress(rows[number])
         place = bisect_left(later, own)
         if place:
             found[number] = later[place - 1]
-        if not rows[number].begins:
+        if looks[number]:
             later.insert(place, own)
     return found
 

@@ -60,6 +60,8 @@ class SeriesRow(msgspec.Struct, array_like=True, gc=False):
     expired: Number = 0
     robots_denials: Number = 0
     prerequisites: Number = 0
+    run: Number = 0
+    """The epoch of the run that wrote it, as in the ids of its leases; 0 if an older version did."""
 
 
 _STATES = {
@@ -70,7 +72,7 @@ _STATES = {
     "retired": QueueState.RETIRED,
     "exhausted": QueueState.EXHAUSTED,
 }
-_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in _STATES and f != "stopped")
+_TOTALS = tuple(f for f in SeriesRow.__struct_fields__[2:] if f not in (*_STATES, "stopped", "run"))
 
 
 class BusyRow(msgspec.Struct, array_like=True, gc=False):
@@ -107,11 +109,11 @@ decode_row = decoder(SeriesRow)
 _decode_busy = decoder(BusyRow)
 
 
-def row_of(totals: Summary, now: float, *, begins: bool = False) -> SeriesRow:
-    """Return the row of these totals."""
+def row_of(totals: Summary, now: float, *, run: int = 0, begins: bool = False) -> SeriesRow:
+    """Return the row of these totals, by the run of an epoch."""
     values = {name: getattr(totals, name) for name in _TOTALS}
     states = {name: totals.queues[state] for name, state in _STATES.items()}
-    return SeriesRow(now, begins, **values, **states)
+    return SeriesRow(now, begins, run=run, **values, **states)
 
 
 def encode_busy(counts: Counts, missed: int, *, sampled: bool) -> bytes:

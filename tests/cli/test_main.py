@@ -51,6 +51,33 @@ def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(monkeypatch: pyte
     assert start() == 130
 
 
+@pytest.mark.parametrize(
+    "module",
+    ["typing", "budgetfrontier.cli", "argparse", "budgetfrontier.cli.exits", "lmdb", "budgetfrontier.store.reader"],
+)
+@pytest.mark.parametrize("command", ["report", "crawl"])
+def test_ctrl_c_at_any_import_leaves_no_traceback(stopped: Path, tmp_path: Path, module: str, command: str) -> None:
+    """The signal comes as the module is imported, by a program like the one that is installed."""
+    (tmp_path / "start.py").write_text(
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, *more):\n"
+        f"        if name == {module!r}:\n"
+        "            sys.meta_path.remove(Finder)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        f"sys.modules.pop({module!r}, None)\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from budgetfrontier.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    start = [sys.executable, str(tmp_path / "start.py"), command, str(stopped)]
+    ended = subprocess.run(start, capture_output=True, text=True, check=False)
+    if command == "report":
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+    else:  # it finishes what it has begun: here, to find that this is no configuration
+        assert ended.returncode and "Traceback" not in ended.stderr
+
+
 def test_every_command_is_there() -> None:
     assert set(parsers()) >= COMMANDS
 

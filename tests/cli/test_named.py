@@ -51,9 +51,7 @@ def test_a_queue_that_is_not_there_is_an_error(stopped: Path, cli: Cli, argument
 
 
 @pytest.mark.parametrize("command", [["--drop"], ["--replay"]])
-def test_a_dead_letter_that_is_not_there_is_an_error_and_changes_none(
-    job: Path, cli: Cli, command: list[str]
-) -> None:
+def test_a_dead_letter_that_is_not_there_is_an_error_and_changes_none(job: Path, cli: Cli, command: list[str]) -> None:
     (line,) = cli("dead-letters", job, "--format", "csv").out.splitlines()[1:]
     answer = cli("dead-letters", job, *command, line.split(",")[0], 9999, 10**30)
     assert answer.code == 1 and f"there is no dead letter 9999, {10**30}; " in answer.err
@@ -92,9 +90,7 @@ def test_somebody_whom_the_audit_does_not_have_is_an_error(stopped: Path, cli: C
         (["dead-letters", "--match", "*nosuch"], "no dead letter matches *nosuch"),
     ],
 )
-def test_a_pattern_that_matches_nothing_says_so(
-    stopped: Path, cli: Cli, arguments: list[str], told: str
-) -> None:
+def test_a_pattern_that_matches_nothing_says_so(stopped: Path, cli: Cli, arguments: list[str], told: str) -> None:
     answer = cli(arguments[0], stopped, *arguments[1:])
     assert answer.code == 0 and told in answer.err
 

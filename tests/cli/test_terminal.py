@@ -16,6 +16,7 @@ import pytest
 from budgetfrontier import Frontier, RunEnd
 from budgetfrontier.cli import completion as completions
 from budgetfrontier.cli import main
+from budgetfrontier.reports import kinds
 from tests.cli.conftest import Cli
 
 LONG = "a-very-long-name-of-a-host.in-the-archive-of-the-news.example"
@@ -33,11 +34,21 @@ def crowded(tmp_path: Path) -> Path:
 
 def on_terminal(*arguments: object, columns: int, **environment: str) -> list[str]:
     """Run a command on a pseudo-terminal of this width, and return the lines of its stdout."""
+    command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
+    code, lines = printed_on_terminal(command, columns=columns, stderr=subprocess.DEVNULL, **environment)
+    assert code == 0
+    return lines
+
+
+def printed_on_terminal(
+    command: list[str], *, columns: int, stderr: int | None = None, **environment: str
+) -> tuple[int, list[str]]:
+    """Run a program on a pseudo-terminal; return its exit code, and the lines of stdout and, unless given, stderr."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    command = [sys.executable, "-m", "budgetfrontier", *map(str, arguments)]
+    environment = os.environ | {"TERM": "xterm"} | environment
     with subprocess.Popen(
-        command, stdout=slave, stderr=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"} | environment
+        command, stdout=slave, stderr=slave if stderr is None else stderr, env=environment
     ) as process:
         os.close(slave)
         printed = b""
@@ -47,16 +58,59 @@ def on_terminal(*arguments: object, columns: int, **environment: str) -> list[st
         except OSError:  # EIO: the other side is closed
             pass
         os.close(master)
-        assert process.wait() == 0
-    return printed.decode().splitlines()
+        return process.wait(), printed.decode().splitlines()
+
+
+PRINTED = [
+    ["--help"],
+    ["queues"],
+    ["queues", "--help"],
+    ["queues", "--state", "nosuch"],
+    ["queues", "--match", "nosuch"],
+    ["queue", LONG],
+    ["queue", LONG, "--patterns"],
+    ["queue", LONG[:-1]],
+    ["explain", LONG],
+    ["explain", f"https://{LONG}/calendar/0/of/many/pages?with=0&a=query"],
+    ["audit"],
+    ["audit", "--queue", LONG, "--operation", "retire"],
+    ["audit", "--operation", "nosuch"],
+    ["leases"],
+    ["dead-letters"],
+    ["dead-letters", "--drop", "9999"],
+    ["report"],
+    *(["report", "--kind", kind] for kind in kinds.KINDS[1:]),
+    ["runs"],
+    ["adjust", "--total-budget", "10", "--dry-run"],
+    ["adjust", "--match", "regex:calendar", "--set", "politeness.min_delay=3s", "--dry-run"],
+    ["adjust", "--queues", f"{LONG},nosuch", "--total-budget", "10", "--dry-run"],
+    ["adjust", "--list"],
+    ["adjust"],
+    ["delete", "--queue", LONG, "--dry-run"],
+    ["delete", "--queue", "nosuch*", "--pattern", "calendar", "--dry-run"],
+    ["undo", "999"],
+    ["snooze", LONG, "--for", "1h"],
+    ["retire", LONG],
+    ["pause"],
+    ["resume"],
+    ["export", "/dev/null"],
+    ["verify"],
+]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 220])
+def test_every_line_fits_the_terminal(crowded: Path, columns: int) -> None:
+    commands = [[name, *([] if name == "--help" else [str(crowded)]), *options] for name, *options in PRINTED]
+    program = f"from budgetfrontier.cli import main\nfor one in {commands!r}: print('>', one[0], main(one), flush=True)"
+    code, lines = printed_on_terminal([sys.executable, "-c", program], columns=columns, NO_COLOR="1")
+    assert code == 0 and sum(line.startswith("> ") for line in lines) == len(commands)
+    # What may be longer is a command, to be copied: it is on a line of its own.
+    lines = [line for line in lines if not (line.lstrip().startswith(("$ ", "`")) and "budgetfrontier " in line)]
+    assert [line for line in lines if len(line) > columns] == []
 
 
 @pytest.mark.parametrize("columns", [80, 220])
-def test_every_listing_fits_the_terminal(crowded: Path, columns: int) -> None:
-    for command in (["queues"], ["audit"], ["dead-letters"], ["report"], ["runs"]):
-        lines = on_terminal(*command, crowded, columns=columns, NO_COLOR="1")
-        lines = [line for line in lines if not line.startswith("   $ ")]  # a command, to be copied
-        assert all(len(line) <= max(columns, 120 if "URI queues:" in line else 0) for line in lines), lines
+def test_a_listing_has_the_columns_for_which_there_is_room(crowded: Path, columns: int) -> None:
     (row,) = on_terminal("queues", crowded, columns=columns, NO_COLOR="1")[1:]
     assert ("…" in row, "12.3k" in row) == (True, True)
     assert ("with=12344" in row) is (columns == 220)  # there is room for the URL placed last

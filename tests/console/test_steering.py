@@ -419,11 +419,12 @@ def test_a_script_steers_with_the_token(job: Path) -> None:
     "spec", ["os:system", {"os:system": {}}, {"policy": "os:system"}, {"policy": "os:system", "additive": 1}]
 )
 @pytest.mark.parametrize("step", ["apply", ""])
-def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object, step: str) -> None:
+@pytest.mark.parametrize("name", ["cost_policy", "cost-policy"])
+def test_no_code_comes_into_a_crawl_through_the_console(job: Path, spec: object, step: str, name: str) -> None:
     async def act(client: Client, console: Console) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        args = {"match": "*", "set": {"cost_policy": spec}}
-        form = {"op": "adjust", "reason": "x", "match": "*", "set": f"cost_policy={json.dumps(spec)}"}
+        args = {"match": "*", "set": {name: spec}}
+        form = {"op": "adjust", "reason": "x", "match": "*", "set": f"{name}={json.dumps(spec)}"}
         form |= {"step": step, "args": json.dumps(args)} if step else {}
         async with client.post("/steer", data=form, headers=headers) as answer:
             return answer.status, await answer.text()

@@ -93,6 +93,25 @@ def test_every_command_that_revives_a_queue_revives_it(
         assert [row.queue for row in frontier.report().queues if row.state is QueueState.RETIRED] == []
 
 
+def test_a_queue_that_an_adjustment_retires_when_its_budget_is_reached_is_revived_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = settings(queue_total_budget=2, pause_at_finish=True)
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.adjust(retire_when="reached")
+        frontier.schedule_many(f"http://a.test/{n}" for n in range(5))
+        exhaust(frontier)
+    lines = said(tmp_path, chosen)
+    assert "  a.test: 3 URIs, spent 2 of 2" in lines
+    (command,) = commands(lines)
+    assert " adjust " in command and "--total-budget" in command
+    assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    with Frontier.open(tmp_path / "frontier", chosen) as frontier:
+        frontier.resume()
+        exhaust(frontier)
+        assert frontier.report().queues[0].state is QueueState.EXHAUSTED
+
+
 def test_many_retired_queues_are_counted_and_the_fullest_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,19 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from budgetfrontier import Frontier
 from budgetfrontier.cli import main
 from tests.docs.test_examples import ROOT, blocks
+from tests.formats.redis.server import needs_server, started
 
 PAGE = ROOT / "docs/howto/migrate.md"
+REDIS = "redis://queue.example.org"
 LOG = "2026-11-21 00:00:00 [scrapy.core.engine] DEBUG: Crawled (200) <GET http://c.test/1> (referer: None)\n"
 
 
 def commands() -> Iterator[str]:
-    """The commands of the page, in order, but for those with a name to be filled in and the crawl, which waits."""
+    """The commands of the page for files, in order, but for those with a name to be filled in."""
     for block in blocks(PAGE):
-        if block.language == "sh":
+        if block.language == "sh" and REDIS not in block.text:
             yield from block.text.splitlines()
     for found in re.findall(r"`(budgetfrontier [^`]+)`", PAGE.read_text(encoding="utf-8").replace("\n", " ")):
         if not re.search(r"\b[A-Z]{3,}\b", found):
@@ -64,3 +67,17 @@ def test_every_command_works_as_printed(folder: Path, capsys: pytest.CaptureFixt
     assert (folder / "fetched.txt").read_text() == "http://c.test/1\n"
     with Frontier.open(folder / "other/frontier") as other, Frontier.open(folder / "news/frontier") as news:
         assert 6 <= other.summary().queued < news.summary().queued  # dead letters were imported after the export
+
+
+@needs_server
+def test_every_command_for_redis_works_as_printed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for block in blocks(PAGE) if REDIS in block.text for line in block.text.splitlines()]
+    assert len(lines) == 4
+    with started(tmp_path) as server, redis.Redis(unix_socket_path=str(server.socket)) as client:
+        client.lpush("shop:requests", json.dumps({"url": "http://shop.test/", "headers": {}, "dont_filter": False}))
+        client.sadd("fetched", "http://shop.test/done")
+        for line in lines:
+            assert main(shlex.split(line.replace(REDIS, server.url))[1:]) == 0, (line, capsys.readouterr())
+    assert "marked as seen 1" in capsys.readouterr().out

@@ -8,9 +8,11 @@ import pytest
 
 from budgetfrontier import Outcome, Reader
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.reports import over_time
 from budgetfrontier.rules.rates import window
 from budgetfrontier.rules.series_periods import Resolution
 from budgetfrontier.store import keys
+from budgetfrontier.store.series import decode_row, series_key
 from tests.support import on_disk, one, pages
 
 HOUR, DAY = 3600, 86_400
@@ -214,3 +216,29 @@ def test_a_clock_set_back_to_hours_and_days_that_are_thinned_overwrites_none(tmp
         assert (before.scheduled, rows[0].scheduled) == (30, 75), "the last totals of that hour"
         spent = {queue.queue: queue.fetched for queue in reader.busiest(START, START + 60).queues}
     assert spent == {"a.test": 30, "c.test": 5}
+
+
+def test_rows_tell_their_runs_apart(tmp_path: Path) -> None:
+    """Those that are thinned, and the one as of the last commit, too."""
+    clock = ManualClock(START)
+    for _ in range(2):
+        with on_disk(tmp_path, clock, polite=False) as f:
+            for _ in range(3):
+                f.schedule_many(pages("A", 1, first=int(clock.time())))
+                f.commit()
+                clock.advance(61)
+    clock.advance(5)
+    with on_disk(tmp_path, clock, polite=False) as f:
+        clock.advance(5)
+        f.schedule_many(pages("A", 1, first=int(clock.time())))
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            rows = over_time.read(view, START, clock.time())
+        runs = [row.run for row in rows]
+        assert runs == sorted(runs) and len(set(runs)) == 3 and 0 not in runs
+        clock.advance(2 * DAY)
+        f.schedule_many(pages("A", 1))
+        f.commit()
+        with Reader(tmp_path / "frontier") as reader, reader.view() as view:
+            thinned, *_ = view.items(keys.SERIES, series_key(Resolution.HOUR, 0))
+        assert decode_row(thinned[1]).run == runs[-1]

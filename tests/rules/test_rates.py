@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+
 import pytest
 
-from budgetfrontier.rules.rates import curves, window
+from budgetfrontier.rules.rates import curves, successive, window
 from budgetfrontier.store.series import SeriesRow
 
 
@@ -67,6 +70,36 @@ def test_alternating_rows_count_once_too_if_the_beginning_of_the_later_run_is_no
     rows = sorted(first + second, key=lambda row: row.time)
     found = window(rows, 0, 600)
     assert (found.seconds, found.rates["succeeded"].count) == (18 * 60, 1800)
+
+
+def test_totals_that_a_repair_has_let_fall_are_not_counted_again() -> None:
+    """Also if they reach what they were before."""
+    before = [row(minute, 100 * minute, begins=not minute, run=1) for minute in range(10)]
+    after = [row(20 + minute, 500 + 100 * minute, begins=not minute, run=2) for minute in range(10)]
+    found = window(before + after, 0, 3600)
+    assert (found.seconds, found.intervals, found.rates["succeeded"].count) == (18 * 60, 18, 1800)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_interval_is_lost_or_made_up_whatever_clocks_and_repairs_do(seed: int) -> None:
+    """Runs whose rows alternate, as the clock was set back; a repair lets totals fall; some rows are thinned out."""
+    draw = random.Random(seed)
+    times = random.Random(seed).sample(range(10_000), 200)
+    rows: list[SeriesRow] = []
+    expected: set[tuple[float, float]] = set()
+    done = 0
+    for number in range(1, draw.randint(2, 6)):
+        done = max(done - draw.choice((0, 0, 3, 40)), 0)
+        mine = []
+        for place, time in enumerate(sorted(times.pop() for _ in range(draw.randint(2, 8)))):
+            mine.append(row(time, done, begins=not place, run=number))
+            done += draw.choice((0, 1, 5, 20))
+        if len(mine) > 3:
+            del mine[draw.randint(1, 2)]
+        expected |= {(before.time, after.time) for before, after in pairwise(mine)}
+        rows += mine
+    found = successive(sorted(rows, key=lambda row: row.time))
+    assert {(before.time, after.time) for before, after in found} == expected
 
 
 def test_a_curve_has_the_rate_of_each_part_of_a_time() -> None:

@@ -1,0 +1,126 @@
+"""The connection to a Redis server: its URL, its password, and what its errors mean for who gave the URL.
+
+It only reads. A password is taken from the URL or the environment, and no message contains it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from budgetfrontier.errors import FrontierError, MissingExtra
+from budgetfrontier.units import counted
+
+PASSWORD = "REDISCLI_AUTH"
+"""The environment variable with the password if the URL has none: that of `redis-cli`."""
+PORT = 6379
+TIMEOUT = 30
+"""Seconds to connect, and to wait for an answer. A read that fails for a lost connection is tried again, thrice."""
+_USAGE = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// for TLS, or unix:///PATH[?db=DATABASE]"
+_TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+
+
+class Server(NamedTuple):
+    """A server that was reached."""
+
+    name: str
+    """Its URL without the password, for messages."""
+    client: Any
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Server]:
+    """Connect to a server. Raises FrontierError if the URL, the server or its answer is not right."""
+    try:
+        import redis
+        from redis.backoff import ExponentialBackoff
+        from redis.retry import Retry
+    except ModuleNotFoundError as error:
+        raise MissingExtra("redis") from error
+    try:
+        name, options = _options(url)
+    except ValueError as error:
+        raise FrontierError(f"the URL of the Redis server: {error}; expected {_USAGE}") from None
+    client = redis.Redis(
+        **options,
+        decode_responses=False,
+        retry=Retry(ExponentialBackoff(), 3),
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+    )
+    try:
+        with explained(name):
+            client.ping()
+        yield Server(name, client)
+    finally:
+        client.close()
+
+
+def _options(url: str) -> tuple[str, dict[str, Any]]:
+    """Return the name of a server and the arguments of its client.
+
+    Raises ValueError, which quotes nothing: what looks like another part may belong to a password that is not encoded.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port or PORT
+    except ValueError:
+        raise ValueError("the host or port is invalid; encode special characters of a password, such as %2F") from None
+    if "#" in url or re.search(r"[\s\x00-\x1f]", url):
+        raise ValueError("spaces and # are written as %20 and %23")
+    query = dict(parse_qsl(parts.query))
+    supported = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *_TLS)}[parts.scheme.lower()]
+    if unknown := sorted(query.keys() - set(supported)):
+        raise ValueError(f"{counted(len(unknown), 'unknown option')}; known: {', '.join(supported)}")
+    is_socket = parts.scheme.lower() == "unix"
+    database = query.pop("db", "") or ("" if is_socket else unquote(parts.path).strip("/")) or "0"
+    if not (database.isascii() and database.isdecimal() and len(database) < 10):
+        raise ValueError("what follows the host is not the number of a database")
+    password = unquote(parts.password) if parts.password else os.environ.get(PASSWORD)
+    options: dict[str, Any] = {
+        "db": int(database),
+        "username": unquote(parts.username) if parts.username else None,
+        "password": password or None,
+    }
+    if is_socket:
+        path = unquote(parts.path)
+        return f"unix://{path}?db={database}", options | {"unix_socket_path": path}
+    shown = f"[{host}]" if ":" in host else host
+    if parts.scheme.lower() == "rediss":
+        options |= {"ssl": True, "ssl_cert_reqs": "required", "ssl_check_hostname": True, **query}
+    return f"{parts.scheme.lower()}://{shown}:{port}/{database}", options | {"host": host, "port": port}
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn an error of the client into a FrontierError that says what to do."""
+    from redis import RedisError
+
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise FrontierError(f"{name}: {explanation(error)}") from error
+
+
+def explanation(error: Exception) -> str:
+    """Return what an error of the client means."""
+    from redis import exceptions
+
+    text = str(error).rstrip(". ")
+    if isinstance(error, exceptions.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
+        return f"it refuses the password, or wants one ({text}); give it in the URL or in the variable {PASSWORD}"
+    if isinstance(error, exceptions.NoPermissionError) or text.startswith("NOPERM"):
+        return f"its user may not do that ({text}); reading needs +@read, +scan and +type on the keys"
+    if isinstance(error, exceptions.BusyLoadingError):
+        return "it is still loading its data; try again later"
+    if isinstance(error, exceptions.TimeoutError):
+        return f"it did not answer within {TIMEOUT} s"
+    if text.startswith(("MOVED", "ASK", "CROSSSLOT")):
+        return "it is a part of a Redis Cluster, which cannot be imported as a whole; name the server that has the keys"
+    if isinstance(error, exceptions.ResponseError):
+        return text
+    return f"it cannot be reached ({text})"
