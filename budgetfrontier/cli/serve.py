@@ -6,8 +6,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.messages import note
 
 
 def register(commands: Commands) -> None:
@@ -63,6 +63,6 @@ def serve(args: argparse.Namespace) -> None:
             pool=POOL,
             tls=None if args.tls is None else server.Tls(*args.tls),
             token=token,
-            started=lambda where: common.note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
+            started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
         )
     )
