@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import signal
+import threading
 from pathlib import Path
 
 from budgetfrontier.cli.common import Commands, add_command
@@ -54,15 +55,17 @@ def serve(args: argparse.Namespace) -> None:
     if not settings.frontier.keep_urls:
         raise SettingsError(f"{args.config}: a frontier that is served needs `frontier.keep_urls: true`")
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
-    asyncio.run(
-        server.serve(
-            args.jobs,
-            settings,
-            listen=args.listen,
-            services=[server.Offered(methods.SERVICE, service.handlers)],
-            pool=POOL,
-            tls=None if args.tls is None else server.Tls(*args.tls),
-            token=token,
-            started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
-        )
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    server.serve(
+        args.jobs,
+        settings,
+        listen=args.listen,
+        services=[server.Offered(methods.SERVICE, service.handlers)],
+        pool=POOL,
+        tls=None if args.tls is None else server.Tls(*args.tls),
+        token=token,
+        started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
+        stop=stop,
     )

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import arguments, opening, reporting
+from budgetfrontier.engine import arguments, opening, queue_leases, reporting
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.api_calls import Steering
@@ -177,12 +177,18 @@ class Frontier:
         return leases
 
     def lease_queues(
-        self, queues: int, per_queue: int = 1, *, queue: str | None = None, ttl: float | None = None
+        self,
+        queues: int,
+        per_queue: int = 1,
+        *,
+        queue: str | None = None,
+        ttl: float | None = None,
+        limit: int = queue_leases.LIMIT,
     ) -> list[Lease]:
         """Lease URIs of up to `queues` queues, so many of each that `per_queue` of it are out (0: as many as may be).
 
         Each queue has one turn, in order, and then rests for its `min_interval`; `per_queue_concurrency` and budgets
-        hold. With `queue`, that queue alone is served, out of its turn. At most 65,536 URIs; otherwise as `lease`.
+        hold. With `queue`, that queue alone is served, out of its turn. At most `limit` URIs; otherwise as `lease`.
         """
         guard, kernel = self._guard, self._kernel
         guard.enter()
@@ -194,7 +200,7 @@ class Frontier:
             kernel.catch_up(now)
             if kernel.underway:
                 guard.delivery.go_on()
-            leases = kernel.lease_queues(queues, per_queue, key, ttl, now)
+            leases = kernel.lease_queues(queues, per_queue, key, ttl, now, int(limit))
             if not leases or kernel.turns.cut_short:
                 guard.commit_after_lease(len(leases), queues)
         except BaseException as e:

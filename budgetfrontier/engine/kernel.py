@@ -72,7 +72,9 @@ class Kernel:
                     raise  # else the next call meets that queue first, and raises
         return leases
 
-    def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float, now: float) -> list[Lease]:
+    def lease_queues(
+        self, queues: int, per_queue: int, key: str | None, ttl: float, now: float, limit: int
+    ) -> list[Lease]:
         """Lease URIs by queue, after what is due has returned; see `Frontier.lease_queues`."""
         leases: list[Lease] = []
         turns, counters = self.turns, self.counters
@@ -83,9 +85,9 @@ class Kernel:
         turns.wake_due(now)
         try:
             if key is None:
-                self.queue_leases.lease(leases, queues, per_queue, ttl, now)
+                self.queue_leases.lease(leases, queues, per_queue, ttl, now, limit)
             elif (queue := self.tables.queues.find(key)) is not None:
-                self.queue_leases.lease_from(leases, queue, per_queue, ttl, now)
+                self.queue_leases.lease_from(leases, queue, per_queue, ttl, now, limit)
         except PolicyError:
             if not leases:
                 raise

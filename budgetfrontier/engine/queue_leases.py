@@ -11,7 +11,7 @@ from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIR
 from budgetfrontier.store.uri_values import restore_pending, tries
 
 LIMIT = 1 << 16
-"""URIs that one call hands out at the most."""
+"""URIs that one call hands out at the most, unless it says otherwise."""
 
 
 class QueueLeases:
@@ -24,8 +24,8 @@ class QueueLeases:
     def __repr__(self) -> str:
         return f"<QueueLeases of {self._turns!r}>"
 
-    def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float) -> None:
-        """Hand out URIs of up to `queues` queues, each once and in its turn, until each has `per_queue` out.
+    def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float, limit: int) -> None:
+        """Hand out up to `limit` URIs of up to `queues` queues, each in its turn, until each has `per_queue` out.
 
         The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; what is in `leased` is out.
         """
@@ -33,29 +33,31 @@ class QueueLeases:
         first, turns = self._tables.leases.next_id, MAX_TURNS
         try:
             for _ in range(len(rotation.ring)):
-                if queues <= 0 or len(leased) >= LIMIT:
+                if queues <= 0 or len(leased) >= limit:
                     return
                 if not turns:
                     self._turns.cut_short = True
                     return
                 queue_id = rotation.ring.popleft()
                 rotation.ring.appendleft(queue_id)
-                if self._serve(leased, self._tables.queues.get(queue_id), per_queue, ttl, now):
+                if self._serve(leased, self._tables.queues.get(queue_id), per_queue, ttl, now, limit):
                     queues -= 1
                 else:
                     turns -= 1
-            while queues > 0 and counters.inactive and len(leased) < LIMIT:
+            while queues > 0 and counters.inactive and len(leased) < limit:
                 if not turns:
                     self._turns.cut_short = True
                     return
                 turns -= 1
                 queue = self._turns.activate_next(now)
-                if queue.state is READY and self._serve(leased, queue, per_queue, ttl, now):
+                if queue.state is READY and self._serve(leased, queue, per_queue, ttl, now, limit):
                     queues -= 1
         finally:
             self._handed_out(first, now)
 
-    def lease_from(self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float) -> None:
+    def lease_from(
+        self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float, limit: int
+    ) -> None:
         """Hand out URIs of one queue, out of its turn: an INACTIVE one is activated. Raises PolicyError."""
         first = self._tables.leases.next_id
         try:
@@ -63,7 +65,7 @@ class QueueLeases:
                 settings, precedence = self._turns.settings.asked(queue, self._turns.settings.head_uri(queue))
                 self._turns.activate(queue, settings, precedence, now)
             if queue.state is READY:
-                self._serve(leased, queue, per_queue, ttl, now)
+                self._serve(leased, queue, per_queue, ttl, now, limit)
         finally:
             self._handed_out(first, now)
 
@@ -71,7 +73,9 @@ class QueueLeases:
         if self._tables.leases.next_id > first:
             self._tables.leases.calls.append((first, now))
 
-    def _serve(self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float) -> int:
+    def _serve(
+        self, leased: list[Lease], queue: QueueRecord, per_queue: int, ttl: float, now: float, limit: int
+    ) -> int:
         """Give a READY queue its turn; return how many URIs it has handed out. It leaves the front of the ring."""
         tables, settings_of = self._tables, self._turns.settings
         settings = tables.in_force.base
@@ -84,7 +88,7 @@ class QueueLeases:
             tables.rotation.move(queue, RETIRED)
             return 0
         most = min(per_queue or LIMIT, settings.per_queue_concurrency)
-        count, limit = 0, LIMIT - len(leased)
+        count, limit = 0, limit - len(leased)
         while count < limit and queue_states.may_lease(queue, most, settings.reached):
             found = self._take(queue, ttl, now)
             if found is None:

@@ -1,8 +1,8 @@
-"""The thread of a crawl: it owns the frontier, applies calls in order, and commits before their replies go out."""
+"""The thread of a crawl: it owns the frontier, does work in order, and commits before the results go out."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,138 +10,156 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
+from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.model import RunEnd
+from budgetfrontier.service.tasks import Step
 from budgetfrontier.settings import Settings
 
 _T = TypeVar("_T")
 
 PROGRAM = "budgetfrontier serve"
 MOST_SECONDS = 0.01
-"""Seconds of calls between two commits, at the least one call: those that wait share a commit."""
+"""Seconds of work between two commits, at the least one piece: what waits shares a commit."""
+MOST_AT_ONCE = 1000
+"""Pieces of work that are taken together."""
 IDLE = 0.5
-"""Seconds without a call after which the mailbox is looked at, and what has expired or is due is moved."""
+"""Seconds without work after which the mailbox is looked at, and what has expired or is due is moved."""
+
+Done = Callable[[Any, BaseException | None], None]
+
+log = logging.getLogger("budgetfrontier.service")
 
 
-class _Call(NamedTuple):
+class _Work(NamedTuple):
     work: Callable[[Frontier], Any] | None
-    reply: asyncio.Future[Any]
+    done: Done
     changes: bool
 
 
 class CrawlThread:
-    """A crawl whose frontier runs in a thread of its own. `run` may be called in the thread of the event loop only.
+    """A crawl whose frontier runs in a thread of its own, which opens it. `submit` may be called in any thread.
 
-    The replies of calls that change something go out once the changes are on disk: what was acknowledged survives a
-    crash. All calls that arrive during a commit share the next one.
+    The results of work that changes something go out once the changes are on disk: what was acknowledged survives a
+    crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
+    full disk, is opened again for the next work.
     """
 
-    def __init__(self, name: str, folder: Path, settings: Settings | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, name: str, folder: Path, settings: Settings | None) -> None:
         self.name = name
         self.folder = folder
         self._settings = settings
-        self._loop = loop
-        self._inbox: SimpleQueue[_Call] = SimpleQueue()
-        self._opened: asyncio.Future[None] = loop.create_future()
+        self._inbox: SimpleQueue[_Work] = SimpleQueue()
+        self._closing = False
         self._thread = threading.Thread(target=self._main, name=f"crawl {name}", daemon=True)
-        self._error: BaseException | None = None
+        self._thread.start()
 
     def __repr__(self) -> str:
         return f"<CrawlThread {self.name}: {self.folder}>"
 
-    async def open(self) -> None:
-        """Open the frontier, or create it. Raises FrontierError."""
-        self._thread.start()
-        await self._opened
+    def submit(self, work: Callable[[Frontier], Any], done: Done, *, changes: bool = True) -> None:
+        """Let the thread call `work(frontier)`, then `done(result, None)` or `done(None, error)`.
 
-    async def run(self, work: Callable[[Frontier], _T], *, changes: bool = True) -> _T:
-        """Call a function with the frontier; return its result, after a commit if it `changes` something.
-
-        Raises what the function raises, and FrontierClosed once the thread has ended.
+        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing.
         """
-        if self._error is not None:
-            raise FrontierClosed(f"the frontier of crawl {self.name!r} was closed by an error: {self._error}")
-        reply: asyncio.Future[_T] = self._loop.create_future()
-        self._inbox.put(_Call(work, reply, changes))
-        return await reply
+        if self._closing:
+            done(None, FrontierClosed(f"the crawl {self.name!r} is being closed"))
+        else:
+            self._inbox.put(_Work(work, done, changes))
 
-    async def close(self) -> None:
-        """Apply the calls that wait, commit and close. Leases stay for the next run."""
-        reply: asyncio.Future[None] = self._loop.create_future()
-        if self._error is None and self._thread.is_alive():
-            self._inbox.put(_Call(None, reply, True))
-            await reply
-        await self._loop.run_in_executor(None, self._thread.join)
+    def run(self, work: Callable[[Frontier], _T], *, changes: bool = True) -> Step[_T]:
+        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
+        return Step(lambda done: self.submit(work, done, changes=changes))
+
+    def close(self) -> None:
+        """Do the work that waits, commit and close. Leases stay for the next run."""
+        if not self._closing:
+            self._closing = True
+            self._inbox.put(_Work(None, _ignore, True))
+        self._thread.join()
 
     # -- in the thread
 
     def _main(self) -> None:
-        try:
-            frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=PROGRAM)
-        except BaseException as e:
-            self._error = e
-            self._post([(self._opened, None, e)])
-            return
-        self._post([(self._opened, None, None)])
-        last: _Call | None = None
-        try:
-            while last is None:
-                last = self._round(frontier)
-            frontier.close(end=RunEnd.EXIT)
-            self._post([(last.reply, None, None)])
-        except BaseException as e:
-            self._error = e
-            waiting = [] if last is None else [last]
-            while not self._inbox.empty():
-                waiting.append(self._inbox.get())
-            self._post([(call.reply, None, e) for call in waiting])
+        ended = False
+        while not ended:
+            works = self._receive()
+            try:
+                frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=PROGRAM)
+            except BaseException as e:
+                ended = _fail(works, e)
+                continue
+            self._settings = None  # from now on those that are stored
+            try:
+                while not ended:
+                    ended = self._round(frontier, works)
+                    works = [] if ended else self._receive()
+                frontier.close(end=RunEnd.EXIT)
+            except BaseException as e:
+                log.error("the frontier of crawl %r was closed by an error: %s", self.name, e)
 
-    def _round(self, frontier: Frontier) -> _Call | None:
-        """Apply the calls that wait, commit, and let their replies go; return the one that ends the thread."""
-        calls = self._receive()
-        if not calls:
-            frontier.lease(0)
-            frontier.commit()
-            return None
-        replies: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
+    def _receive(self) -> list[_Work]:
+        """Return the work that waits, none after a while without any."""
         try:
-            for call in calls:
-                if call.work is None:
-                    return call
-                try:
-                    replies.append((call.reply, call.work(frontier), None))
-                except Exception as e:
-                    replies.append((call.reply, None, e))
-            if any(call.changes for call in calls):
-                frontier.commit()
-        except BaseException as e:
-            replies = [(call.reply, None, e) for call in calls]
-            raise
-        finally:
-            self._post(replies)
-        return None
-
-    def _receive(self) -> list[_Call]:
-        """Return the calls that wait; wait for one for a while."""
-        try:
-            calls = [self._inbox.get(timeout=IDLE)]
+            works = [self._inbox.get(timeout=IDLE)]
         except Empty:
             return []
-        end = monotonic() + MOST_SECONDS
-        while calls[-1].work is not None and not self._inbox.empty() and monotonic() < end:
-            calls.append(self._inbox.get())
-        return calls
+        while works[-1].work is not None and len(works) < MOST_AT_ONCE and not self._inbox.empty():
+            works.append(self._inbox.get())
+        return works
 
-    def _post(self, replies: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-        if replies and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_resolve, replies)
+    def _round(self, frontier: Frontier, works: list[_Work]) -> bool:
+        """Do work, commit, and give the results; tell whether the thread ends. Raises if the frontier was closed.
+
+        Then what was not committed has failed, and the work that is left as well.
+        """
+        if not works:
+            frontier.lease(0)
+            frontier.commit()
+        answered, ended, end = 0, False, monotonic() + MOST_SECONDS
+        results: list[tuple[Any, BaseException | None]] = []
+        try:
+            for work in works:
+                if work.work is None:
+                    ended = True
+                    break
+                results.append(_result(work.work, frontier))
+                if monotonic() >= end:
+                    self._commit(frontier, works[answered:], results)
+                    answered += len(results)
+                    results, end = [], monotonic() + MOST_SECONDS
+            self._commit(frontier, works[answered:], results)
+        except BaseException as e:
+            _fail(works[answered:], e)
+            raise
+        return ended
+
+    def _commit(self, frontier: Frontier, works: list[_Work], results: list[tuple[Any, BaseException | None]]) -> None:
+        """Commit what the first works have changed, and give their results."""
+        done = works[: len(results)]
+        if any(work.changes for work in done):
+            frontier.commit()
+        for work, (result, error) in zip(done, results, strict=True):
+            work.done(result, error)
 
 
-def _resolve(replies: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
-    for reply, value, error in replies:
-        if not reply.done():
-            if error is None:
-                reply.set_result(value)
-            else:
-                reply.set_exception(error)
+def _result(work: Callable[[Frontier], Any], frontier: Frontier) -> tuple[Any, BaseException | None]:
+    """Return what the work returns or raises. Raises if it has closed the frontier."""
+    try:
+        return work(frontier), None
+    except Exception as e:
+        if is_closed(frontier):
+            raise
+        return None, e
+
+
+def _fail(works: list[_Work], error: BaseException) -> bool:
+    """Give works an error; tell whether the end of the thread was among them."""
+    for work in works:
+        work.done(None, error)
+    return any(work.work is None for work in works)
+
+
+def _ignore(result: Any, error: BaseException | None) -> None:
+    """Take the result of the last work of a thread."""

@@ -16,8 +16,8 @@ class Node(msgspec.Struct):
 
     active: bool = True
     """Whether GetURLs hands URLs out: SetActive."""
-    delay: float = 1.0
-    """Seconds between two serves of a queue of a new crawl: SetDelay without a key."""
+    delay: float | None = None
+    """Seconds between two serves of a queue of a crawl that is created: SetDelay without a key; None: the setting."""
 
 
 def read(folder: Path) -> Node:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
-import signal
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from budgetfrontier.settings import Settings
 
 GRACE = 5.0
 """Seconds that RPCs in progress have to end when the server is stopped."""
+THREADS = 8
+"""Threads for health checks and reflection; all else runs on the threads of gRPC and of the crawls."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
 
@@ -37,29 +39,27 @@ class Tls(NamedTuple):
     key: Path
 
 
-class _Tokens(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
+class _Tokens(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
     """Refuses RPCs without the token, but for health checks."""
 
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}".encode()
 
-        async def refuse(request: Any, context: Any) -> None:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the metadata need `authorization: Bearer TOKEN`")
+        def refuse(requests: Any, context: Any) -> None:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "the metadata need `authorization: Bearer TOKEN`")
 
-        self._refusal = grpc.unary_unary_rpc_method_handler(refuse)
+        self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
 
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
-    ) -> Any:
+    def intercept_service(self, continuation: Callable[[Any], Any], details: grpc.HandlerCallDetails) -> Any:
         """Let an RPC pass that has the token."""
         if details.method.startswith("/grpc.health."):
-            return await continuation(details)
+            return continuation(details)
         given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
         given = given if isinstance(given, bytes) else given.encode()
-        return await continuation(details) if hmac.compare_digest(given, self._expected) else self._refusal
+        return continuation(details) if hmac.compare_digest(given, self._expected) else self._refusal
 
 
-async def serve(
+def serve(
     folder: Path,
     settings: Settings,
     *,
@@ -69,14 +69,17 @@ async def serve(
     tls: Tls | None = None,
     token: str | None = None,
     started: Callable[[str], None] = lambda where: None,
+    stop: threading.Event | None = None,
 ) -> None:
-    """Serve the crawls in a folder until SIGINT or SIGTERM. Raises FrontierError if `listen` cannot be bound.
+    """Serve the crawls in a folder until `stop` is set. Raises FrontierError if `listen` cannot be bound.
 
-    `pool` has the descriptors of the services, for reflection.
+    `pool` has the descriptors of the services, for reflection; `started` is called with the address.
     """
+    stop = stop or threading.Event()
     folder.mkdir(parents=True, exist_ok=True)
     crawls = Crawls(folder, settings)
-    server = grpc.aio.server(
+    server = grpc.server(
+        ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
         interceptors=[] if token is None else [_Tokens(token)],
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LONGEST_MESSAGE)],
     )
@@ -90,22 +93,18 @@ async def serve(
         raise FrontierError(f"{listen} cannot be listened on: {e}") from e
     address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
     server.add_generic_rpc_handlers([service.handlers(crawls, address) for service in services])
-    checks = health.aio.HealthServicer()
+    checks = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = [service.name for service in services]
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    await server.start()
+    crawls.all()
+    server.start()
     try:
-        await crawls.all()
         for name in ("", *names):
-            await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+            checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         started(address)
-        await stop.wait()
-        await checks.enter_graceful_shutdown()
+        stop.wait()
+        checks.enter_graceful_shutdown()
     finally:
-        await server.stop(GRACE)
-        await crawls.close()
+        server.stop(GRACE).wait()
+        crawls.close()

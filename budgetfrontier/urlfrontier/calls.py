@@ -65,6 +65,7 @@ class Call:
         "_unanswered",
         "context",
         "method",
+        "on_room",
     )
 
     def __init__(
@@ -72,6 +73,8 @@ class Call:
     ) -> None:
         self.method = method
         self.context = context
+        self.on_room: Callable[[], None] | None = None
+        """For who hands replies over in parts: what is to be called when all replies are sent."""
         self._turns = turns
         self._core: Any = context._rpc_event.call
         self._finish = finish

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
-from budgetfrontier.errors import FrontierError, InvalidUrl
+from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Admission, CrawlUri, KeptUrl
 from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
@@ -133,13 +133,17 @@ def _take_budgets(frontier: Frontier, infos: Sequence[Any]) -> None:
 # -- URLs out
 
 
-def lease(frontier: Frontier, crawl_id: str, request: Any) -> list[bytes]:
-    """Lease URLs as GetParams ask; return URLInfos as they are sent."""
+def lease(frontier: Frontier, crawl_id: str, request: Any, queues: int, limit: int) -> tuple[list[bytes], int]:
+    """Lease at most `limit` URLs of `queues` queues as GetParams ask.
+
+    Return URLInfos as they are sent, and the number of queues that they are of.
+    """
     leases = frontier.lease_queues(
-        request.max_queues or 1 << 30,
+        queues,
         request.max_urls_per_queue,
         queue=request.key or None,
         ttl=float(request.delay_requestable or LEASE_SECONDS),
+        limit=limit,
     )
     found: list[bytes] = []
     info = messages.URLInfo(crawlID=crawl_id)
@@ -147,7 +151,7 @@ def lease(frontier: Frontier, crawl_id: str, request: Any) -> list[bytes]:
         info.url, info.key = each.uri.url, each.queue
         sent = info.SerializeToString()
         found.append(sent + each.uri.payload if each.uri.payload else sent)
-    return found
+    return found, len({each.queue for each in leases})
 
 
 # -- looking
@@ -170,6 +174,32 @@ def item(found: KeptUrl, crawl_id: str) -> Any:
         result.known.info.ParseFromString(found.uri.payload)
     result.known.info.url, result.known.info.key, result.known.info.crawlID = found.url, found.queue, crawl_id
     return result
+
+
+class Wanted(NamedTuple):
+    """The URLs that ListURLs or CountURLs ask for."""
+
+    key: str
+    text: str
+    ignores_case: bool
+
+    def has(self, found: KeptUrl) -> bool:
+        """Tell whether a URL is one of them."""
+        if self.key and found.queue != self.key:
+            return False
+        return not self.text or self.text in (found.url.lower() if self.ignores_case else found.url)
+
+
+def page(frontier: Frontier, wanted: Wanted, after: bytes, limit: int) -> tuple[list[KeptUrl], bytes | None]:
+    """Return those of the next URLs that are wanted, and where to go on, None at the end."""
+    looked = frontier.kept_urls(after, limit=limit)
+    return [found for found in looked if wanted.has(found)], looked[-1].fingerprint if len(looked) == limit else None
+
+
+def items(frontier: Frontier, crawl_id: str, found: Sequence[KeptUrl]) -> list[bytes]:
+    """Return the URLItems of kept URLs, as they are sent."""
+    shown = (frontier.find_url(each.url) for each in found)
+    return [item(each, crawl_id).SerializeToString() for each in shown if each is not None]
 
 
 def stats(frontier: Frontier | None, crawl_id: str, key: str) -> Any:
@@ -213,10 +243,14 @@ def block(frontier: Frontier, key: str, until: float) -> None:
         frontier.snooze(key, until=until, who=WHO)
 
 
-def set_limit(frontier: Frontier, key: str, limit: int) -> None:
-    """Limit the completed URLs of a queue, 0 for no limit. Raises FrontierError if it is not known."""
-    if not frontier.set_queue(key, max_completed=limit, who=WHO):
-        raise FrontierError(f"there is no queue {key!r}")
+def set_limit(frontier: Frontier, key: str, limit: int) -> bool:
+    """Limit the completed URLs of a queue, 0 for no limit; tell whether it is known."""
+    return frontier.set_queue(key, max_completed=limit, who=WHO)
+
+
+def set_delay(frontier: Frontier, key: str, delay: float) -> None:
+    """Set the least time between two serves of a queue; one that is not known is ignored."""
+    frontier.set_queue(key, interval=delay, who=WHO)
 
 
 def forget(

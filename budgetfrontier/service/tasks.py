@@ -1,0 +1,47 @@
+"""Handlers written as coroutines that run on the threads of crawls, without an event loop.
+
+A handler awaits steps, each of which ends in some thread with a result or an error: there the handler goes on, until it
+awaits the next step. So no thread waits for another, and a handler may take any time between its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+_T = TypeVar("_T")
+
+Done = Callable[[Any, BaseException | None], None]
+
+
+class Step(Generic[_T]):
+    """Something to await: `start(done)` begins it; `done(result, error)` is called once, in any thread."""
+
+    __slots__ = ("start",)
+
+    def __init__(self, start: Callable[[Done], None]) -> None:
+        self.start = start
+
+    def __await__(self) -> Generator[Step[_T], _T, _T]:
+        return (yield self)
+
+
+def run(task: Coroutine[Any, Any, _T], ended: Callable[[_T | None, BaseException | None], None]) -> None:
+    """Run a coroutine that awaits steps only; `ended` gets its result or its error, in the thread of its last step."""
+    _go_on(task, None, None, ended)
+
+
+def _go_on(
+    task: Coroutine[Any, Any, Any],
+    result: Any,
+    error: BaseException | None,
+    ended: Callable[[Any, BaseException | None], None],
+) -> None:
+    try:
+        step: Step[Any] = task.send(result) if error is None else task.throw(error)
+    except StopIteration as e:
+        ended(e.value, None)
+    except BaseException as e:
+        ended(None, e)
+    else:
+        step.start(lambda result, error: _go_on(task, result, error, ended))
