@@ -57,7 +57,7 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         opened.replace(now)
         admitter = Admitter(kernel.tables, kernel.turns, fixed_at_creation.suffix_list(env, opened.settings))
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
-        fixed_at_creation.check_kept_urls(env, opened.stored, opened.settings)
+        fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)
         if opened.settings.frontier.keep_urls:
             kernel.tables.keep_urls(admitter.fingerprint, lambda: now)
         _clip_wake_times(kernel, now)

@@ -15,6 +15,7 @@ from budgetfrontier.model import CrawlUri
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.kept_places import place_in_future
 from budgetfrontier.store.records import Counters, UrlRow, decode_url
 from budgetfrontier.store.uri_values import decode_uri, shorten
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from budgetfrontier.engine.queue_cache import QueueCache
 
 _queue_of = keys.u32.unpack_from
-_IN_QUEUE = 4 + keys.due.size
-"""The length of a place in `future`: the queue id, and the key there. One in `pending` is longer."""
 
 
 class UrlTable:
@@ -84,7 +83,7 @@ class UrlTable:
 
     def postponed(self, queue_id: int, key: bytes, value: bytes) -> None:
         """Note a record that was put into `future` under `key`."""
-        self._place([(queue_id, keys.u32.pack(queue_id) + key, value, int(keys.due.unpack(key)[0]))])
+        self._place([(queue_id, place_in_future(queue_id, key), value, int(keys.due.unpack(key)[0]))])
 
     def _place(self, records: Iterable[tuple[int, bytes, bytes, int]]) -> None:
         now = int(self.now())
@@ -132,8 +131,3 @@ class UrlTable:
             counters.completed += change
         counters.url_queues += (queue.urls > 0) - had
         counters.active_url_queues += (queue.urls > queue.completed) - waited
-
-
-def future_key(place: bytes) -> bytes | None:
-    """Return the key in `future` of a place; None if it is one in `pending`, or none."""
-    return place[4:] if len(place) == _IN_QUEUE else None
