@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules import duplicates
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
@@ -28,7 +30,7 @@ _queue_of = keys.u32.unpack_from
 class UrlTable:
     """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes.
 
-    `fingerprint` returns that of a URI; `now` the time. Both are the frontier's.
+    `canonical` is the policy that returns the canonical form of a URL, `now` returns the time.
     """
 
     def __init__(
@@ -36,18 +38,31 @@ class UrlTable:
         env: Environment,
         counters: Counters,
         queues: QueueCache,
-        fingerprint: Callable[[CrawlUri], bytes],
+        canonical: Callable[[str], str],
         now: Callable[[], float],
     ) -> None:
         self._env = env
         self._table = env.db[keys.URLS]
         self._counters = counters
         self._queues = queues
-        self._fingerprint = fingerprint
+        self._canonical = canonical
         self.now = now
 
     def __repr__(self) -> str:
         return f"<UrlTable {self._counters.urls} URLs, {self._counters.completed} completed>"
+
+    def _fingerprint(self, uri: CrawlUri) -> bytes:
+        """Return the fingerprint of a URI that was admitted.
+
+        A policy that fails for it now must not leave half an operation, as a PolicyError would in the middle of one.
+        """
+        try:
+            return duplicates.fingerprint_of(uri, uri.url, self._canonical)
+        except Exception as e:
+            raise FrontierError(
+                f"the canonicalization policy has failed for {uri.url}, for which it had a form before "
+                f"({type(e).__name__}: {e}); repair it, and open the frontier again"
+            ) from e
 
     # -- what others ask
 
