@@ -1,7 +1,8 @@
-"""The choices fixed when a frontier is created: the canonical form of its fingerprints, and the public suffix list.
+"""The choices fixed when a frontier is created: canonical form, public suffix list, and whether URLs are kept.
 
 With another canonical form, URIs that were seen would be admitted again; with another suffix list, URIs of one host
-would go to two queues. So the first is compared at each opening, and the second is stored.
+would go to two queues; URLs of which some are kept tell nothing of the others. So the first and the last are compared
+at each opening, and the second is stored.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.records import Counters
 
 
 def suffix_list(env: Environment, settings: Settings) -> str | None:
@@ -43,11 +45,18 @@ def check_canonicalizer(env: Environment, canonicalizer: str, stored: Settings |
         )
 
 
-def check_kept_urls(env: Environment, stored: Settings | None, settings: Settings) -> None:
-    """Raise SettingsError if `settings` ask to keep URLs in a frontier that does not, or the other way round."""
-    if stored is None or stored.frontier.keep_urls == settings.frontier.keep_urls:
+def check_kept_urls(env: Environment, counters: Counters, stored: Settings | None, settings: Settings) -> None:
+    """Raise SettingsError if `settings` ask to keep URLs in a frontier that does not, or the other way round.
+
+    `stored` are the settings before; of one whose settings were lost, its rows tell whether it keeps URLs.
+    """
+    if stored is not None:
+        keeps = stored.frontier.keep_urls
+    else:
+        keeps = counters.urls > 0 or (settings.frontier.keep_urls and not counters.scheduled)
+    if keeps == settings.frontier.keep_urls:
         return
-    if stored.frontier.keep_urls:
+    if keeps:
         raise SettingsError(f"{env.path} keeps its URLs: set `frontier.keep_urls: true`, or begin a new frontier")
     raise SettingsError(
         f"{env.path} was created without `frontier.keep_urls`, which is fixed at creation: leave it out, or export it "

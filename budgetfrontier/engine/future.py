@@ -18,6 +18,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.kept_places import place_in_future
 from budgetfrontier.store.records import Counters, FutureRow, decode_future
 from budgetfrontier.store.uri_values import tries
 
@@ -76,7 +77,7 @@ class FutureTable:
         value = self._env.txn.pop(key, db=self._env.db[keys.FUTURE])
         self._count(queue, -1)
         if self.urls is not None and value is not None:
-            self.urls.left([(keys.u32.pack(queue.id) + key, decode_future(value).value)])
+            self.urls.left([(place_in_future(queue.id, key), decode_future(value).value)])
 
     def bring_forward(self, seconds: float) -> None:
         """Make every retry due earlier by so many seconds; URIs with a `not_before` stay. O(URIs scheduled)."""

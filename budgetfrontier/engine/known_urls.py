@@ -14,11 +14,11 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.engine.url_table import future_key
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
 from budgetfrontier.store import keys
+from budgetfrontier.store.kept_places import future_key
 from budgetfrontier.store.records import UrlRow
 from budgetfrontier.store.uri_values import decode_uri, expand
 

@@ -49,7 +49,10 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)
         opened = SettingsAtOpen(kernel, settings)
         hooks = load_hooks(opened.settings.hooks) if hooks is None else hooks
+        fixed_at_creation.check_kept_urls(env, kernel.counters, opened.stored, opened.settings)
         opened.put_in_force()
+        if opened.settings.frontier.keep_urls:
+            kernel.tables.keep_urls(lambda: now)
         buried: list[tuple[int, DeadRow]] = []
         kernel.tables.dead_letters.on_add = lambda ordinal, row: buried.append((ordinal, row))
         _take_leases(kernel, now, keep_leases=keep_leases)
@@ -57,9 +60,6 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         opened.replace(now)
         admitter = Admitter(kernel.tables, kernel.turns, fixed_at_creation.suffix_list(env, opened.settings))
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
-        fixed_at_creation.check_kept_urls(env, opened.stored, opened.settings)
-        if opened.settings.frontier.keep_urls:
-            kernel.tables.keep_urls(admitter.fingerprint, lambda: now)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over

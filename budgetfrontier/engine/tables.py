@@ -17,8 +17,8 @@ from budgetfrontier.engine.runs import Runs
 from budgetfrontier.engine.series import Series
 from budgetfrontier.engine.settings_in_force import SettingsInForce
 from budgetfrontier.engine.url_table import UrlTable
-from budgetfrontier.model import CrawlUri, QueueRecord, Summary
-from budgetfrontier.settings import Settings
+from budgetfrontier.model import QueueRecord, Summary
+from budgetfrontier.settings import Settings, policy_factory
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
@@ -63,9 +63,10 @@ class Tables:
         self.in_force = SettingsInForce(settings, adjustments)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
 
-    def keep_urls(self, fingerprint: Callable[[CrawlUri], bytes], now: Callable[[], float]) -> None:
-        """Keep the URLs of this frontier from now on."""
-        self.urls = UrlTable(self.env, self.counters, self.queues, fingerprint, now)
+    def keep_urls(self, now: Callable[[], float]) -> None:
+        """Keep the URLs of this frontier from now on: their canonical form is that of the settings in force."""
+        canonical = policy_factory.canonicalization(self.in_force.frontier)
+        self.urls = UrlTable(self.env, self.counters, self.queues, canonical, now)
         self.pending.urls = self.future.urls = self.urls
 
     def bury(self, queue: QueueRecord, key: bytes, value: bytes, reason: str, now: float) -> None:

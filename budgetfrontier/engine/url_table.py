@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.rules import duplicates
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
+from budgetfrontier.store.kept_places import place_in_future
 from budgetfrontier.store.records import Counters, UrlRow, decode_url
 from budgetfrontier.store.uri_values import decode_uri, shorten
 
@@ -22,14 +25,12 @@ if TYPE_CHECKING:
     from budgetfrontier.engine.queue_cache import QueueCache
 
 _queue_of = keys.u32.unpack_from
-_IN_QUEUE = 4 + keys.due.size
-"""The length of a place in `future`: the queue id, and the key there. One in `pending` is longer."""
 
 
 class UrlTable:
     """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes.
 
-    `fingerprint` returns that of a URI; `now` the time. Both are the frontier's.
+    `canonical` is the policy that returns the canonical form of a URL, `now` returns the time.
     """
 
     def __init__(
@@ -37,18 +38,31 @@ class UrlTable:
         env: Environment,
         counters: Counters,
         queues: QueueCache,
-        fingerprint: Callable[[CrawlUri], bytes],
+        canonical: Callable[[str], str],
         now: Callable[[], float],
     ) -> None:
         self._env = env
         self._table = env.db[keys.URLS]
         self._counters = counters
         self._queues = queues
-        self._fingerprint = fingerprint
+        self._canonical = canonical
         self.now = now
 
     def __repr__(self) -> str:
         return f"<UrlTable {self._counters.urls} URLs, {self._counters.completed} completed>"
+
+    def _fingerprint(self, uri: CrawlUri) -> bytes:
+        """Return the fingerprint of a URI that was admitted.
+
+        A policy that fails for it now must not leave half an operation, as a PolicyError would in the middle of one.
+        """
+        try:
+            return duplicates.fingerprint_of(uri, uri.url, self._canonical)
+        except Exception as e:
+            raise FrontierError(
+                f"the canonicalization policy has failed for {uri.url}, for which it had a form before "
+                f"({type(e).__name__}: {e}); repair it, and open the frontier again"
+            ) from e
 
     # -- what others ask
 
@@ -84,7 +98,7 @@ class UrlTable:
 
     def postponed(self, queue_id: int, key: bytes, value: bytes) -> None:
         """Note a record that was put into `future` under `key`."""
-        self._place([(queue_id, keys.u32.pack(queue_id) + key, value, int(keys.due.unpack(key)[0]))])
+        self._place([(queue_id, place_in_future(queue_id, key), value, int(keys.due.unpack(key)[0]))])
 
     def _place(self, records: Iterable[tuple[int, bytes, bytes, int]]) -> None:
         now = int(self.now())
@@ -132,8 +146,3 @@ class UrlTable:
             counters.completed += change
         counters.url_queues += (queue.urls > 0) - had
         counters.active_url_queues += (queue.urls > queue.completed) - waited
-
-
-def future_key(place: bytes) -> bytes | None:
-    """Return the key in `future` of a place; None if it is one in `pending`, or none."""
-    return place[4:] if len(place) == _IN_QUEUE else None

@@ -18,7 +18,12 @@ def fingerprint(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> byt
     None with `force`: the check is skipped, and nothing is recorded. Method and body count if they are not GET and
     empty.
     """
-    return None if uri.force else uris.fingerprint(canonical(url), uri.method, uri.body)
+    return None if uri.force else fingerprint_of(uri, url, canonical)
+
+
+def fingerprint_of(uri: CrawlUri, url: str, canonical: Callable[[str], str]) -> bytes:
+    """Return the fingerprint of a URI with the normalized URL `url`, forced or not."""
+    return uris.fingerprint(canonical(url), uri.method, uri.body)
 
 
 def identifying_url(given: object) -> str | None:

@@ -100,9 +100,9 @@ class PolitenessSettings(msgspec.Struct, frozen=True, kw_only=True):
     per_queue_concurrency: Annotated[
         int, Field("URIs of one queue that may be leased at a time", integer(1, 65535), True)
     ] = 1
-    min_interval: Annotated[
-        float, Field("wait at least this long between two leases from a queue", DURATION, True)
-    ] = 0.0
+    min_interval: Annotated[float, Field("wait at least this long between two leases from a queue", DURATION, True)] = (
+        0.0
+    )
 
 
 class RetrySettings(msgspec.Struct, frozen=True, kw_only=True):

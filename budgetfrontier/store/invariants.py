@@ -7,16 +7,20 @@ for operators.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import lmdb
 
-from budgetfrontier.errors import CorruptFrontier
-from budgetfrontier.model import CrawlState, QueueRecord, QueueState
-from budgetfrontier.rules import crawl_states, queue_states, queued_totals
+from budgetfrontier.errors import CorruptFrontier, SettingsError
+from budgetfrontier.model import CrawlState, CrawlUri, QueueRecord, QueueState
+from budgetfrontier.rules import crawl_states, duplicates, queue_states, queued_totals
 from budgetfrontier.rules.uri_order import ordinal_of
+from budgetfrontier.settings import policy_factory
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import report
+from budgetfrontier.store.kept_places import waits_at
+from budgetfrontier.store.recognition import FINGERPRINT
 from budgetfrontier.store.records import (
     Counters,
     decode_audit,
@@ -25,9 +29,10 @@ from budgetfrontier.store.records import (
     decode_lease,
     decode_queue,
     decode_run,
+    decode_url,
 )
 from budgetfrontier.store.series import check_row
-from budgetfrontier.store.uri_values import restore_uri
+from budgetfrontier.store.uri_values import expand, restore_uri
 
 
 def check(txn: keys.Txn, db: dict[str, Any]) -> None:
@@ -58,6 +63,8 @@ class _Checker:
         self._schema = meta.read_schema(txn, db[keys.META])
         self._counters: Counters = meta.read_counters(txn, db[keys.META])
         self._queues: dict[int, QueueRecord] = {}
+        self._settings, _ = meta.read_settings(txn, db[keys.META])
+        self._canonical = self._canonicalization()
         c = self._counters
         self._given_out = {
             QueueState.READY: (c.ring_front, c.ring_back),
@@ -74,10 +81,20 @@ class _Checker:
         self._check_indexes()
         self._check_leases()
         self._check_future_and_dead()
+        self._check_urls()
         self._check_audit()
         self._check_history()
         self._check_totals()
         return self.problems
+
+    def _canonicalization(self) -> Callable[[str], str] | None:
+        """Return the policy that tells the rows of URIs; None if URLs are not kept, or it cannot be loaded here."""
+        if keys.URLS not in self._db or self._settings is None or not self._settings.frontier.keep_urls:
+            return None
+        try:
+            return policy_factory.canonicalization(self._settings.frontier)
+        except SettingsError:
+            return None
 
     def _report(self, problem: str) -> None:
         self.problems.append(problem)
@@ -110,7 +127,9 @@ class _Checker:
             if ordinal_of(ordinal) > self._counters.ordinal:
                 self._report(f"pending: ordinal {ordinal} is beyond the last one given out")
             try:
-                check_url(restore_uri(key[4:], value, names.get(queue_id, "")).url)
+                uri = restore_uri(key[4:], value, names.get(queue_id, ""))
+                check_url(uri.url)
+                self._check_row_of(uri, f"pending {key.hex()}")
             except Exception as e:  # a damaged record may cause any error
                 self._report(f"pending {key.hex()}: unreadable ({e})")
         for queue in self._queues.values():
@@ -188,7 +207,9 @@ class _Checker:
             queue = self._queues.get(row.queue)
             if queue is None:
                 self._report(f"for later, {key.hex()}: its queue does not exist")
-            check_url(restore_uri(row.rank, row.value, "" if queue is None else queue.queue).url)
+            uri = restore_uri(row.rank, row.value, "" if queue is None else queue.queue)
+            check_url(uri.url)
+            self._check_row_of(uri, f"for later, {key.hex()}")
             if keys.rank.unpack(row.rank)[3]:  # a retry, which keeps its rank
                 pending = keys.u32.pack(row.queue) + row.rank
                 if pending in kept or self._txn.get(pending, db=self._db[keys.PENDING]) is not None:
@@ -202,6 +223,47 @@ class _Checker:
             check_url(restore_uri(letter.rank, letter.value, letter.name).url)
             if letter.queue not in self._queues:
                 self._report(f"dead letter {keys.u64.unpack(key)[0]}: its queue does not exist")
+
+    def _check_row_of(self, uri: CrawlUri, where: str) -> None:
+        """Report a URI that waits and has no row in `urls`.
+
+        One that is not in `seen` may have been forgotten while it waited twice: only one place is known then.
+        """
+        if self._canonical is not None:
+            key = duplicates.fingerprint_of(uri, uri.url, self._canonical)
+            if self._get(keys.URLS, key) is None and self._get(keys.SEEN, key) is not None:
+                self._report(f"{where}: {uri.url} is not among the kept URLs")
+
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        return self._txn.get(key, db=self._db[table])
+
+    def _check_urls(self) -> None:
+        if keys.URLS not in self._db:
+            return
+        found: Counter[int] = Counter()
+        completed: Counter[int] = Counter()
+        for key, value in self._items(keys.URLS):
+            row = decode_url(value)
+            found[row.queue] += 1
+            completed[row.queue] += not row.place
+            queue = self._queues.get(row.queue)
+            if queue is None:
+                self._report(f"urls {key.hex()}: its queue {row.queue} does not exist")
+                continue
+            url = expand(row.url, queue.queue)
+            check_url(url)
+            if len(key) != FINGERPRINT:
+                self._report(f"urls {key.hex()}: {url} is not under a fingerprint")
+            if not row.place and row.due:
+                self._report(f"urls {key.hex()}: {url} is completed, and due")
+            if row.place and not waits_at(row, queue.queue, self._get):
+                self._report(f"urls {key.hex()}: {url} is not where it is said to wait")
+        if found and self._settings is not None and not self._settings.frontier.keep_urls:
+            self._report("urls: this frontier keeps no URLs")
+        for queue in self._queues.values():
+            recorded, counted = (queue.urls, queue.completed), (found[queue.id], completed[queue.id])
+            if recorded != counted:
+                self._report(f"queue {queue.queue}: URLs, completed: {recorded}, the table says {counted}")
 
     def _check_audit(self) -> None:
         for key, value in self._items(keys.AUDIT):
@@ -237,6 +299,11 @@ class _Checker:
             truth["retired_by_name"] = sum(q.by_name for q in all_queues if q.state is QueueState.RETIRED)
         if self._schema > 2:
             truth["penalties"] = sum(q.penalties for q in all_queues)
+        if self._schema > 3:
+            truth["urls"] = sum(q.urls for q in all_queues)
+            truth["completed"] = sum(q.completed for q in all_queues)
+            truth["url_queues"] = sum(q.urls > 0 for q in all_queues)
+            truth["active_url_queues"] = sum(q.urls > q.completed for q in all_queues)
         for name, value in truth.items():
             if getattr(c, name) != value:
                 self._report(f"totals: {name} is {getattr(c, name)}, the queues say {value}")

@@ -73,6 +73,7 @@ def main() -> None:
         with lmdb.open(str(path), max_dbs=32, readonly=True, lib_version=0) as env:
             env.copy(str(copy), compact=True)
         found = {"now": clock.time(), "settings": Settings.from_dict(SETTINGS).to_dict(), **look(path)}
+        found["removed"] = {file.name: file.read_bytes().hex() for file in (path / "removed").glob("*")}
         with Frontier.open(path, clock=clock) as frontier:
             found["drained"] = drain(frontier, clock)
             found["summary_of_drained"] = plain(frontier.summary())

@@ -8,6 +8,8 @@ import pytest
 
 from budgetfrontier import SettingsError
 from budgetfrontier.policies import assignment
+from budgetfrontier.store import keys
+from tests.store.repair.damaging import damaging
 from tests.support import on_disk
 
 
@@ -47,3 +49,17 @@ def test_another_canonical_form_is_refused_and_changes_nothing(tmp_path: Path) -
     with on_disk(tmp_path) as f:
         assert f.settings.frontier.canonicalization.strip_www is True
         assert f.schedule("https://a.test/").value == "DUPLICATE"
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_whether_urls_are_kept_is_fixed_at_creation(tmp_path: Path, keeps: bool) -> None:
+    with on_disk(tmp_path, keep_urls=keeps) as f:
+        f.schedule("https://a.test/")
+    for lost in False, True:
+        if lost:
+            with damaging(tmp_path / "frontier") as damage:
+                damage.delete(keys.META, b"settings")
+        with pytest.raises(SettingsError, match="keeps its URLs" if keeps else "fixed at creation"):
+            on_disk(tmp_path, keep_urls=not keeps)
+    with on_disk(tmp_path, keep_urls=keeps) as f:
+        f.check()

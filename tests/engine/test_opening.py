@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -162,3 +163,21 @@ def test_no_queue_sleeps_beyond_its_delays_after_a_clock_that_was_ahead(tmp_path
         queue = frontier.queue("a.test")
         assert queue is not None and queue.state is QueueState.SNOOZED
         assert queue.wake_time <= clock.time() + 900.0
+
+
+def test_kept_urls_follow_what_the_opening_moves(tmp_path: Path) -> None:
+    """A retry that a clock set back brings forward, and a URI whose process has died once too often."""
+    clock = ManualClock(START)
+    options: dict[str, Any] = {"retry": {"scope": "uri", "delay": 500}, "max_deliveries": 1, "hold_queues": False}
+    f = on_disk(tmp_path, clock, keep_urls=True, **options)
+    f.schedule_many(pages("AB", 1))
+    f.finish(one(f), Outcome.RETRY)
+    one(f)
+    f.commit()
+    crash(f)
+    clock = ManualClock(START - 100)
+    with on_disk(tmp_path, clock) as f:
+        f.check()
+        again, dead = f.find_url("https://a.test/0"), f.find_url("https://b.test/0")
+        assert again is not None and again.due == START + 400
+        assert dead is not None and dead.due is None

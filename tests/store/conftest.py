@@ -26,4 +26,5 @@ def path(everything: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "frontier"
     copy.mkdir()
     shutil.copy(everything / "data.mdb", copy)
+    shutil.copytree(everything / "removed", copy / "removed")
     return copy

@@ -26,4 +26,7 @@ def unpack(schema: int, folder: Path) -> Path:
     """Put the frontier of a schema into a new folder."""
     folder.mkdir()
     (folder / "data.mdb").write_bytes(lzma.decompress((DATA / f"frontier-v{schema}.mdb.xz").read_bytes()))
+    for name, data in found_in(schema).get("removed", {}).items():  # what was deleted
+        (folder / "removed").mkdir(exist_ok=True)
+        (folder / "removed" / name).write_bytes(bytes.fromhex(data))
     return folder

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from budgetfrontier import Frontier, Reader, Settings
@@ -158,3 +159,11 @@ def test_no_frontier_has_schema_0(stored: Stored) -> None:
         txn.put(b"schema", b"0", db=db)
     with pytest.raises(CorruptFrontier, match="schema"):
         Frontier.open(stored.path)
+
+
+def test_an_older_frontier_does_not_begin_to_keep_its_urls(stored: Stored) -> None:
+    settings = Settings.from_dict(stored.found["settings"])
+    frontier = msgspec.structs.replace(settings.frontier, keep_urls=True)
+    with pytest.raises(SettingsError, match="fixed at creation"):
+        Frontier.open(stored.path, msgspec.structs.replace(settings, frontier=frontier))
+    assert schema(stored.path) == stored.schema

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import lmdb
 
 from budgetfrontier.store import keys
+from budgetfrontier.store.lmdb_pages import Record
 
 _BATCH = 50_000  # records between two commits
+_AT_A_TIME = 1000  # records that are read before any of them is yielded
 
 
 class NewTables:
@@ -32,6 +37,17 @@ class NewTables:
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of a key, None if there is none."""
         return self._txn.get(key, db=self._db[table])
+
+    def records(self, table: str) -> Iterator[Record]:
+        """Yield the records of a table in order, without the sentinel; they may be changed meanwhile."""
+        key = keys.FIRST
+        while True:
+            cursor = self._txn.cursor(self._db[table])
+            found = list(islice(cursor, _AT_A_TIME)) if cursor.set_range(key) else []
+            if not found:
+                return
+            yield from found
+            key = found[-1][0] + b"\0"
 
     def entries(self, table: str) -> int:
         """Count the records of a table. O(1)."""

@@ -102,7 +102,7 @@ class Salvage:
     def schema(self) -> int:
         """The stored schema; if it cannot be read, the one whose tables are found, unless tables are or may be lost."""
         stored = dict(self.records(keys.META)).get(b"schema", b"")
-        if stored.isdigit():
+        if stored.isdigit() and int(stored):
             return int(stored)
         schemas = range(1, keys.SCHEMA if self._is_listed else 0)
         return next((schema for schema in schemas if self._roots.keys() <= set(keys.tables_of(schema))), keys.SCHEMA)

@@ -43,6 +43,8 @@ class Findings:
     out: Counter[int] = field(default_factory=Counter)
     reserved: Counter[int] = field(default_factory=Counter)
     landed: Counter[int] = field(default_factory=Counter)
+    urls: Counter[int] = field(default_factory=Counter)
+    completed: Counter[int] = field(default_factory=Counter)
     ordinal: int = 0
     last_lease: int = 0
     last_audit: int = 0
@@ -118,6 +120,7 @@ class QueueRebuild:
         queue.queued, queue.future = self._findings.queued[number], self._findings.future[number]
         queue.out, queue.reserved = self._findings.out[number], self._findings.reserved[number]
         queue.landed = self._findings.landed[number]
+        queue.urls, queue.completed = self._findings.urls[number], self._findings.completed[number]
         correct(queue, self._now)
 
     def _from_indexes(self) -> dict[int, QueueRecord]:
@@ -175,6 +178,10 @@ class QueueRebuild:
         totals.penalties += queue.penalties
         totals.bytes += queue.bytes
         totals.future += queue.future
+        totals.urls += queue.urls
+        totals.completed += queue.completed
+        totals.url_queues += queue.urls > 0
+        totals.active_url_queues += queue.urls > queue.completed
         totals.settings_revision = max(totals.settings_revision, queue.revision)
         if state is not EXHAUSTED:
             name = state.lower()
@@ -274,13 +281,15 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
-    "charges", "errors", "wake_time", "block", "delayed", "rest", "position",
+    "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
+    "interval", "paced_until",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
-    "snoozed", "inactive", "retired", "retired_by_name", "leases",
+    "snoozed", "inactive", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
+    "active_url_queues",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "retired_back", "audit", "command",
@@ -318,9 +327,12 @@ def correct(queue: QueueRecord, now: float) -> None:
     queue.precedence = min(max(queue.precedence, 0), queue_states.WORST_PRECEDENCE)
     if not 0 <= queue.wake_time < inf:
         queue.wake_time = 0
-    for name in "block", "delayed", "rest":
+    for name in "block", "delayed", "rest", "paced_until":
         if not 0 <= getattr(queue, name) < inf:
             setattr(queue, name, 0)
+    if queue.interval is not None and not 0 <= queue.interval < inf:
+        queue.interval = None
+    queue.max_completed = max(queue.max_completed, 0)
     queue.state = queue_states.nearest_possible(queue, now)
 
 

@@ -41,6 +41,7 @@ from budgetfrontier.store.repair.new_tables import NewTables
 from budgetfrontier.store.repair.notes import Notes
 from budgetfrontier.store.repair.pages import Salvage
 from budgetfrontier.store.repair.queues import LAST_EPOCH, LAST_ORDINAL, Findings, QueueRebuild, decode_readable
+from budgetfrontier.store.repair.urls import UrlRebuild
 from budgetfrontier.store.series import check_row
 from budgetfrontier.store.uri_values import encode_uri, restore_uri, tries, with_tries
 
@@ -58,6 +59,8 @@ class TableRebuild:
         self._findings = Findings()
         self._suffixes: str | None = None
         self._canonical: Callable[[str], str] | None = None
+        """The canonical form of URLs; None if no table needs it."""
+        self._lacks_seen = False
         self._ids: dict[str, int] = {}
         self._alias: dict[int, int] = {}
         """Ids of queues with the same key as another one, and the id of that."""
@@ -75,6 +78,7 @@ class TableRebuild:
         self._copy_pending()
         self._copy_leases()
         self._copy_future()
+        self._copy_urls(now)
         self._copy_dead()
         self._copy_audit()
         self._copy_runs()
@@ -150,17 +154,35 @@ class TableRebuild:
                 self._tables.put(keys.SEEN, key, b"")
             else:
                 self._set_aside(keys.SEEN, key, value, "not a fingerprint")
-        if self._source.lacks(keys.SEEN):
-            self._canonical = policy_factory.canonicalization(self._findings.settings.frontier)
+        self._lacks_seen = self._source.lacks(keys.SEEN)
+        if self._lacks_seen:
             self._notes.note_change("seen: a part is lost; URIs that are pending, for later or dead were added again")
+        if self._lacks_seen or self._keeps_urls():
+            self._canonical = policy_factory.canonicalization(self._findings.settings.frontier)
+
+    def _keeps_urls(self) -> bool:
+        """Tell whether the frontier keeps its URLs: by its settings, or, if they are lost, by its rows."""
+        if self._tables.get(keys.META, b"settings") is not None:
+            return self._findings.settings.frontier.keep_urls
+        return any(True for _ in self._source.records(keys.URLS))
 
     def _fingerprint(self, uri: CrawlUri) -> bytes | None:
         """Return the key of a URI in `seen`; None if that table is complete, or the URI is not recorded in it."""
-        return None if self._canonical is None else duplicates.fingerprint(uri, uri.url, self._canonical)
+        if not self._lacks_seen or self._canonical is None:
+            return None
+        return duplicates.fingerprint(uri, uri.url, self._canonical)
 
     def _remember(self, fingerprint: bytes | None) -> None:
         if fingerprint is not None:
             self._tables.put(keys.SEEN, fingerprint, b"")
+
+    def _copy_urls(self, now: float) -> None:
+        canonical = self._canonical if self._keeps_urls() else None
+        find = None if canonical is None else lambda uri: duplicates.fingerprint_of(uri, uri.url, canonical)
+        UrlRebuild(self._source, self._tables, self._findings, self._notes, find, now=now).run(self._alias, self._moved)
+        if self._lacks_seen:
+            for fingerprint, _ in self._tables.records(keys.URLS):
+                self._remember(fingerprint)
 
     def _copy_audit(self) -> None:
         kept: list[tuple[int, bytes, bytes]] = []
