@@ -31,6 +31,7 @@ GROUPS = {
     "show": ("report", "queues", "queue", "explain", "audit"),
     "leases": ("leases",),
     "runs": ("runs",),
+    "removed": ("removed",),
     "steer": ("adjust", "retire", "unretire", "snooze", "wake", "delete", "undo", "pause", "resume", "terminate"),
     "revive": ("revive",),
     "transfer": ("import", "export", "dead-letters"),

@@ -192,6 +192,11 @@ def _no_match(match: str) -> str:
 
 def _named(effect: dict[str, Any], what: str) -> str:
     """Format how many queues are affected, and their keys, at most 20."""
-    count, names = effect[f"{what}_count"], effect[what][:_MOST_NAMES]
+    return named_keys(effect[f"{what}_count"], effect[what])
+
+
+def named_keys(count: int, names: Sequence[str]) -> str:
+    """Format a number of queues, and their keys, at most 20."""
+    names = names[:_MOST_NAMES]
     more = f", ...and {count - len(names):,} more" if count > len(names) else ""
     return counted(count, "queue") + (f": {', '.join(map(clean, names))}{more}" if names else "")

@@ -72,8 +72,10 @@ def register(commands: Commands) -> None:
     how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
     how.add_argument(
         "--discard", action="store_true",
-        help="of delete and dead-letters --drop: remove what was kept for the undo, for good",
+        help="of delete and dead-letters --drop: remove what was kept for the undo, for good; see also `removed`",
     )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="only print what it would do, or why it is refused")
+    parser.set_defaults(usage=parser.error)
     add_who(parser)
     for name, (summary, more) in CRAWL_COMMANDS.items():
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
@@ -233,9 +235,14 @@ def adjust(args: argparse.Namespace) -> None:
 
 
 def undo(args: argparse.Namespace) -> None:
-    """Undo a command."""
+    """Undo a command; with --dry-run, print what that would do."""
     from budgetfrontier.reports.format import clean, counted
 
+    if args.dry_run:
+        if args.discard:
+            args.usage("--dry-run is for the undo; `removed` lists what --discard would remove")
+        _preview_undo(args)
+        return
     if args.discard:
         effect = common.steer(args, "discard", {"id": args.entry}).effect
         say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
@@ -252,6 +259,44 @@ def undo(args: argparse.Namespace) -> None:
         told = f"{effect['before']['state']} -> {effect['after']['state']}"
         told = f"{effect['queue']}: {told}" if "queue" in effect else told
     say(clean(f"undone {args.entry}, {effect['command']}: {told}"))
+
+
+def _preview_undo(args: argparse.Namespace) -> None:
+    """Print what an undo would do, from the last commit: a running engine is not involved."""
+    from budgetfrontier.cli.adjustments import named_keys
+    from budgetfrontier.engine.commands.undo_checks import preview
+    from budgetfrontier.reports.format import clean, counted
+    from budgetfrontier.store.reader import Reader
+
+    path = common.frontier_path(args.job)
+    with Reader(path) as reader, reader.view() as view:
+        effect = preview(view, path, {"id": args.entry, "force": args.force}, time.time())
+    say(clean(f"would undo {effect.pop('undoes')}"))
+    if "puts back" in effect:
+        letters = effect["queues_count"] == 0
+        what = counted(effect["puts back"], "dead letter" if letters else "URI")
+        where = "" if letters else f" to {named_keys(effect['queues_count'], effect['queues'])}"
+        say(f"would return {what}{where}")
+        if effect.get("changed_count"):
+            say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
+    elif "before" in effect and "state" in effect["before"]:
+        for name, before in effect["before"].items():
+            if before != effect["after"][name]:
+                say(clean(f"{name}: {_told(name, before)} -> {_told(name, effect['after'][name])}"))
+    else:
+        for name in ("matched", "revived_count", "retired_count", "adjustments removed", "adjustments restored"):
+            if name in effect:
+                say(clean(f"{name.removesuffix('_count')}: {_told(name, effect[name])}"))
+    note("dry run: nothing was changed")
+
+
+def _told(name: str, value: Any) -> str:
+    """Format a value of an effect: the times in it for people."""
+    if name in ("wake_time", "block", "delayed", "rest"):
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%SZ}" if 0 < value < 1e11 else "-"
+    if isinstance(value, list):
+        return ", ".join(f"{one['id']} ({one['match']})" for one in value) or "-"
+    return str(value)
 
 
 def _steer_queue(op: str, args: argparse.Namespace) -> None:

@@ -33,6 +33,7 @@ def register(commands: Commands) -> None:
 def verify(args: argparse.Namespace) -> None:
     """Check the last commit of a frontier; with --repair, repair it and check again."""
     from budgetfrontier.errors import CorruptFrontier, NotAFrontier
+    from budgetfrontier.store.removed import size
     from budgetfrontier.store.verify import verify as check
 
     path = common.frontier_path(args.job)
@@ -47,6 +48,8 @@ def verify(args: argparse.Namespace) -> None:
         say(f"{path}: repaired")
     else:
         say(f"{path}: no damage found")
+        if kept := size(path):
+            note(f"{kept:,} bytes of what was deleted are kept for `undo`; `removed` lists them")
 
 
 def _repair(path: Path, *, keep_damaged: bool) -> None:

@@ -1,9 +1,8 @@
-"""The web application: routes, checks before each request, pages rendered in threads, and their live sections."""
+"""The web application: routes, checks before each request, and pages rendered in threads."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from budgetfrontier.console.pages.index import build as build_index
 from budgetfrontier.console.pages.table import PAGES
 from budgetfrontier.console.query import BadRequest, Busy, NotThere, Query
 from budgetfrontier.console.steering import Task, Tasks
+from budgetfrontier.console.streams import Streams
 from budgetfrontier.engine.remote import whoami
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.reports import metrics
@@ -35,16 +35,12 @@ THREADS = 4
 """Pages that are made at a time."""
 WAITING = 200
 """Requests that wait for one of them; more are refused until there is room."""
-STREAMS = 32
-"""Open pages that are kept current."""
 WAITING_TASKS = 10
 """Commands and dry runs of a job that have not ended; more are refused."""
 _SHORT = 1.5  # seconds that an answer waits for a task, so that most pages show its end at once
 LARGEST_FORM = 1 << 18  # bytes
 _SAMPLED = 1.0  # seconds between two samples of the totals
 _METRICS = "/metrics"
-_LOOKED = 0.2  # seconds after which a stream looks whether its page was closed
-_ALIVE = 15.0  # seconds after which a quiet stream says that it is there
 
 SESSION = web.RequestKey("session", Session)
 FORM = web.RequestKey("form", MultiDict)  # of texts
@@ -67,7 +63,8 @@ class Console:
         self._exposition = metrics.Exposition({job.name or job.title: job.open_reader for job in jobs})
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
-        self._waiting = self._streams = 0
+        self._waiting = 0
+        self.streams = Streams(self._in_thread, has_ended=self._has_ended)
         self._tasks: list[asyncio.Task[None]] = []
         self._scans: set[asyncio.Task[None]] = set()
 
@@ -243,7 +240,7 @@ class Console:
         query = Query(request.query, target=request.match_info.get("target", ""))
         context = partial(self._context, request, job, page)
         if request.query.get("live") and page.every:
-            return await self._stream(request, partial(self._live, job, page, query, context), page.every)
+            return await self.streams.send(request, partial(self._live, job, page, query, context), page.every)
         return _html(await self._in_thread(partial(self._whole, job, page, query, context, request.path)))
 
     def _whole(self, job: Job, page: Page, query: Query, context: Callable[[], dict[str, Any]], path: str) -> str:
@@ -264,48 +261,13 @@ class Console:
             )
 
         if request.query.get("live"):
-            return await self._stream(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
+            return await self.streams.send(request, lambda: rendering.live(self.templates, "index.html", make()), 5.0)
         return _html(await self._in_thread(lambda: rendering.page(self.templates, "index.html", make())))
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         """Answer a scrape of Prometheus with the metrics of all jobs."""
         body, kind = await self._in_thread(partial(self._exposition.answer, request.headers.get("Accept", "")))
         return web.Response(body=body, headers={"Content-Type": kind})
-
-    async def _stream(self, request: web.Request, make: Callable[[], str], every: float) -> web.StreamResponse:
-        """Send a section whenever it has changed, as events, until the page is closed."""
-        if self._streams >= STREAMS:
-            raise Busy
-        self._streams += 1
-        try:
-            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-            await response.prepare(request)
-            await response.write(b"retry: 5000\n\n")
-            sent, quiet = "", time.monotonic()
-            while True:
-                if not await _still_there(request, every):
-                    return response
-                try:
-                    section = await self._in_thread(make)
-                except Busy:
-                    continue
-                except (FrontierError, OSError, NotThere) as error:
-                    section = rendering.problem(str(error))
-                except Exception:
-                    _log.exception("%s, live", request.path)
-                    return response
-                if self._has_ended(request):
-                    return response
-                if section != sent:
-                    await response.write(b"event: section\ndata: " + json.dumps(section).encode() + b"\n\n")
-                    sent, quiet = section, time.monotonic()
-                elif time.monotonic() - quiet >= _ALIVE:
-                    await response.write(b"event: alive\ndata: \n\n")
-                    quiet = time.monotonic()
-        except (ConnectionError, asyncio.CancelledError):
-            return response
-        finally:
-            self._streams -= 1
 
     def _has_ended(self, request: web.Request) -> bool:
         """Tell whether the browser that asks has signed out since, or its session is over."""
@@ -395,16 +357,6 @@ class Console:
         answer = web.HTTPSeeOther("/-/sign-in")
         answer.del_cookie(cookie_name(request.headers), path="/")
         raise answer
-
-
-async def _still_there(request: web.Request, seconds: float) -> bool:
-    """Wait; return False at once when the connection was closed, which aiohttp does not tell a handler."""
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if request.transport is None or request.transport.is_closing():
-            return False
-        await asyncio.sleep(min(left, _LOOKED))
-    return True
 
 
 def _since(job: Job, shown: Task) -> Since:

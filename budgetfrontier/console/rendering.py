@@ -16,7 +16,7 @@ from markupsafe import Markup
 from budgetfrontier.console import told
 from budgetfrontier.console.static_files import STYLE
 from budgetfrontier.reports import charts
-from budgetfrontier.reports.format import clean, counted, percent
+from budgetfrontier.reports.format import between, clean, counted, figure, percent, time_left
 from budgetfrontier.units import format_duration, format_size
 
 LONGEST = 2000
@@ -56,6 +56,9 @@ def environment() -> Environment:
         "share_bar": _markup(charts.share_bar),
         "ranking": _markup(charts.ranking),
         "curve": _markup(charts.curve),
+        "figure": figure,
+        "time_left": time_left,
+        "between": between,
         "link": link,
         "style": STYLE,
         "as_told": told.as_told,

@@ -75,7 +75,11 @@ def main(frontier: Path) -> None:
         if order.dry_run:
             with Reader(frontier) as reader, reader.view() as view:
                 last = next((entry.id for entry in view.newest_commands()), 0)
-                effect = _DRY_RUNS[order.op](_Counted(view.txn, view.db), order.args)
+                counted = _Counted(view.txn, view.db)
+                if order.op == "undo":
+                    effect = undo_checks.preview(counted, frontier, order.args, time.time())
+                else:
+                    effect = _DRY_RUNS[order.op](counted, order.args)
                 _say(Step(done=1.0, effect=effect, last_command=last))
             return
         args = order.args
@@ -137,7 +141,6 @@ def _letters(view: View, args: dict[str, Any]) -> dict[str, Any]:
 _DRY_RUNS: dict[str, Callable[[View, dict[str, Any]], dict[str, Any]]] = {
     "adjust": partial(_preview, "adjust"),
     "withdraw": partial(_preview, "withdraw"),
-    "undo": lambda view, args: undo_checks.preview(view, args, time.time()),
     "delete": _delete,
     "replay": _letters,
     "drop": _letters,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-_TIMES = ("wake_time", "block", "until", "as_of")  # the names of values that are epoch seconds
+_TIMES = ("wake_time", "block", "delayed", "rest", "until", "as_of")  # the names of values that are epoch seconds
 _LISTED = 5  # items of a list that is shown itself
 
 

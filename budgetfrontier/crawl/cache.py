@@ -20,9 +20,9 @@ import msgspec
 
 from budgetfrontier.errors import FrontierLocked, StorageFull
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.store.limits_used import KEY, TABLE, Used, decode_used, encode_used
 from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
-from budgetfrontier.store.used import KEY, TABLE, Used, decode_used, encode_used
 
 DAMAGED = ".damaged"  # suffix of the folder of a damaged cache
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
@@ -32,7 +32,7 @@ _LONGEST_KEY = 511  # bytes: LMDB's limit
 _SWEPT = 2  # records checked for expiry per record put: more than one, so that the table cannot grow without bound
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
-_SCOPE, _FOUND = b"scope", b"found"  # keys of the table `used`, besides that of `store.used`
+_SCOPE, _FOUND = b"scope", b"found"  # keys of the table `used`, besides that of `store.limits_used`
 
 log = logging.getLogger(__name__)
 

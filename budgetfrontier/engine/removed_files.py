@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 import msgspec
 
 from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
-from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import sync_folder
 from budgetfrontier.store.modes import make_folder, opener
@@ -28,7 +27,7 @@ from budgetfrontier.store.removed import (
     file_name,
     kept,
     number_of,
-    read_block,
+    read_kept,
 )
 
 LARGEST = 1 << 20
@@ -168,12 +167,7 @@ class RemovedFiles:
 
     def read(self, found: Kept, at: int) -> tuple[Block, int]:
         """Return the block at an offset, and the offset of the next one. Raises FrontierError."""
-        path = self._folder / file_name(found.file)
-        try:
-            with open(path, "rb") as file:
-                return read_block(file, at, found.bytes)
-        except (OSError, Damage) as e:
-            raise FrontierError(f"what was deleted cannot be read: {path}: {e}; restore a backup of it") from None
+        return read_kept(self._folder, found, at)
 
     # -- removing
 

@@ -1,12 +1,13 @@
-"""Formatting for one line of a terminal: safe text, numbers with nouns, percentages."""
+"""Formatting for one line of a terminal or a cell: safe text, numbers with nouns, percentages, figures, times left."""
 
 from __future__ import annotations
 
 import re
+from math import ceil
 
-from budgetfrontier.units import counted
+from budgetfrontier.units import counted, describe_duration, format_size
 
-__all__ = ("clean", "counted", "percent", "without_password")
+__all__ = ("between", "clean", "counted", "figure", "percent", "time_left", "without_password")
 
 
 def clean(text: str) -> str:
@@ -36,3 +37,38 @@ def percent(share: float, digits: int = 0) -> str:
     """
     text = f"{share:.{digits}%}"
     return f"<{10**-digits:g}%" if share > 0 and not float(text[:-1]) else text
+
+
+def figure(name: str, amount: float | None) -> str:
+    """Format the amount or the rate of a figure over time; "-" if it is not known.
+
+    >>> figure("bytes", 2048.0), figure("fetched", 1234.5), figure("fetched", None)
+    ('2.0 KiB', '1,234', '-')
+    """
+    if amount is None:
+        return "-"
+    return format_size(round(amount)) if name == "bytes" else f"{round(amount):,}"
+
+
+def time_left(seconds: float | None) -> str:
+    """Format the time until something is reached, in whole seconds; "-" if that is not known.
+
+    >>> time_left(90_000.5), time_left(0.0), time_left(None)
+    ('1d 1h', 'now', '-')
+    """
+    if seconds is None:
+        return "-"
+    return describe_duration(ceil(seconds)) if seconds else "now"
+
+
+def between(earliest: float | None, latest: float | None) -> str:
+    """Format the times between which something is reached; "" if they are one. None as `latest` is no bound.
+
+    >>> between(60.0, 3600.0), between(60.0, None), between(60.0, 60.0)
+    ('1m and 1h', 'from 1m on', '')
+    """
+    if earliest == latest:
+        return ""
+    if latest is None:
+        return f"from {time_left(earliest)} on"
+    return f"{time_left(earliest)} and {time_left(latest)}"

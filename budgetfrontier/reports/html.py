@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from math import ceil
 from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
-from budgetfrontier.reports.format import counted, percent
+from budgetfrontier.reports.format import between, counted, figure, percent, time_left
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
 from budgetfrontier.reports.totals import by_outcome, refusals, tiles
 from budgetfrontier.rules.verdict import process_line
-from budgetfrontier.units import describe_duration, format_size, short_duration
+from budgetfrontier.units import short_duration
 
 if TYPE_CHECKING:
     from budgetfrontier.reports.over_time import OverTime
@@ -102,7 +101,7 @@ def _over_time(found: OverTime) -> Iterator[str]:
         yield "</h2>\n"
         yield '<dl class="tiles">\n'
         for one in found.curves:
-            amount = "-" if one.hour is None else f"{_figure(one.name, one.hour.per_hour)}<small>/h</small>"
+            amount = "-" if one.hour is None else f"{figure(one.name, one.hour.per_hour)}<small>/h</small>"
             yield f"<div><dt>{one.name}</dt><dd>{amount}</dd>{curve(one.day, label=f'{one.name} in the last day')}"
             yield f"{curve(one.month, label=f'{one.name} in the last 30 days')}</div>\n"
         yield "</dl>\n"
@@ -112,22 +111,9 @@ def _over_time(found: OverTime) -> Iterator[str]:
     yield f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
     for bound, seconds, earliest, latest, sure, why, first in forecast_table(found.forecasts):
         name = f"<b>{text(bound)}</b>" if first else text(bound)
-        between = "" if earliest == latest else f"{_left(earliest)} and {_left(latest)}"
-        if latest is None and earliest is not None:
-            between = f"from {_left(earliest)} on"
-        yield f"<tr><td>{name}</td><td{_NUMBER}>{_left(seconds)}</td><td>{between}</td>"
+        yield f"<tr><td>{name}</td><td{_NUMBER}>{time_left(seconds)}</td><td>{between(earliest, latest)}</td>"
         yield f"<td>{text(sure)}</td><td>{text(why)}</td></tr>\n"
     yield "</tbody></table></div>\n"
-
-
-def _figure(name: str, amount: float) -> str:
-    return format_size(round(amount)) if name == "bytes" else f"{round(amount):,}"
-
-
-def _left(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return describe_duration(ceil(seconds)) if seconds else "now"
 
 
 def _spend(overview: Overview) -> Iterator[str]:

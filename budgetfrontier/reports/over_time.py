@@ -13,9 +13,9 @@ from budgetfrontier.rules import forecasts
 from budgetfrontier.rules.rates import SHOWN, Rate, Totals, Window, curves, lasts, window
 from budgetfrontier.rules.series_periods import INTERVAL
 from budgetfrontier.store import series
+from budgetfrontier.store.limits_used import read_used
 from budgetfrontier.store.lock import lock_holder
 from budgetfrontier.store.series import SeriesRow
-from budgetfrontier.store.used import read_used
 from budgetfrontier.units import describe_duration
 
 if TYPE_CHECKING:

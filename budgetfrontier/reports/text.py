@@ -18,6 +18,7 @@ from budgetfrontier.reports.format import clean, counted, percent
 from budgetfrontier.reports.layout import EXACT, Layout
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.rules.verdict import is_hung, process_line
+from budgetfrontier.store.removed import FOLDER
 from budgetfrontier.store.report import Report, status_line
 from budgetfrontier.units import format_duration
 
@@ -143,6 +144,8 @@ def _stats(report: Report) -> Iterator[str]:
     yield f"  Retries:      {totals.retried_expenditure}"
     yield f"  Given up:     {totals.given_up_expenditure} ({totals.given_up} attempts)"
     yield f"  Other:        {totals.other_expenditure}"
+    if report.removed:
+        yield f" Kept for undo: {report.removed} bytes in frontier/{FOLDER}"
 
 
 def _by_reason(counts: dict[str, int]) -> str:

@@ -115,7 +115,7 @@ class Reader:
     def space(self) -> Space:
         """Return the space that the frontier takes on disk, and the lag of its oldest reader. O(readers)."""
         with self._last_commit.translated():
-            return space(self._last_commit.env)
+            return space(self._last_commit.env, self.path)
 
     def summary(self) -> Summary:
         """Return the totals. O(1)."""

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from budgetfrontier.errors import NO_ROOM, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierError, StorageFull
 from budgetfrontier.rules.undoing import ENDING
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.damage import Damage
@@ -109,6 +109,16 @@ def read_block(file: BinaryIO, at: int, end: int) -> tuple[Block, int]:
     return _decode_block(value), following
 
 
+def read_kept(folder: Path, found: Kept, at: int) -> tuple[Block, int]:
+    """Return the block at an offset of a file, and the offset of the next one. Raises FrontierError."""
+    path = folder / file_name(found.file)
+    try:
+        with open(path, "rb") as file:
+            return read_block(file, at, found.bytes)
+    except (OSError, Damage) as e:
+        raise FrontierError(f"what was deleted cannot be read: {path}: {e}; restore a backup of it") from None
+
+
 def ended(view: View, number: int) -> dict[int, AuditEntry]:
     """Return which entries from a number on were undone or discarded, and by which. O(later entries).
 
@@ -145,6 +155,15 @@ def files(path: Path) -> dict[int, Path]:
     folder = path / FOLDER
     found = ((number_of(file.name), file) for file in (folder.iterdir() if folder.is_dir() else ()))
     return {number: file for number, file in found if number is not None}
+
+
+def size(path: Path) -> int:
+    """Return the bytes of the files of a frontier. O(files)."""
+    total = 0
+    for file in files(path).values():
+        with suppress(FileNotFoundError):  # its command was undone meanwhile
+            total += file.stat().st_size
+    return total
 
 
 def readable(path: Path, found: Kept) -> tuple[int, str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from budgetfrontier.model import ROW_FIELDS, CrawlState, Process, QueueRecord, Summary
 from budgetfrontier.rules.verdict import Standing, Verdict, is_hung, verdict
-from budgetfrontier.store import keys, meta
+from budgetfrontier.store import keys, meta, removed
 from budgetfrontier.store.last_commit import LastCommit
 from budgetfrontier.store.queue_listing import queues
 from budgetfrontier.store.standing import standing
@@ -31,6 +31,8 @@ class Report(msgspec.Struct, kw_only=True):
     queues: list[QueueRecord]
     standing: Standing
     """The process that runs it, and what tells why nothing is crawled."""
+    removed: int = 0
+    """Bytes on disk of what was deleted, kept for `undo`."""
 
     @property
     def verdict(self) -> Verdict:
@@ -53,6 +55,7 @@ class Report(msgspec.Struct, kw_only=True):
             "pause_reason": self.pause_reason,
             "process": process_fields(self.standing),
             "verdict": self.verdict.to_dict(),
+            "removed_bytes": self.removed,
             "totals": msgspec.to_builtins(self.totals),
             "queues": [row(queue) for queue in self.queues],
         }
@@ -104,4 +107,5 @@ def report_head(view: View, path: Path, *, generated: float, running: Process | 
         totals=totals,
         queues=[],
         standing=standing(view, path, now=generated, totals=totals, running=running),
+        removed=removed.size(path),
     )

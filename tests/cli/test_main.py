@@ -308,7 +308,7 @@ def test_a_full_disk_is_told_with_what_to_do(stopped: Path) -> None:
 PRINTING = (
     ("queues",), ("queues", "--format", "csv"), ("queue", "snoozed.test"), ("explain", "snoozed.test"), ("audit",),
     ("report",), ("report", "--format", "json"), ("report", "--format", "html"), ("report", "--kind", "rates"),
-    ("leases",), ("runs",), ("dead-letters",), ("top", "--once"), ("export", "-"), ("verify",),
+    ("leases",), ("runs",), ("removed",), ("dead-letters",), ("top", "--once"), ("export", "-"), ("verify",),
 )  # fmt: skip
 
 

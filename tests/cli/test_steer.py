@@ -585,6 +585,51 @@ def test_undo_takes_back_what_the_audit_has(job: Path, cli: Cli) -> None:
     assert cli("undo", job, 77).code == 1
 
 
+def test_a_dry_run_of_an_undo_tells_what_it_would_do_and_changes_nothing(job: Path, cli: Cli) -> None:
+    cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5)
+    cli("delete", job, "--queue", "*ped.test")
+    cli("dead-letters", job, "--drop", "all")
+    before = newest(job).id
+
+    def tried(number: int, *options: str) -> str:
+        answer = cli("undo", job, number, "--dry-run", *options)
+        assert (answer.code, answer.err) == (0, "dry run: nothing was changed\n")
+        return answer.out
+
+    assert "state: RETIRED -> INACTIVE" in tried(1)
+    assert "matched: 1" in tried(before - 2)
+    assert tried(before - 1).endswith("would return 3 URIs to 1 queue: capped.test\n")
+    assert tried(before).endswith("would return 1 dead letter\n")
+    cli("import", job, "http://capped.test/new", "--force")
+    refused = cli("undo", job, before - 1, "--dry-run")
+    assert (refused.code, "has changed since: 1 URIs have come" in refused.err) == (1, True)
+    assert "although changed since: 1 queue: capped.test: 1 URIs have come" in tried(before - 1, "--force")
+    assert cli("undo", job, before, "--dry-run", "--discard").code == 2
+    assert newest(job).id == before + 1, "only the import is in the audit"
+
+
+def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli: Cli) -> None:
+    assert json.loads(cli("removed", job, "--format", "json").out) == []
+    cli("delete", job, "--queue", "*ped.test", "--who", "eve", "--reason", "a trap")
+    cli("dead-letters", job, "--drop", "all")
+    number, size = newest(job).id, sum(file.stat().st_size for file in (job / "frontier/removed").iterdir())
+    rows = json.loads(cli("removed", job, "--format", "json").out)
+    assert [(row["id"], row["command"], row["uris"], row["who"]) for row in rows] == [
+        (number - 1, "delete", 3, "eve"),
+        (number, "drop", 1, rows[1]["who"]),
+    ]
+    assert sum(row["bytes"] for row in rows) == size
+    assert f"Kept for undo: {size} bytes" in cli("report", job).out
+    assert f"{size:,} bytes of what was deleted are kept" in cli("verify", job).err
+    assert cli("removed", job, "--older-than", "1h", "--discard").out == "discarded 0 bytes of 0 deletions\n"
+    assert f"would discard {size:,} bytes of 2 deletions" in cli("removed", job, "--discard", "--dry-run").err
+    assert cli("removed", job, "--dry-run").code == 2 and newest(job).id == number
+    assert cli("removed", job, "--discard", "--limit", "1").out.endswith("bytes of 1 deletion\n")
+    assert (newest(job).command, newest(job).args["id"]) == ("discard", number - 1)
+    assert cli("removed", job, "--discard").out.endswith("bytes of 1 deletion\n")
+    assert json.loads(cli("removed", job, "--format", "json").out) == []
+
+
 def test_the_audit_has_the_command_line(job: Path, cli: Cli) -> None:
     cli("adjust", job, "--match", "queue:capped.test", "--total-budget", 5, "--reason", "a b")
     assert newest(job).line == f"budgetfrontier adjust {job} --match queue:capped.test --total-budget 5 --reason 'a b'"

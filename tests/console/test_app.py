@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from yarl import URL
 
 from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.console import app as app_module
-from budgetfrontier.console import rendering
+from budgetfrontier.console import rendering, streams
 from budgetfrontier.console.app import Console
 from budgetfrontier.console.pages import Page
 from budgetfrontier.console.pages.table import PAGES as TABLE
@@ -241,18 +242,18 @@ def test_the_live_section_is_sent_again_when_it_changes(job: Path, monkeypatch: 
 
 
 def test_pages_that_were_closed_take_no_place_of_open_ones(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "STREAMS", 2)
+    monkeypatch.setattr(streams, "MOST", 2)
 
     async def act(client: Client, console: Console) -> list[int]:
         opened = [await client.get("/adjustments?live=1") for _ in range(3)]
         for answer in opened:
             answer.close()
-        while console._streams:  # nothing is written to them, which would tell that they are closed
+        while console.streams.open:  # nothing is written to them, which would tell that they are closed
             await asyncio.sleep(0.05)
         async with client.get("/adjustments?live=1") as again:
             return [*(answer.status for answer in opened), again.status]
 
-    monkeypatch.setattr(app_module, "_ALIVE", 1e9)
+    monkeypatch.setattr(streams, "ALIVE", 1e9)
     assert visit(job, act) == [200, 200, 503, 200]
 
 
@@ -278,8 +279,10 @@ def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("page", [page for page in TABLE if page.every], ids=lambda page: page.path or "/")
-def test_every_live_section_is_part_of_its_page(job: Path, page: Page) -> None:
+def test_every_live_section_is_part_of_its_page(job: Path, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section is made by itself, without what the template has around it."""
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)  # pages say how long ago something was
 
     async def act(client: Client, console: Console) -> tuple[str, str]:
         query = Query({"key": "snoozed.test"}, target="snoozed.test")

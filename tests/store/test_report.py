@@ -22,6 +22,7 @@ def test_it_is_json_with_a_row_for_each_queue(path: Path) -> None:
         "pause_reason",
         "process",
         "verdict",
+        "removed_bytes",
         "totals",
         "queues",
     ]

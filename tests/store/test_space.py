@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from budgetfrontier import Frontier, Reader
+from budgetfrontier import Frontier, Reader, Report
+from tests.support import pages
 
 
 def test_the_file_grows_and_a_snapshot_that_is_held_lags(tmp_path: Path) -> None:
@@ -22,3 +23,17 @@ def test_the_file_grows_and_a_snapshot_that_is_held_lags(tmp_path: Path) -> None
     assert held.used > before.used > 0
     assert held.reader_lag >= 3 and before.reader_lag == after.reader_lag == 0
     assert after.used <= (path / "data.mdb").stat().st_size
+
+
+def test_what_is_kept_for_undo_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "frontier"
+    with Frontier.open(path) as frontier, Reader(path) as reader:
+        frontier.schedule_many(pages("AB", 5))
+        assert reader.space().removed == frontier.report().removed == 0
+        frontier.delete(queue="a.test")
+        kept = sum(file.stat().st_size for file in (path / "removed").iterdir())
+        assert reader.space().removed == frontier.report().removed == kept > 0
+        assert Report.read(path).to_dict()["removed_bytes"] == kept
+        frontier.discard(1)
+        frontier.commit()
+        assert reader.space().removed == 0

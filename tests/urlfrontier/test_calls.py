@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
-from budgetfrontier.urlfrontier.calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed, Turns
-from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
+from budgetfrontier.urlfrontier.calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed
+from budgetfrontier.urlfrontier.methods import METHODS
 from tests.support import PATIENCE, until
+from tests.urlfrontier.serving import served
 
 PUT, GET, STATS = METHODS["PutURLs"], METHODS["GetURLs"], METHODS["GetStats"]
 
@@ -21,16 +22,8 @@ PUT, GET, STATS = METHODS["PutURLs"], METHODS["GetURLs"], METHODS["GetStats"]
 @contextmanager
 def serving(hand_over: Callable[[list[Handed]], None]) -> Iterator[grpc.Channel]:
     """Serve all RPCs, and yield a channel to the server."""
-    turns = Turns(hand_over)
-    handlers = {name: turns.handler(method) for name, method in METHODS.items()}
-    server = grpc.server(ThreadPoolExecutor(1), handlers=[grpc.method_handlers_generic_handler(SERVICE, handlers)])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield channel
-    finally:
-        assert server.stop(None).wait(PATIENCE)
+    with served(hand_over) as address, grpc.insecure_channel(address) as channel:
+        yield channel
 
 
 def echo(turn: list[Handed]) -> None:

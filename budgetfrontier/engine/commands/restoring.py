@@ -9,6 +9,7 @@ as `source`, so that an undo which fails halfway can be continued by another.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,11 +20,13 @@ from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, Progress, decode_future
-from budgetfrontier.store.removed import Block, Kept, Look, kept
+from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, kept, read_kept
 from budgetfrontier.store.view import View
 
 CHECKING, PLACING = range(2)
 
+NAMED = 1000
+"""The most queues that a dry run names; it counts them all."""
 _CHECKED = 20  # URIs that are checked in the time in which one is placed, or less
 _AT_ONCE = 4 << 20  # bytes of the file that are in memory
 
@@ -111,10 +114,54 @@ def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None
     queue = kernel.tables.queues.look_up(look.name)
     why = "" if queue is None else _changed(queue, look)
     if why:
-        raise FrontierError(
-            f"{number} is not undone, because queue {look.name} has changed since: {why}; `undo --force` does it "
-            "nevertheless"
-        )
+        raise _refusal(number, look, why)
+
+
+def _refusal(number: int, look: Look, why: str) -> FrontierError:
+    return FrontierError(
+        f"{number} is not undone, because queue {look.name} has changed since: {why}; `undo --force` does it "
+        "nevertheless"
+    )
+
+
+def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: bool) -> dict[str, Any]:
+    """Return what would be put back from the file of a frontier at `path`, and on which queues, as of the view.
+
+    `queues` and `changed` name at most NAMED queues, and what has changed of them; their counts are of all. Raises
+    FrontierError as the undo would. O(file), and a look at each queue.
+    """
+    found = kept_by(entry, command)
+    at, back = start(view, entry, found, force=force).at[1], 0
+    names: dict[str, str] = {}
+    counts = {"queues": 0, "changed": 0}
+    last: Look | None = None
+
+    def pass_by(look: Look | None) -> None:
+        if look is None:
+            return
+        queue = view.find_queue(look.name)
+        why = "" if queue is None else _changed(queue, look)
+        if why and not force:
+            raise _refusal(entry.id, look, why)
+        if look.name not in names:  # the same again if some of its URIs were scheduled for later
+            counts["queues"] += 1
+            counts["changed"] += bool(why)
+            if len(names) < NAMED:
+                names[look.name] = why
+
+    while at < found.bytes:
+        block, at = read_kept(path / FOLDER, found, at)
+        back += len(block.records)
+        for look in block.queues:
+            if last is not None and last.id != look.id:
+                pass_by(last)
+            last = look
+    pass_by(last)
+    told: dict[str, Any] = {"puts back": back, "queues_count": counts["queues"], "queues": list(names)}
+    if counts["changed"]:
+        changed = {name: why for name, why in names.items() if why}
+        told |= {"changed_count": counts["changed"], "changed": [f"{name}: {why}" for name, why in changed.items()]}
+    return told
 
 
 def _changed(queue: QueueRecord, look: Look) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from budgetfrontier.engine.commands import restoring
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
@@ -19,7 +21,7 @@ from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING,
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.removed import ended, kept
+from budgetfrontier.store.removed import ended
 from budgetfrontier.store.view import View
 
 FORCE = "`undo --force` does it nevertheless"
@@ -146,11 +148,8 @@ def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -
     return {"before": look_at_queue(queue), "after": look_at_queue(changed)}
 
 
-def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
-    """Return what an undo would do. Raises FrontierError as the undo would.
-
-    Whether queues have changed since a deletion is looked at by the undo itself, before it puts anything back.
-    """
+def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
+    """Return what an undo in the frontier at `path` would do. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
     told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}: {entry.reason}"}
     force = bool(args.get("force"))
@@ -173,6 +172,6 @@ def preview(view: View, args: dict[str, Any], now: float) -> dict[str, Any]:
         op = "pause" if was["state"] in PAUSED else "resume"
         after = crawl_after(view, totals, op, was.get("pause_reason") or "operator")
         return told | {"before": found, "after": after}
-    if command in DELETING and kept(entry.effect) is not None and entry.command in DELETING:
-        return told | {"puts back": entry.effect.get("deleted", entry.effect.get("dropped"))}
+    if command in DELETING:
+        return told | restoring.preview(view, path, entry, command, force=force)
     raise cannot(entry, command)

@@ -49,7 +49,7 @@ def of_scrapy(location: str, value: bytes, allowance: Allowance) -> Item:
         return Record(location, CrawlUri(value.decode().strip()))
     except RecordTooLarge as error:
         return BadRecord(location, "too-large", str(error))
-    except (ValueError, TypeError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         return BadRecord(location, "request", f"no request of scrapy-redis ({error})")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, FrontierError, Reader
+from budgetfrontier import CrawlUri, Frontier, FrontierError, Outcome, Reader
 from budgetfrontier.engine.commands.undo_checks import FORCE, preview
 from tests.support import START, make_settings, pages
 
@@ -28,7 +28,7 @@ def job(tmp_path: Path) -> Path:
 def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
     """The dry run of an undo."""
     with Reader(job / "frontier") as reader, reader.view() as view:
-        return preview(view, {"id": number, "force": force}, START)
+        return preview(view, job / "frontier", {"id": number, "force": force}, START)
 
 
 def test_it_tells_what_would_come_back(job: Path) -> None:
@@ -37,7 +37,8 @@ def test_it_tells_what_would_come_back(job: Path) -> None:
     assert (queue["queue"], queue["before"]["state"], queue["after"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
     assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
     assert tried(job, 4)["after"]["state"] == "RUNNING"
-    assert tried(job, 5)["puts back"] == 3
+    deletion = tried(job, 5)
+    assert (deletion["puts back"], deletion["queues_count"], deletion["queues"]) == (3, 1, ["b.test"])
 
 
 def test_it_is_refused_as_the_undo_would_be(job: Path) -> None:
@@ -55,6 +56,39 @@ def test_it_is_refused_as_the_undo_would_be(job: Path) -> None:
     with pytest.raises(FrontierError, match=f"{FORCE}$"):
         tried(job, 1)
     assert tried(job, 1, force=True)["after"]["state"] == "INACTIVE"
+
+
+def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings()) as f:
+        f.schedule_many([*pages("ABC", 3), *pages("D", 1)])
+        f.schedule(CrawlUri("https://a.test/later", not_before=4e9))
+        f.delete(queue="[abc].test")
+    told = tried(tmp_path, 1)
+    assert (told["puts back"], told["queues_count"], told["queues"]) == (10, 3, ["a.test", "b.test", "c.test"])
+    assert "changed" not in told
+    with Frontier.open(tmp_path / "frontier") as f:
+        f.schedule_many(pages("B", 1, first=9))
+        f.retire("c.test")
+        f.commit()
+        with pytest.raises(FrontierError, match=r"b\.test has changed since: 1 URIs have come") as refused:
+            tried(tmp_path, 1)
+        told = tried(tmp_path, 1, force=True)
+        assert told["changed"] == ["b.test: 1 URIs have come", "c.test: it was retired by its operator"]
+        assert (told["queues_count"], told["changed_count"]) == (3, 2)
+        with pytest.raises(FrontierError) as also:
+            f.undo(1)
+        assert str(also.value) == str(refused.value)
+        f.undo(1, force=True)
+        assert f.audit(limit=1)[0].effect["returned"] == told["puts back"]
+
+
+def test_the_dry_run_of_dropped_dead_letters_names_no_queue(tmp_path: Path) -> None:
+    with Frontier.open(tmp_path / "frontier", make_settings()) as f:
+        f.schedule_many(pages("A", 2))
+        f.finish(f.lease(1)[0], Outcome.DEAD)
+        f.drop_dead_letters()
+    told = tried(tmp_path, 1)
+    assert (told["puts back"], told["queues_count"]) == (1, 0)
 
 
 def test_a_refusal_names_what_differs(tmp_path: Path) -> None:

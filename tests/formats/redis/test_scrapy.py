@@ -14,9 +14,11 @@ import pytest
 from scrapy import FormRequest, Request, Spider
 
 from budgetfrontier.cli import main
+from tests.crawl.site import Site
 from tests.formats.redis.conftest import Job
 from tests.formats.redis.server import Redis, needs_server
 from tests.scrapy.crawler import drain, scheduler
+from tests.scrapy.process import crawl
 
 queues = pytest.importorskip("scrapy_redis.queue")
 pytestmark = needs_server
@@ -83,18 +85,15 @@ def test_higher_priorities_come_first(client: Any, server: Redis, job: Job) -> N
     assert job.urls() == [f"http://a.test/{priority}" for priority in (100, 7, 0, -5)]
 
 
-class Json:
-    """A serializer as spiders choose one in SCHEDULER_SERIALIZER."""
-
-    @staticmethod
-    def dumps(fields: dict[str, Any]) -> str:
-        return json.dumps(fields, default=lambda value: value.decode())
-
-    loads = staticmethod(json.loads)
+def as_text(value: Any) -> Any:
+    """The fields of a request without bytes, which JSON has not."""
+    if isinstance(value, dict):
+        return {as_text(name): as_text(item) for name, item in value.items()}
+    return list(map(as_text, value)) if isinstance(value, list) else value.decode() if type(value) is bytes else value
 
 
 SERIALIZERS = {
-    "json": Json,
+    "json": SimpleNamespace(dumps=lambda fields: json.dumps(as_text(fields)), loads=json.loads),
     "msgpack": SimpleNamespace(dumps=msgspec.msgpack.encode, loads=msgspec.msgpack.decode),
     "pickle 0": SimpleNamespace(dumps=lambda fields: pickle.dumps(fields, 0), loads=pickle.loads),
     "pickle 2": SimpleNamespace(dumps=lambda fields: pickle.dumps(fields, 2), loads=pickle.loads),
@@ -103,19 +102,9 @@ SERIALIZERS = {
 
 @pytest.mark.parametrize("name", SERIALIZERS)
 def test_each_serializer_is_recognized(client: Any, server: Redis, job: Job, name: str) -> None:
-    headers = {} if name == "json" else {"Accept": "text/html"}
-    if name == "json":
-        given = {
-            "url": "http://a.test/",
-            "method": "POST",
-            "body": "é",
-            "priority": 3,
-            "headers": {"Accept": ["text/html"]},
-        }
-        client.zadd("news:requests", {json.dumps(given | {"dont_filter": False, "meta": {"depth": 2}}): -3})
-    else:
-        given = queue(client, serializer=SERIALIZERS[name])
-        given.push(Request("http://a.test/", method="POST", body="é", priority=3, headers=headers, meta={"depth": 2}))
+    request = Request("http://a.test/", method="POST", body="é", priority=3, meta={"depth": 2})
+    request.headers["Accept"] = "text/html"
+    queue(client, serializer=SERIALIZERS[name]).push(request)
     assert job.import_(server.url).code == 0, job.err
     (uri,) = job.pending()
     assert (uri.url, uri.method, uri.body, uri.priority, uri.hops) == ("http://a.test/", "POST", "é".encode(), 3, "LL")
@@ -177,3 +166,26 @@ def test_malformed_members_are_reported_and_the_others_imported(client: Any, ser
     job.import_(server.url)
     assert job.code == 0 and job.out.startswith(f"added 2, duplicate 0, full 0, invalid {len(bad)} ("), job.out
     assert "news:requests: member 3: " in job.err
+
+
+SHOP = """
+class Mine(Links):
+    def parse_item(self, response, n):
+        self.told = [*(getattr(self, "told", None) or []), [response.url.rpartition("/")[2], n]]
+"""
+
+
+def test_a_crawl_fetches_each_request_of_the_queue(client: Any, server: Redis, tmp_path: Path) -> None:
+    """The spider was one of scrapy-redis, and is one with this scheduler now."""
+    with Site({f"{host}.test/{number}": "page" for host in "ab" for number in range(10)}) as site:
+        port = site.address.rpartition(":")[2]
+        given = queues.PriorityQueue(client, spider := News(name="links"), "%(spider)s:requests")
+        for place in site.pages:
+            url, number = f"http://{place.replace('/', f':{port}/')}", int(place[-1])
+            given.push(Request(url, callback=spider.parse_item, cb_kwargs={"n": number}, priority=number))
+        job = tmp_path / "job"
+        crawl(site, tmp_path, SHOP, JOBDIR=str(job))  # it makes the frontier, and finds nothing to do
+        assert main(["import", str(job), server.url]) == 0
+        result = crawl(site, tmp_path, SHOP, JOBDIR=str(job))
+    assert site.hits == dict.fromkeys(site.pages, 1), result.log
+    assert sorted(result.told) == sorted([str(number), number] for number in range(10) for _ in "ab")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.store.backup import CACHE
-from budgetfrontier.store.used import Used, decode_used, encode_used, read_used
+from budgetfrontier.store.limits_used import Used, decode_used, encode_used, read_used
 
 
 def test_what_was_used_is_read_as_of_the_last_commit(tmp_path: Path) -> None:
