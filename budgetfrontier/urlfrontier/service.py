@@ -16,6 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, StorageFull
+from budgetfrontier.model import KeptUrl
 from budgetfrontier.service import crawls, tasks
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls
@@ -131,9 +132,10 @@ class Service:
             self._first += 1
             start = self._first % max(len(chosen), 1)
             chosen = chosen[start:] + chosen[:start]
+        infos: list[bytes]
         left = request.max_queues or _ANY
         for crawl in chosen:
-            full = True
+            full, queues = True, 0
             while full and left > 0 and not call.ended:
                 infos, queues = await crawl.run(
                     partial(engine_calls.lease, crawl_id=crawl.name, request=request, queues=left, limit=STEP)
@@ -171,6 +173,7 @@ class Service:
     async def ListURLs(self, request: Any, call: Call) -> None:
         """List the URLs of a crawl, those of a queue, or those that contain a text."""
         crawl = self._crawls.find(request.crawlID)
+        found: list[KeptUrl]
         left, skip = request.size or PAGE, request.start
         after: bytes | None = b"" if crawl is not None else None
         while crawl is not None and after is not None and left and not call.ended:
@@ -188,6 +191,7 @@ class Service:
     async def CountURLs(self, request: Any, call: Call) -> Any:
         """Count the URLs that ListURLs would list."""
         crawl = self._crawls.find(request.crawlID)
+        found: list[KeptUrl]
         count = 0
         after: bytes | None = b"" if crawl is not None else None
         while crawl is not None and after is not None and not call.ended:
@@ -201,6 +205,7 @@ class Service:
         crawl = self._crawls.find(request.crawlID)
         size = request.size or PAGE
         reply = messages.QueueList(start=request.start, size=size, crawlID=request.crawlID or crawls.DEFAULT)
+        keys: list[str]
         skip = request.start
         after: str | None = "" if crawl is not None else None
         while crawl is not None and after is not None and len(reply.values) < size and not call.ended:
@@ -345,6 +350,7 @@ def _wanted(request: Any) -> engine_calls.Wanted:
 
 
 async def _forget(crawl: CrawlThread, key: str | None, before: int | None) -> int:
+    found: int
     count = 0
     after: bytes | None = b""
     while after is not None:
