@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from budgetfrontier.urlfrontier.calls import Call, Handed, Turns
+from budgetfrontier.service.calls import Call, Handed, Turns
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 from budgetfrontier.urlfrontier.urlfrontier_pb2 import (
     AckMessage,

@@ -40,6 +40,10 @@ class StorageFull(FrontierError):
     """The disk is full; free some space and open the frontier again: it is as of the last commit."""
 
 
+class ConnectionLost(FrontierError):
+    """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
+
+
 class NotAFrontier(FrontierError):
     """This folder is not a frontier; name a folder that is empty, or that a frontier was created in."""
 

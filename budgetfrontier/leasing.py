@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -135,6 +135,29 @@ class LeaseQueue:
         program = f"{this_program()} (LeaseQueue)"
         frontier = open_frontier(path, settings, clock=clock, hooks=hooks, keep_leases=keep_leases, program=program)
         return cls(frontier, Path(path))
+
+    @classmethod
+    def connect(
+        cls,
+        address: str,
+        *,
+        crawl: str = "DEFAULT",
+        token: str | None = None,
+        tls: bool | str | os.PathLike[str] = False,
+        keep_leases: bool = False,
+    ) -> Self:
+        """Share the queue that `budgetfrontier serve` has at `address` with other processes; it is created if need be.
+
+        Needs the extra "grpc". Counters, dead letters and length are those of all processes; closing gives back the
+        leases of this one alone, unless `keep_leases` is set. Each call is a message there and back, and durable when
+        it returns: `frontier`, a `RemoteFrontier`, takes many URIs and leases at a time. Threads may share the queue.
+        The server's settings hold: those of the frontier, or `budgetfrontier serve --config` for a new one. Raises what
+        `RemoteFrontier` raises.
+        """
+        from budgetfrontier.client import RemoteFrontier
+
+        frontier = RemoteFrontier(address, crawl=crawl, token=token, tls=tls, keep_leases=keep_leases)
+        return cls(cast("Frontier", frontier), frontier.folder)  # for what this class uses, it is one
 
     # -- adding
 

@@ -28,7 +28,8 @@ def register(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--config", type=Path, default=None, metavar="FILE",
-        help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs",
+        help="the settings of crawls that are created (default: the profile 'served'); those that exist keep theirs. "
+        "Without `frontier.keep_urls`, the RPCs of URLFrontier that need all URLs are refused",
     )  # fmt: skip
     parser.add_argument(
         "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
@@ -42,18 +43,17 @@ def register(commands: Commands) -> None:
 
 def serve(args: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
-    from budgetfrontier.errors import MissingExtra, SettingsError
+    from budgetfrontier.errors import MissingExtra
     from budgetfrontier.settings import Settings
 
     try:
-        from budgetfrontier.service import server
+        from budgetfrontier import protocol
+        from budgetfrontier.service import frontier_service, server
         from budgetfrontier.urlfrontier import methods, service
         from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
-    if not settings.frontier.keep_urls:
-        raise SettingsError(f"{args.config}: a frontier that is served needs `frontier.keep_urls: true`")
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -62,7 +62,10 @@ def serve(args: argparse.Namespace) -> None:
         args.jobs,
         settings,
         listen=args.listen,
-        services=[server.Offered(methods.SERVICE, service.handlers)],
+        services=[
+            server.Offered(methods.SERVICE, service.handlers),
+            server.Offered(protocol.SERVICE, frontier_service.handlers),
+        ],
         pool=POOL,
         tls=None if args.tls is None else server.Tls(*args.tls),
         token=token,

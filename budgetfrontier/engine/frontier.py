@@ -294,6 +294,31 @@ class Frontier:
         self._guard.operate(lambda: self._tables.leases.renewed(mine, now + ttl))
         lease.expires = now + ttl
 
+    def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
+        """End leases as if they had never been given: their URIs return to their places, and no delivery is counted.
+
+        Their queues come first in the ring again, in the order of the leases; their rests stay. Returns the leases that
+        had ended already, and those given twice. O(1) for each; all of them are one operation.
+        """
+        guard = self._guard
+        guard.enter()
+        given = guard.materialize(leases)
+        late: list[Lease] = []
+
+        def operation() -> None:
+            now = guard.now()
+            self._kernel.unfinished_leases.expire(now)
+            out, chosen = self._tables.leases.out, dict[int, Lease]()
+            for lease in given:
+                if lease.id in out and lease.id not in chosen:
+                    chosen[lease.id] = out[lease.id]
+                else:
+                    late.append(lease)
+            self._kernel.unfinished_leases.give_back([chosen[lease_id] for lease_id in sorted(chosen)], now)
+
+        guard.operate(operation, changes=len(given))
+        return late
+
     def next_ready_in(self) -> float | None:
         """Return the seconds until something may be leased; 0.0: now; None: never, as things stand.
 

@@ -44,6 +44,8 @@ class Crawls:
         self._lock = threading.Lock()
         self._open: dict[str, CrawlThread] = {}
         self.node = node.read(folder)
+        self.stopping = threading.Event()
+        """Set when the server is stopped: calls that wait are to end."""
 
     def __repr__(self) -> str:
         return f"<Crawls in {self.folder}: {len(self._open)} open>"
@@ -85,13 +87,16 @@ class Crawls:
         return [self.get(name) for name in self.names()]
 
     async def delete(self, crawl_id: str) -> int:
-        """Delete a crawl with all that its folder holds; return the number of its URLs, 0 if there is none."""
+        """Delete a crawl with all that its folder holds; return the number of its URLs, 0 if there is none.
+
+        Of a crawl that does not keep its URLs it is the number of those that wait.
+        """
         crawl = self.find(crawl_id)
         if crawl is None:
             return 0
-        totals = await crawl.run(lambda frontier: frontier.kept_totals(), changes=False)
+        count = await crawl.run(_count_urls, changes=False)
         await Step[None](lambda done: threading.Thread(target=self._remove, args=(crawl, done)).start())
-        return 0 if totals is None else totals.active + totals.completed
+        return count
 
     def _remove(self, crawl: CrawlThread, done: Any) -> None:
         """Close a crawl and remove its folder, in a thread of its own."""
@@ -121,3 +126,11 @@ def set_default_delay(frontier: Frontier, delay: float) -> None:
     """Set the least time between two serves of each queue that has none of its own."""
     settings: dict[str, Any] = {"politeness.min_interval": delay}
     frontier.adjust(who="urlfrontier", **settings)
+
+
+def _count_urls(frontier: Frontier) -> int:
+    if not frontier.settings.frontier.keep_urls:
+        total = frontier.summary()
+        return total.queued + total.future
+    totals = frontier.kept_totals()
+    return 0 if totals is None else totals.active + totals.completed

@@ -106,5 +106,6 @@ def serve(
         stop.wait()
         checks.enter_graceful_shutdown()
     finally:
+        crawls.stopping.set()
         server.stop(GRACE).wait()
         crawls.close()

@@ -15,15 +15,16 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, StorageFull
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import KeptUrl
 from budgetfrontier.service import crawls, tasks
+from budgetfrontier.service.calls import Call, Handed, Turns
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.urlfrontier import engine_calls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
-from budgetfrontier.urlfrontier.calls import Call, Handed, Turns
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 
 STEP = 1000
@@ -53,17 +54,6 @@ def handlers(crawls: Crawls, address: str) -> grpc.GenericRpcHandler:
     )
 
 
-def status_of(error: BaseException) -> grpc.StatusCode:
-    """Return the status with which a call ends that an error has ended."""
-    if isinstance(error, Refused):
-        return error.code
-    if isinstance(error, StorageFull):
-        return grpc.StatusCode.RESOURCE_EXHAUSTED
-    if isinstance(error, FrontierLocked | FrontierClosed):
-        return grpc.StatusCode.UNAVAILABLE
-    return grpc.StatusCode.FAILED_PRECONDITION if isinstance(error, FrontierError) else grpc.StatusCode.INTERNAL
-
-
 class Service:
     """The RPCs, by their names: a coroutine each, but for PutURLs."""
 
@@ -84,9 +74,10 @@ class Service:
                     call.on_room()
                 continue
             try:
-                request: Any = call.method.request.FromString(data)
+                request: Any = METHODS[call.method.name].request.FromString(data)
             except DecodeError:
-                call.end(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {call.method.request.DESCRIPTOR.name}")
+                kind = METHODS[call.method.name].request.DESCRIPTOR.name
+                call.end(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {kind}")
                 continue
             if call.method.name == "PutURLs":
                 info = request.known.info if request.HasField("known") else request.discovered.info
@@ -307,9 +298,10 @@ def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int] | None, erro
 def _end(call: Call, reply: Message | None, error: BaseException | None) -> None:
     """Send the reply of a handler, and end its call, unless it goes on to take requests."""
     if error is not None:
-        if status_of(error) is grpc.StatusCode.INTERNAL:
+        status = error.code if isinstance(error, Refused) else status_of(error)
+        if status is grpc.StatusCode.INTERNAL:
             log.error("%s failed", call.method.name, exc_info=error)
-        call.end(status_of(error), str(error))
+        call.end(status, str(error))
         return
     if reply is not None:
         call.reply([reply.SerializeToString()])

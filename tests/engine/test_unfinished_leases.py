@@ -122,3 +122,45 @@ def test_leases_of_a_process_that_died_go_out_again_first_and_are_counted(tmp_pa
         assert [lease.queue for lease in leases] == [*lost, "c.test"]
         assert [lease.delivery for lease in leases] == [2, 2, 1]
         f.check()
+
+
+def test_leases_given_back_are_handed_out_again_in_their_order_as_if_never_given() -> None:
+    clock = ManualClock(START)
+    with memory(clock, concurrency=2) as f:
+        f.schedule_many(pages("ABC", 3))
+        leases = f.lease(5)
+        assert f.give_back([leases[3], leases[0], leases[0]]) == [leases[0]]
+        assert f.summary().in_process == 3
+        again = f.lease(2)
+        assert {(lease.uri.url, lease.delivery, lease.attempt) for lease in again} == {
+            (lease.uri.url, 1, 1) for lease in (leases[0], leases[3])
+        }
+        assert not {lease.id for lease in again} & {lease.id for lease in leases}
+        clock.advance(301)
+        assert f.give_back([again[0]]) == [again[0]]  # it has expired
+        total = f.summary()
+        assert (total.in_process, total.expired, total.deferred, total.expenditure) == (0, 5, 0, 0)
+        f.check()
+
+
+def test_a_landed_lease_may_be_given_back() -> None:
+    with memory() as f:
+        f.schedule_many(pages("A", 2))
+        lease = one(f)
+        f.landed(lease)
+        assert f.give_back([lease]) == [] and record(f, "A").landed == 0
+        assert paths(f.lease(5)) == paths([lease])
+        f.check()
+
+
+def test_leases_given_back_stay_given_back_after_a_crash(tmp_path: Path) -> None:
+    f = on_disk(tmp_path)
+    f.schedule_many(pages("AB", 1))
+    leases = f.lease(2)
+    f.commit()
+    f.give_back(leases[:1])
+    f.commit()
+    crash(f)
+    with on_disk(tmp_path) as f:
+        assert sorted(lease.delivery for lease in f.lease(2)) == [1, 2]
+        f.check()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from budgetfrontier.urlfrontier.calls import Handed, Turns
+from budgetfrontier.service.calls import Handed, Turns
 from budgetfrontier.urlfrontier.methods import METHODS, SERVICE
 from tests.support import PATIENCE
 

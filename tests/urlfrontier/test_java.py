@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from budgetfrontier.urlfrontier.calls import Handed
+from budgetfrontier.service.calls import Handed
 from budgetfrontier.urlfrontier.methods import METHODS
 from budgetfrontier.urlfrontier.urlfrontier_pb2 import DESCRIPTOR
 from tests.urlfrontier.conftest import Connect
@@ -53,7 +53,7 @@ def test_each_rpc_carries_every_field_both_ways(java: Connect) -> None:
     def hand_over(turn: list[Handed]) -> None:
         for call, message in turn:
             assert message is not None
-            requests.append(call.method.request.FromString(message))
+            requests.append(METHODS[call.method.name].request.FromString(message))
             call.reply([replies[len(requests) - 1].SerializeToString()])
             if not call.method.streams_requests:
                 call.end()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
-from budgetfrontier.urlfrontier.calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed
+from budgetfrontier.service.calls import MOST_IN_A_TURN, MOST_UNANSWERED, MOST_UNANSWERED_BYTES, Handed
 from budgetfrontier.urlfrontier.methods import METHODS
 from tests.support import PATIENCE, until
 from tests.urlfrontier.serving import served

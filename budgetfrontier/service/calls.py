@@ -17,12 +17,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 from grpc._cython import cygrpc
-
-from budgetfrontier.urlfrontier.methods import Method
 
 Handed = tuple["Call", bytes | None]
 
@@ -38,6 +36,16 @@ MOST_UNANSWERED_BYTES: Final = 1 << 20
 
 MOST_IN_A_TURN: Final = 256
 """The number of messages that are handed over together."""
+
+
+class Method(Protocol):
+    """An RPC of a service, of which this needs to know whether the client sends any number of messages or one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def streams_requests(self) -> bool: ...
 
 
 class Call:

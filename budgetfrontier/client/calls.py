@@ -1,0 +1,337 @@
+"""The methods of a remote frontier without I/O: what each sends, and what it makes of the replies.
+
+Each is a generator that yields an `Rpc`, or a `Train` of them, gets the decoded reply or a list of replies, and returns
+the result of the method. `RemoteFrontier` and `AsyncRemoteFrontier` send what they yield.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from budgetfrontier import protocol
+from budgetfrontier.engine import arguments
+from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
+
+_T = TypeVar("_T")
+
+PART = 1000
+"""URIs taken from a caller's iterable at a time, and finishes in one call with the URIs found on them."""
+
+
+class Rpc(NamedTuple):
+    """A call to send: the method, its encoded arguments, and how long the server may wait before it answers."""
+
+    method: protocol.Method
+    arguments: bytes
+    wait: float = 0.0
+
+
+class Train(NamedTuple):
+    """Calls to send in order, several of them in flight; their replies come as a list."""
+
+    calls: Iterator[Rpc]
+
+
+Steps = Generator[Rpc | Train, Any, _T]
+
+
+class Held:
+    """The leases that a client holds, by id, with their deadlines."""
+
+    def __init__(self) -> None:
+        self._leases: dict[int, float] = {}
+        self._most = 10_000
+
+    def __repr__(self) -> str:
+        return f"<Held: {len(self._leases)} leases>"
+
+    def add(self, leases: Iterable[Lease]) -> None:
+        """Note leases. Those that expired unfinished are forgotten now and then."""
+        held = self._leases
+        latest = 0.0
+        for lease in leases:
+            held[lease.id] = latest = lease.expires
+        if len(held) > self._most:
+            for lease_id, expires in list(held.items()):
+                if expires < latest - 86_400.0:
+                    held.pop(lease_id, None)
+            self._most = max(10_000, 2 * len(held))
+
+    def drop(self, lease_ids: Iterable[int]) -> None:
+        """Forget leases that have ended."""
+        for lease_id in lease_ids:
+            self._leases.pop(lease_id, None)
+
+    def ids(self) -> list[int]:
+        """Return the ids of all."""
+        return list(self._leases)
+
+
+# -- URIs in
+
+
+def schedule(uri: str | CrawlUri) -> Steps[Admission]:
+    """Admit one URI."""
+    admissions = yield from schedule_each([uri])
+    return admissions[0]
+
+
+def schedule_many(uris: Iterable[str | CrawlUri]) -> Steps[Tally]:
+    """Admit a batch; count the results."""
+    return (yield from _tallied(protocol.SCHEDULE_MANY, uris))
+
+
+def mark_seen(uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Steps[Tally]:
+    """Mark a batch as seen."""
+    return (yield from _tallied(protocol.MARK_SEEN, uris, charge=charge))
+
+
+def schedule_each(uris: Iterable[str | CrawlUri]) -> Steps[list[Admission]]:
+    """Admit a batch; return the result for each URI."""
+    replies = yield Train(_batches(protocol.SCHEDULE_EACH, uris))
+    return [admission for reply in replies for admission in reply]
+
+
+def _tallied(method: protocol.Method, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Steps[Tally]:
+    tally = Tally()
+    for reply in (yield Train(_batches(method, uris, charge))):
+        tally.add(reply)
+    return tally
+
+
+def _batches(method: protocol.Method, uris: Iterable[str | CrawlUri], charge: bool = False) -> Iterator[Rpc]:
+    if isinstance(uris, str | bytes):
+        raise TypeError("this takes an iterable of URIs; one alone goes into a list")
+    remaining = iter(uris)
+    while batch := list(islice(remaining, PART)):
+        for part in _parts(_sendable(batch)):
+            yield Rpc(method, b"".join((_PAIR, part, _TRUE if charge else _FALSE)))
+
+
+_PAIR, _TRUE, _FALSE = b"\x92", b"\xc3", b"\xc2"  # an array of two, and booleans, in MessagePack
+
+
+def _sendable(uris: Iterable[Any]) -> list[protocol.Uri]:
+    """Return URIs as they are sent: None, which the engine refuses, for what is none or cannot be encoded."""
+    given = list(uris)
+    if not set(map(type, given)) <= {str, CrawlUri}:
+        given = [uri if isinstance(uri, str | CrawlUri) else None for uri in given]
+    return given
+
+
+def _parts(uris: list[protocol.Uri]) -> Iterator[bytes]:
+    """Yield URIs encoded, in parts that are no longer than a message may be."""
+    try:
+        encoded = protocol.encode(uris)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        encoded = protocol.encode([_encodable(uri) for uri in uris])
+    if len(encoded) <= protocol.MOST_BYTES:
+        yield encoded
+    elif len(uris) == 1:
+        yield protocol.encode([None])
+    else:
+        middle = len(uris) // 2
+        yield from _parts(uris[:middle])
+        yield from _parts(uris[middle:])
+
+
+def _encodable(uri: protocol.Uri) -> protocol.Uri:
+    try:
+        protocol.encode(uri)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None
+    return uri
+
+
+# -- URIs out
+
+
+def lease(count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
+    """Lease URIs; wait for the first for so many seconds on the server."""
+    count = int(count)
+    ttl = None if ttl is None else float(ttl)
+    left = arguments.seconds(wait, "wait")
+    found: list[Lease] = []
+    while True:
+        asked, pause = min(count - len(found), protocol.MOST_ITEMS), min(left, protocol.LONGEST_WAIT)
+        wanted = protocol.Wanted(asked, ttl, 0.0 if found else pause)
+        leases = yield Rpc(protocol.LEASE, protocol.encode(wanted), pause)
+        found += leases
+        left -= pause
+        if (not found and left > 0.0 and count > 0) or (leases and len(leases) == asked and len(found) < count):
+            continue
+        return found
+
+
+def finish(
+    lease: Lease,
+    outcome: Outcome = Outcome.SUCCESS,
+    *,
+    fetch_seconds: float | None = None,
+    crawl_delay: float | None = None,
+    discovered: Iterable[str | CrawlUri] = (),
+    reason: str = "",
+    delay: float | None = None,
+    retire_queue: bool = False,
+    size: int = 0,
+) -> Steps[None]:
+    """End a lease."""
+    ending = Finish(
+        lease,
+        outcome,
+        fetch_seconds=fetch_seconds,
+        crawl_delay=crawl_delay,
+        discovered=discovered,
+        reason=reason,
+        delay=delay,
+        retire_queue=retire_queue,
+        size=size,
+    )
+    if (yield from finish_many([ending])):
+        raise _ended(lease)
+
+
+def endings(finished: Iterable[Lease | Finish]) -> list[Lease | Finish]:
+    """Return what `finish_many` is given. Raises TypeError for one lease alone."""
+    if isinstance(finished, str | bytes | Lease | Finish):
+        raise TypeError("finish_many takes leases, or Finish(lease, ...) for each; one alone goes into a list")
+    return list(finished)
+
+
+def finish_many(given: list[Lease | Finish]) -> Steps[list[Lease]]:
+    """End many leases; return those that had ended already."""
+    ended = [_end(each) for each in given]
+    parts = list(_finishes(ended))
+    replies = yield Train(Rpc(protocol.FINISH_MANY, protocol.encode(ended[start:end])) for start, end in parts)
+    late = [given[start + place] for (start, _), places in zip(parts, replies, strict=True) for place in places]
+    return [each.lease if isinstance(each, Finish) else each for each in late]
+
+
+def _end(item: Lease | Finish) -> int | protocol.Ended:
+    """Return the end of a lease as it is sent, after the checks of `Frontier.finish_many`."""
+    lease = item.lease if isinstance(item, Finish) else item
+    if not isinstance(lease, Lease) or lease.id.__class__ is not int:  # type: ignore[redundant-expr]
+        raise TypeError(f"finish_many takes leases, or Finish(lease, ...) for each, not {type(item).__name__}")
+    if not isinstance(item, Finish):
+        return lease.id
+    fetch_seconds, crawl_delay, delay = arguments.waits(item.fetch_seconds, item.crawl_delay, item.delay)
+    found: list[protocol.Uri] = []
+    if item.discovered:
+        if isinstance(item.discovered, str | bytes):
+            raise TypeError("`discovered` takes an iterable of URIs; one alone goes into a list")
+        found = _sendable(item.discovered)
+        try:
+            protocol.encode(found)
+        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+            found = [_encodable(uri) for uri in found]
+    outcome, reason = Outcome(item.outcome), str(item.reason or "")
+    size = arguments.size(item.size) if item.size != 0 else 0
+    return protocol.Ended(
+        lease.id, outcome, fetch_seconds, crawl_delay, found, reason, delay, bool(item.retire_queue), size
+    )
+
+
+def _finishes(ended: list[int | protocol.Ended]) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of parts that are not larger than a call may be."""
+    start = size = length = 0
+    for place, each in enumerate(ended):
+        found = [] if each.__class__ is int else each.discovered  # type: ignore[union-attr]
+        more = _size(found)
+        if more > protocol.MOST_BYTES:
+            raise ValueError(
+                f"the URIs discovered on one page have {more} bytes, and one call {protocol.MOST_BYTES} at most: give "
+                "them to `schedule_many` before"
+            )
+        if place > start and (size + len(found) >= protocol.MOST_ITEMS or length + more > protocol.MOST_BYTES):
+            yield start, place
+            start, size, length = place, 0, 0
+        size += 1 + len(found)
+        length += more
+    if start < len(ended):
+        yield start, len(ended)
+
+
+def _size(uris: list[protocol.Uri]) -> int:
+    """Return about how many bytes URIs have when they are encoded."""
+    return len(protocol.encode(uris)) if uris else 0
+
+
+def renew(lease: Lease, ttl: float | None) -> Steps[None]:
+    """Set another deadline. Raises LeaseExpired."""
+    if (yield from renew_many([lease], ttl)):
+        raise _ended(lease)
+
+
+def renew_many(leases: Iterable[Lease], ttl: float | None) -> Steps[list[Lease]]:
+    """Set another deadline for leases; return those that had ended."""
+    given = list(leases)
+    ttl = None if ttl is None else float(ttl)
+    late: list[Lease] = []
+    for start in range(0, len(given), protocol.MOST_ITEMS):
+        part = given[start : start + protocol.MOST_ITEMS]
+        renewal = protocol.Renewal([lease.id for lease in part], ttl)
+        renewed: protocol.Renewed = yield Rpc(protocol.RENEW, protocol.encode(renewal))
+        ended = set(renewed.late)
+        for place, lease in enumerate(part):
+            if place in ended:
+                late.append(lease)
+            else:
+                lease.expires = renewed.expires
+    return late
+
+
+def give_back(leases: Iterable[Lease]) -> Steps[list[Lease]]:
+    """Give leases back uncounted; return those that had ended."""
+    given = list(leases)
+    late: list[Lease] = []
+    for start in reversed(range(0, len(given), protocol.MOST_ITEMS)):  # the last come before the first in the ring
+        part = given[start : start + protocol.MOST_ITEMS]
+        places = yield Rpc(protocol.GIVE_BACK, protocol.encode([lease.id for lease in part]))
+        late = [part[place] for place in places] + late
+    return late
+
+
+def landed(lease: Lease, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[None]:
+    """Report that a download is over. Raises LeaseExpired."""
+    fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
+    yield Rpc(protocol.LANDED, protocol.encode(protocol.Landing(lease.id, fetch_seconds, crawl_delay)))
+    lease.landed = True
+
+
+def _ended(lease: Lease) -> LeaseExpired:
+    return LeaseExpired(
+        f"lease {lease.id} of {lease.uri.url} has ended; drop the result, its URI is delivered again if need be"
+    )
+
+
+# -- the rest
+
+
+def connect() -> Steps[protocol.Connected]:
+    """Make the first exchange."""
+    connected: protocol.Connected = yield Rpc(protocol.CONNECT, protocol.encode(protocol.Connect(protocol.VERSION)))
+    return connected
+
+
+def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
+    """Call a method of the frontier with plain data."""
+    offered = protocol.PLAIN[name]
+    request = protocol.Request(name, list(positional), named)
+    reply = yield Rpc(offered.method, protocol.encode(request))
+    result: _T = msgspec.convert(reply, offered.reply)
+    return result
+
+
+def letters(given: arguments.Letters) -> list[int] | None:
+    """Return dead letters as they are sent."""
+    return arguments.letter_ids(given)
+
+
+def leave(leases: list[int]) -> Steps[None]:
+    """End the session."""
+    yield Rpc(protocol.LEAVE, protocol.encode(leases))

@@ -1,0 +1,235 @@
+"""The protocol of `budgetfrontier.client` with `budgetfrontier serve`: RPCs of gRPC whose bodies are MessagePack.
+
+The body of an RPC is a `Call`, its reply a value of the type that its `Method` names. Arrays may have more fields at
+the end than a reader knows, which it ignores, and fewer, which then have their defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from budgetfrontier import errors
+from budgetfrontier.model import (
+    Admission,
+    CrawlState,
+    CrawlUri,
+    DeadLetter,
+    Lease,
+    Outcome,
+    QueueRecord,
+    Summary,
+    Tally,
+)
+
+SERVICE: Final = "budgetfrontier.Frontier"
+VERSION: Final = 1
+"""Increased when clients of the version before would misunderstand the server, or it them."""
+MOST_BYTES: Final = 8 << 20
+"""Bytes of URIs in one call, and of leases in one reply."""
+MOST_ITEMS: Final = 5000
+"""URIs, leases or finishes in one call, so that no call keeps the others waiting for long."""
+LONGEST_WAIT: Final = 20.0
+"""Seconds for which one call waits for URIs: a client that waits longer calls again."""
+ERROR: Final = "bf-error"
+"""The name of the trailing metadata with the class of the error that has ended a call."""
+TOKEN: Final = "authorization"
+
+_T = TypeVar("_T")
+
+encode: Final = msgspec.msgpack.Encoder().encode
+
+Uri = str | CrawlUri | None
+"""A URI as it is sent; None stands for what is none."""
+
+
+class Call(msgspec.Struct, array_like=True, gc=False):
+    """The body of every RPC.
+
+    The server remembers its replies to a session by `number` until they are among `received`: a call that is repeated
+    after a lost connection is answered again, and not applied again. It applies a call after the call with the number
+    `after`. A `number` of 0 is not remembered; 0 for `after` means none. The replies to calls that the client has
+    `abandoned` are forgotten, too, and leases in them given back.
+    """
+
+    crawl: str
+    session: bytes
+    number: int
+    received: list[int]
+    after: int
+    arguments: msgspec.Raw
+    abandoned: list[int] = []
+
+
+class Connect(msgspec.Struct, array_like=True):
+    """The first exchange; it opens the crawl, or creates it."""
+
+    version: int
+
+
+class Connected(msgspec.Struct, array_like=True):
+    """The answer to `Connect`: the folder of the frontier on the server, and its settings (`Settings`)."""
+
+    version: int
+    folder: str
+    settings: msgspec.Raw
+
+
+class Uris(msgspec.Struct, array_like=True):
+    """A batch of URIs; `charge` is for `MarkSeen`."""
+
+    uris: list[Uri]
+    charge: bool = False
+
+
+class RawUris(msgspec.Struct, array_like=True):
+    """The same, if some of the URIs cannot be decoded."""
+
+    uris: list[msgspec.Raw]
+    charge: bool = False
+
+
+class Wanted(msgspec.Struct, array_like=True):
+    """A request for leases, for which the server waits up to `wait` seconds."""
+
+    count: int
+    ttl: float | None = None
+    wait: float = 0.0
+
+
+class Ended(msgspec.Struct, array_like=True):
+    """The end of a lease with all that `Frontier.finish` takes."""
+
+    id: int
+    outcome: Outcome = Outcome.SUCCESS
+    fetch_seconds: float | None = None
+    crawl_delay: float | None = None
+    discovered: list[Uri] = []
+    reason: str = ""
+    delay: float | None = None
+    retire_queue: bool = False
+    size: int = 0
+
+
+class RawEnded(msgspec.Struct, array_like=True):
+    """The same, if some of the URIs discovered cannot be decoded."""
+
+    id: int
+    outcome: Outcome = Outcome.SUCCESS
+    fetch_seconds: float | None = None
+    crawl_delay: float | None = None
+    discovered: list[msgspec.Raw] = []
+    reason: str = ""
+    delay: float | None = None
+    retire_queue: bool = False
+    size: int = 0
+
+
+class Renewal(msgspec.Struct, array_like=True):
+    """Leases that are to have a new deadline, by id."""
+
+    leases: list[int]
+    ttl: float | None = None
+
+
+class Renewed(msgspec.Struct, array_like=True):
+    """The new deadline, and the positions of leases that had ended."""
+
+    expires: float
+    late: list[int]
+
+
+class Landing(msgspec.Struct, array_like=True):
+    """A download that is over: the arguments of `Frontier.landed`."""
+
+    lease: int
+    fetch_seconds: float | None = None
+    crawl_delay: float | None = None
+
+
+class Request(msgspec.Struct, array_like=True):
+    """A call of a method of Frontier by its name, one of PLAIN."""
+
+    name: str
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+
+
+class Method(NamedTuple):
+    """An RPC: its name, and the types of its arguments and its reply."""
+
+    name: str
+    arguments: Any
+    reply: Any
+    changes: bool = True
+    """Whether it changes the frontier, so that it is answered after a commit, and remembered."""
+    streams_requests: bool = False
+    """Never; for a server that has other services, too."""
+
+    @property
+    def path(self) -> str:
+        """The path of the RPC in HTTP/2."""
+        return f"/{SERVICE}/{self.name}"
+
+
+CONNECT: Final = Method("Connect", Connect, Connected, changes=False)
+SCHEDULE_MANY: Final = Method("ScheduleMany", Uris, Tally)
+SCHEDULE_EACH: Final = Method("ScheduleEach", Uris, list[Admission])
+MARK_SEEN: Final = Method("MarkSeen", Uris, Tally)
+LEASE: Final = Method("Lease", Wanted, list[Lease])
+FINISH_MANY: Final = Method("FinishMany", list[int | Ended], list[int])
+"""A bare id is the lease of a success; the reply has the positions of leases that had ended."""
+RENEW: Final = Method("Renew", Renewal, Renewed)
+GIVE_BACK: Final = Method("GiveBack", list[int], list[int])
+LANDED: Final = Method("Landed", Landing, None)
+LEAVE: Final = Method("Leave", list[int], None)
+"""The end of a session: its leases, and those in replies that it has not received, are given back."""
+LOOK: Final = Method("Look", Request, Any, changes=False)
+STEER: Final = Method("Steer", Request, Any)
+
+METHODS: Final = (
+    CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, LEASE, FINISH_MANY, RENEW, GIVE_BACK, LANDED, LEAVE, LOOK, STEER,
+)  # fmt: skip
+
+
+class Plain(NamedTuple):
+    """A method of Frontier that `Look` or `Steer` calls with plain data, and the type of what it returns."""
+
+    reply: Any
+    method: Method = STEER
+    is_property: bool = False
+
+
+PLAIN: Final[dict[str, Plain]] = {
+    "summary": Plain(Summary, LOOK),
+    "state": Plain(CrawlState, LOOK, is_property=True),
+    "queue": Plain(QueueRecord | None, LOOK),
+    "next_ready_in": Plain(float | None, LOOK),
+    "dead_letters": Plain(list[DeadLetter], LOOK),
+    "pause": Plain(CrawlState),
+    "resume": Plain(CrawlState),
+    "terminate": Plain(CrawlState),
+    "adjust": Plain(dict[str, Any]),
+    "retire": Plain(bool),
+    "unretire": Plain(bool),
+    "snooze": Plain(bool),
+    "wake": Plain(bool),
+    "set_queue": Plain(bool),
+    "delete": Plain(int),
+    "replay": Plain(int),
+    "drop_dead_letters": Plain(int),
+}
+
+ERRORS: Final[dict[str, type[Exception]]] = {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, errors.FrontierError)
+} | {error.__name__: error for error in (ValueError, TypeError)}
+"""The errors of the engine by the names that are sent."""
+
+
+def decoder(kind: type[_T] | Any) -> Callable[[bytes | msgspec.Raw], _T]:
+    """Return a decoder of one type, which raises msgspec.DecodeError."""
+    return msgspec.msgpack.Decoder(kind).decode

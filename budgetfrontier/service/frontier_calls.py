@@ -1,0 +1,172 @@
+"""The calls of our own protocol as functions of a frontier; they run in the thread of the crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from budgetfrontier import protocol
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
+
+_NO_URI = CrawlUri("")
+
+_uri: Callable[[Any], protocol.Uri] = protocol.decoder(protocol.Uri)
+_raw_uris: Callable[[Any], protocol.RawUris] = protocol.decoder(protocol.RawUris)
+_raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
+
+
+# -- arguments
+
+
+def decode(method: protocol.Method) -> Callable[[msgspec.Raw], Any]:
+    """Return the decoder of the arguments of a method. Raises msgspec.DecodeError.
+
+    A URI with a field of another type is None: the engine refuses it, and the others of its batch are not affected.
+    """
+    typed = protocol.decoder(method.arguments)
+    if method.arguments is protocol.Uris:
+        return lambda raw: _tolerant(raw, typed, _uris)
+    if method is protocol.FINISH_MANY:
+        return lambda raw: _tolerant(raw, typed, _finishes)
+    return typed
+
+
+def _tolerant(raw: msgspec.Raw, typed: Callable[[Any], Any], slow: Callable[[msgspec.Raw], Any]) -> Any:
+    try:
+        return typed(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return slow(raw)
+
+
+def _uris(raw: msgspec.Raw) -> protocol.Uris:
+    given: protocol.RawUris = _raw_uris(raw)
+    return protocol.Uris(_each(given.uris), given.charge)
+
+
+def _finishes(raw: msgspec.Raw) -> list[int | protocol.Ended]:
+    given: list[int | protocol.RawEnded] = _raw_finishes(raw)
+    return [
+        item
+        if isinstance(item, int)
+        else protocol.Ended(**{**msgspec.structs.asdict(item), "discovered": _each(item.discovered)})
+        for item in given
+    ]
+
+
+def _each(raws: Iterable[msgspec.Raw]) -> list[protocol.Uri]:
+    found: list[protocol.Uri] = []
+    for raw in raws:
+        try:
+            found.append(_uri(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found.append(None)
+    return found
+
+
+# -- calls
+
+
+def connect(frontier: Frontier, asked: protocol.Connect, *, folder: str) -> protocol.Connected:
+    """Tell what a client has to know of the frontier. Raises FrontierError if the versions do not fit."""
+    if asked.version != protocol.VERSION:
+        raise FrontierError(
+            f"the client speaks version {asked.version} of the protocol, the server version {protocol.VERSION}: "
+            "use the same release of budgetfrontier for both"
+        )
+    return protocol.Connected(protocol.VERSION, folder, msgspec.Raw(protocol.encode(frontier.settings)))
+
+
+def schedule_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Schedule URIs; count the results."""
+    return frontier.schedule_many(batch.uris)  # type: ignore[arg-type]  # None is INVALID
+
+
+def schedule_each(frontier: Frontier, batch: protocol.Uris) -> list[Admission]:
+    """Schedule URIs; return the result of each."""
+    return frontier.schedule_each(batch.uris)  # type: ignore[arg-type]
+
+
+def mark_seen(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Mark URIs as seen."""
+    return frontier.mark_seen(batch.uris, charge=batch.charge)  # type: ignore[arg-type]
+
+
+def lease(frontier: Frontier, wanted: protocol.Wanted) -> tuple[bytes, float | None]:
+    """Lease URIs; return them encoded, and the seconds until there may be one if there is none now.
+
+    Leases that make the reply too large are given back.
+    """
+    leases = frontier.lease(min(wanted.count, protocol.MOST_ITEMS), ttl=wanted.ttl)
+    reply = protocol.encode(leases)
+    while len(reply) > protocol.MOST_BYTES and len(leases) > 1:
+        leases, rest = leases[: len(leases) // 2], leases[len(leases) // 2 :]
+        frontier.give_back(rest)
+        reply = protocol.encode(leases)
+    return reply, 0.0 if leases else frontier.next_ready_in()
+
+
+def finish_many(frontier: Frontier, ended: list[int | protocol.Ended]) -> list[int]:
+    """End leases; return the positions of those that had ended, or were given twice."""
+    finished = [_lease(each) if each.__class__ is int else _finish(each) for each in ended]  # type: ignore[arg-type]
+    late = frontier.finish_many(finished)
+    if not late:
+        return []
+    places = {id(each.lease if isinstance(each, Finish) else each): place for place, each in enumerate(finished)}
+    return [places[id(each)] for each in late]
+
+
+def renew(frontier: Frontier, renewal: protocol.Renewal) -> protocol.Renewed:
+    """Set the deadlines of leases."""
+    expires, late = 0.0, []
+    for place, lease_id in enumerate(renewal.leases):
+        named = _lease(lease_id)
+        try:
+            frontier.renew(named, renewal.ttl)
+        except LeaseExpired:
+            late.append(place)
+        else:
+            expires = named.expires
+    return protocol.Renewed(expires, late)
+
+
+def give_back(frontier: Frontier, leases: list[int]) -> list[int]:
+    """Give leases back uncounted; return the positions of those that had ended."""
+    named = [_lease(each) for each in leases]
+    places = {id(each): place for place, each in enumerate(named)}
+    return [places[id(each)] for each in frontier.give_back(named)]
+
+
+def landed(frontier: Frontier, landing: protocol.Landing) -> None:
+    """Note that a download is over. Raises LeaseExpired."""
+    frontier.landed(_lease(landing.lease), fetch_seconds=landing.fetch_seconds, crawl_delay=landing.crawl_delay)
+
+
+def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method) -> Any:
+    """Call a method of the frontier with plain data. Raises FrontierError for one that is not offered."""
+    offered = protocol.PLAIN.get(request.name)
+    if offered is None or offered.method is not method:
+        raise FrontierError(f"this server has no {method.name} {request.name[:50]!r}; it may be older than its client")
+    found = getattr(frontier, request.name)
+    return found if offered.is_property else found(*request.positional, **request.named)
+
+
+def _lease(lease_id: int) -> Lease:
+    return Lease(lease_id, "", _NO_URI, 0, 0.0, 0)
+
+
+def _finish(ended: protocol.Ended) -> Finish:
+    return Finish(
+        _lease(ended.id),
+        ended.outcome,
+        fetch_seconds=ended.fetch_seconds,
+        crawl_delay=ended.crawl_delay,
+        discovered=ended.discovered,  # type: ignore[arg-type]  # None is INVALID
+        reason=ended.reason,
+        delay=ended.delay,
+        retire_queue=ended.retire_queue,
+        size=ended.size,
+    )

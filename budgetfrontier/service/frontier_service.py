@@ -1,0 +1,198 @@
+"""The RPCs of our own protocol: each decodes a call, lets the thread of its crawl do it, and encodes the reply."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import grpc
+import msgspec
+
+from budgetfrontier import protocol
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import Lease
+from budgetfrontier.service import frontier_calls, tasks
+from budgetfrontier.service.calls import Call, Handed, Turns
+from budgetfrontier.service.crawl_thread import CrawlThread
+from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.sessions import Reply, Sessions
+from budgetfrontier.service.status import status_of
+from budgetfrontier.service.tasks import Step
+from budgetfrontier.service.timers import Timers
+from budgetfrontier.service.waiting import Waiting
+
+LOOK_AGAIN = 0.5
+"""Seconds after which a client that waits for URIs looks for what others than clients have changed."""
+LONGEST_MESSAGE = 2000
+"""Characters of an error that are sent."""
+
+_CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
+    protocol.SCHEDULE_MANY.name: frontier_calls.schedule_many,
+    protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
+    protocol.MARK_SEEN.name: frontier_calls.mark_seen,
+    protocol.FINISH_MANY.name: frontier_calls.finish_many,
+    protocol.RENEW.name: frontier_calls.renew,
+    protocol.GIVE_BACK.name: frontier_calls.give_back,
+    protocol.LANDED.name: frontier_calls.landed,
+    protocol.STEER.name: partial(frontier_calls.plain, method=protocol.STEER),
+}
+
+_decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
+_decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE.reply)
+
+log = logging.getLogger("budgetfrontier.service")
+
+
+def handlers(crawls: Crawls, address: str) -> grpc.GenericRpcHandler:
+    """Return the handlers of all RPCs for a server of gRPC."""
+    turns = Turns(Service(crawls).hand_over)
+    return grpc.method_handlers_generic_handler(
+        protocol.SERVICE, {method.name: turns.handler(method) for method in protocol.METHODS}
+    )
+
+
+class Service:
+    """The RPCs: a coroutine for each call."""
+
+    def __init__(self, crawls: Crawls) -> None:
+        self._crawls = crawls
+        self._sessions = Sessions()
+        self._timers = Timers()
+        self._waiting: dict[str, Waiting] = {}
+        self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
+
+    def __repr__(self) -> str:
+        return f"<Service of {self._crawls!r}>"
+
+    def hand_over(self, turn: list[Handed]) -> None:
+        """Take the calls that have arrived."""
+        for call, body in turn:
+            if body is not None:
+                tasks.run(self._answer(call, body), partial(_end, call))
+
+    async def _answer(self, call: Call, body: bytes) -> bytes:
+        name = call.method.name
+        try:
+            asked = _decode_call(body)
+            arguments = self._decoders[name](asked.arguments)
+        except (msgspec.DecodeError, UnicodeDecodeError) as e:
+            raise ValueError(f"{name}: {e}") from e
+        if name == protocol.LEASE.name:
+            return await self._lease(call, asked, arguments)
+        if name == protocol.LEAVE.name:
+            return await self._leave(asked, arguments)
+        if name == protocol.CONNECT.name:
+            crawl = self._crawls.get(asked.crawl)
+            connect = partial(frontier_calls.connect, asked=arguments, folder=str(crawl.folder))
+            connected: bytes = await crawl.run(_encoded(connect))
+            return connected
+        if name == protocol.LOOK.name:
+            look = partial(frontier_calls.plain, request=arguments, method=protocol.LOOK)
+            seen: bytes = await self._crawls.get(asked.crawl).run(_encoded(look), changes=False)
+            return seen
+        return await self._remembered(asked, lambda: self._change(asked.crawl, _CHANGES[name], arguments))
+
+    # -- calls
+
+    async def _change(self, crawl_id: str, work: Callable[[Frontier, Any], Any], arguments: Any) -> bytes:
+        crawl = self._crawls.get(crawl_id)
+        reply: bytes = await crawl.run(_encoded(lambda frontier: work(frontier, arguments)))
+        self._waiting_of(crawl).changed()
+        return reply
+
+    async def _lease(self, call: Call, asked: protocol.Call, wanted: protocol.Wanted) -> bytes:
+        end = monotonic() + min(wanted.wait, protocol.LONGEST_WAIT)
+        reply, ready_in = await self._lease_now(asked, wanted)
+        if ready_in == 0.0 or wanted.wait <= 0.0:
+            return reply
+        waiting = self._waiting_of(self._crawls.get(asked.crawl))
+        if not await waiting.enter(end):
+            return reply
+        try:
+            while True:
+                changes = waiting.changes
+                reply, ready_in = await self._lease_now(asked, wanted)
+                left = end - monotonic()
+                if ready_in == 0.0 or left <= 0.0 or call.ended or self._crawls.stopping.is_set():
+                    return reply
+                await waiting.sleep(min(left, LOOK_AGAIN if ready_in is None else min(ready_in, LOOK_AGAIN)), changes)
+        finally:
+            waiting.leave()
+
+    async def _lease_now(self, asked: protocol.Call, wanted: protocol.Wanted) -> tuple[bytes, float | None]:
+        """Lease what there is; return the reply, and the seconds until there is something if it is empty."""
+        ready_in: float | None = 0.0
+
+        async def do() -> bytes:
+            nonlocal ready_in
+            found: tuple[bytes, float | None]
+            found = await self._crawls.get(asked.crawl).run(partial(frontier_calls.lease, wanted=wanted))
+            ready_in = found[1]
+            return found[0]
+
+        reply = await self._remembered(asked, do)
+        if ready_in != 0.0:
+            self._sessions.get(asked.crawl, asked.session).forget([asked.number])
+        return reply, ready_in
+
+    async def _leave(self, asked: protocol.Call, leases: list[int]) -> bytes:
+        session = self._sessions.get(asked.crawl, asked.session)
+        session.forget(asked.received)
+        await self._give_back(asked.crawl, [*leases, *await _leased(session.taken())])
+        self._sessions.end(asked.crawl, asked.session)
+        return protocol.encode(None)
+
+    # -- their parts
+
+    async def _remembered(self, asked: protocol.Call, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
+        """Do the work of a call unless it was done before; return its reply."""
+        if not asked.number:
+            return await work()
+        session = self._sessions.get(asked.crawl, asked.session)
+        session.forget(asked.received)
+        if asked.abandoned:
+            await self._give_back(asked.crawl, await _leased(session.taken(asked.abandoned)))
+        return await session.reply(asked.number, asked.after, work)
+
+    async def _give_back(self, crawl_id: str, leases: list[int]) -> None:
+        if leases:
+            await self._change(crawl_id, frontier_calls.give_back, leases)
+
+    def _waiting_of(self, crawl: CrawlThread) -> Waiting:
+        return self._waiting.get(crawl.name) or self._waiting.setdefault(crawl.name, Waiting(self._timers))
+
+
+def _encoded(work: Callable[[Frontier], Any]) -> Callable[[Frontier], bytes]:
+    """Return work whose result is encoded in the thread of the crawl, before other calls change it."""
+    return lambda frontier: protocol.encode(work(frontier))
+
+
+async def _leased(replies: Iterable[Reply]) -> list[int]:
+    """Return the ids of the leases in replies."""
+    found: list[int] = []
+    for reply in replies:
+        try:
+            encoded: bytes = await Step(reply.wait)
+            found += [lease.id for lease in _decode_leases(encoded)]
+        except Exception:  # what has failed, or is the reply to another method, has no leases
+            continue
+    return found
+
+
+def _end(call: Call, reply: bytes | None, error: BaseException | None) -> None:
+    """Send the reply to a call, or the error that has ended it."""
+    if error is None:
+        call.reply([b"" if reply is None else reply])
+        call.end()
+        return
+    name = next((each.__name__ for each in type(error).__mro__ if protocol.ERRORS.get(each.__name__) is each), None)
+    if name is None:
+        log.error("%s failed", call.method.name, exc_info=error)
+    status = grpc.StatusCode.INVALID_ARGUMENT if name in ("ValueError", "TypeError") else status_of(error)
+    message = str(error) if name else f"{type(error).__name__}: {error}"
+    call.context.set_trailing_metadata(((protocol.ERROR, name or FrontierError.__name__),))
+    call.end(status, message[:LONGEST_MESSAGE])
