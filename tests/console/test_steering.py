@@ -146,7 +146,7 @@ def test_a_dry_run_that_was_overtaken_is_shown_again_with_what_has_changed(steer
     "form",
     [
         {"op": "adjust", "which": "match", "match": "queue:named.test", "total": "5", "reason": "x"},
-        {"op": "delete", "queue": '"named.test"', "pattern": "", "reason": "x"},
+        {"op": "delete", "glob": "named.test", "pattern": "", "reason": "x"},
     ],
 )
 def test_a_dry_run_is_not_overtaken_by_commands_on_other_queues(steered: Path, form: dict[str, str]) -> None:
