@@ -159,9 +159,7 @@ def _answer_turn(turn: list[Handed]) -> None:
         if request is not None:
             replies.setdefault(call, []).extend(answer(call.method.name, request))
     for call, messages in replies.items():
-        call.reply(messages)
-        if not call.method.streams_requests:
-            call.end()
+        call.reply(messages, last=not call.method.streams_requests)
 
 
 def _ours(turns: Turns) -> grpc.GenericRpcHandler:

@@ -261,11 +261,11 @@ class LeaseQueue:
         )
 
     def dead_letter(self, lease: Lease | int | str, reason: str = Reason.FAILED) -> bool:
-        """Give the URI up: move it to the dead letters, with the reason."""
+        """Move the URI to the dead letters, with the reason."""
         return self._finish(lease, Outcome.DEAD, reason=reason)
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
-        """Return the URIs that were given up, oldest first."""
+        """Return the dead letters, oldest first."""
         return self.frontier.dead_letters(limit=limit)
 
     def replay(self, letters: DeadLetter | int | Iterable[DeadLetter | int] | None = None) -> int:

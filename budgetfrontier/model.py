@@ -366,7 +366,7 @@ class Finish(_Ending, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, kw_only=True):
-    """A URI that was given up, with all its fields. `id` is for `replay`; `time` is when it was given up."""
+    """A URI that has failed for good, with all its fields. `id` is for `replay`; `time` is when it became one."""
 
     id: int
     queue: str

@@ -43,7 +43,7 @@ class Outcome(StrEnum):
     """The outcome of an attempt. It decides what is charged, and whether the URI stays queued."""
 
     SUCCESS = "SUCCESS"  # any response that the fetcher accepts: removed, its cost is charged
-    FAILURE = "FAILURE"  # given up: removed, its cost and the error penalty are charged
+    FAILURE = "FAILURE"  # failed for good: removed, its cost and the error penalty are charged
     RETRY = "RETRY"  # keeps its position, its cost is charged; after too many: DEAD
     DEFERRED = "DEFERRED"  # not really tried: keeps its position, nothing is charged
     DISREGARDED = "DISREGARDED"  # robots.txt, scope: removed, nothing is charged

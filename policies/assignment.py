@@ -2,7 +2,8 @@
 
 A queue is identified by its key alone: URIs with the same key wait for one another. `by_authority` declares that the
 key depends on scheme, host and port only, so that the engine computes it once for each of these. A custom policy
-without this attribute is called for every URI.
+without this attribute is called for every URI. `one_host` declares that all URIs of a queue have the same host, so that
+a pattern of hosts matches all of them or none.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Hostname:
     """
 
     by_authority: Final = True
+    one_host: Final = True
 
     def __call__(self, uri: CrawlUri) -> str:
         return uris.authority(uri.url)
@@ -40,6 +42,7 @@ class SurtAuthority:
     """
 
     by_authority: Final = True
+    one_host: Final = True
 
     def __call__(self, uri: CrawlUri) -> str:
         return uris.surt_authority(uris.authority(uri.url))

@@ -115,6 +115,8 @@ def _print(args: argparse.Namespace, match: str, details: dict[str, Any], effect
         return
     say(f"matches {counted(matched, 'queue')}" if matched else _no_match(match))
     _name_unknown(unknown)
+    if matched and effect["by_next_uri"]:
+        say("each queue counts by its next URI; those behind it may match otherwise")
     for line in _outcome(effect):
         say(line)
     note("dry run: nothing was changed")

@@ -158,7 +158,9 @@ def _is_url(source: str) -> bool:
     if source.lower().startswith(("http://", "https://")):
         return True
     if "://" in source and not formats.is_redis(source) and not Path(source).exists():
-        raise FrontierError(f"{without_password(source)}: give http or https URLs, files and folders with URLs, or redis://HOST")
+        raise FrontierError(
+            f"{without_password(source)}: give http or https URLs, files and folders with URLs, or redis://HOST"
+        )
     return False
 
 

@@ -44,6 +44,7 @@ def leases(args: argparse.Namespace) -> None:
     rows: Iterable[dict[str, Any]] = lease_rows.lease_rows(found, now)
     if args.older_than is not None:
         rows = (row for row in rows if row["age"] is not None and row["age"] >= args.older_than)
+    rows = named.noting_none(rows, "no lease matches" if found else "no URI is leased")
     rows = common.page(rows, args, key=lambda row: _sort_key(row[args.sort]))
     if args.format == "text":
         rows = (lease_rows.for_people(row, now, _when(row["began"])) for row in rows)

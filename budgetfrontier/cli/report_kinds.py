@@ -258,11 +258,14 @@ def _length(args: argparse.Namespace) -> float:
 
 def _rates(args: argparse.Namespace, reader: Reader) -> Rows:
     from budgetfrontier.reports import over_time
+    from budgetfrontier.reports.format import called
 
     now, length = time.time(), _length(args)
     with reader.view() as view:
         series = over_time.read(view, now - over_time.earliest(length), now)
-    rows = over_time.rate_rows(series, now, length)
+    rows: Iterable[tuple[Any, ...]] = over_time.rate_rows(series, now, length)
+    if args.format == "text":
+        rows = ((called(row[0]), *row[1:]) for row in rows)
     unknown = over_time.rates_known(series, now, length)
     return Rows(over_time.RATES, rows, drop=over_time.RATES_DROP, unknown=unknown)
 

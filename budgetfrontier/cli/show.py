@@ -33,6 +33,7 @@ AUDIT_COLUMNS = ("id", "when", "command", "who", "reason", "args", "effect", "er
 AUDIT_DROP = ("line", "effect", "error", "inverse")
 
 
+_TIMES = ("wake_time", "last_lease_time")
 _LARGE_LOG = 256 << 20  # bytes
 
 
@@ -128,7 +129,7 @@ def _register_audit(commands: Commands) -> None:
         audit,
         "list who changed what, when and why",
         more="The newest entry comes last. The column `inverse` has the command that takes an entry back, if there is "
-        "one.",
+        "one, and `error` why a command was refused.",
     )
     add_job(parser)
     parser.add_argument(
@@ -278,7 +279,7 @@ def queue(args: argparse.Namespace) -> None:
         for name, value in (row | more).items():
             if name == "wake_time" and value <= time.time():
                 value = 0.0  # it waits for nothing
-            shown = _when(value) if name == "wake_time" else f"{value:.1f}" if isinstance(value, float) else value
+            shown = _when(value) if name in _TIMES else f"{value:.1f}" if isinstance(value, float) else value
             text = clean(str(shown)) or "-"
             print(f"{name + ':':26}{text if layout.width is None else shortened(text, layout.width - 26)}")
         if pending:
@@ -343,6 +344,7 @@ def audit(args: argparse.Namespace) -> None:
     """List the commands that were applied; --limit and --offset count from the newest."""
     from budgetfrontier.reports.audit_filter import coverage
     from budgetfrontier.reports.audit_inverses import inverses
+    from budgetfrontier.reports.layout import layout_for
     from budgetfrontier.store.reader import Reader
 
     people: set[str] = set()
@@ -359,11 +361,14 @@ def audit(args: argparse.Namespace) -> None:
             raise named.nobody(args.who, people)
         in_progress = reader.in_progress()
     when = _when if args.format == "text" else float
+    on_terminal = args.format == "text" and layout_for(sys.stdout, wide=args.wide).width is not None
+    if not entries:
+        note("no entry matches")
     rows = (
         (
             entry.id,
             when(entry.when),
-            entry.command,
+            f"{entry.command} (refused)" if on_terminal and entry.error else entry.command,
             entry.who,
             entry.reason,
             entry.args,

@@ -112,7 +112,7 @@ def _register_dead_letters(commands: Commands) -> None:
         commands,
         "dead-letters",
         dead_letters,
-        "list the URIs that were given up; replay or drop them",
+        "list the dead letters, the URIs that have failed for good; replay or drop them",
         more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`.",
     )
     add_job(parser)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from budgetfrontier.console.pages.queue import is_about
 from budgetfrontier.console.steering import Task
+from budgetfrontier.reports.audit_filter import deleted_queues, touches
+from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.view import View
 
@@ -26,16 +28,27 @@ class Since(NamedTuple):
 
 
 def since(view: View, task: Task) -> Since:
-    """Return what has changed since a dry run: for a queue what was about it, else everything. O(new commands)."""
+    """Return what has changed since a dry run: the commands that may have changed its queue, or those that it matches.
+
+    O(new commands).
+    """
     effect = task.step.effect or {}
     newer = takewhile(lambda entry: entry.id > task.step.last_command, islice(view.newest_commands(), _READ))
     commands = [entry for entry in newer if not entry.error]
     then = effect.get("before", {}).get("state")
     if then is None:
-        return Since(commands)
+        match = _match(task.asked.op, task.asked.args)
+        return Since(commands if match is None else list(filter(touches(view, match), commands)))
     key = effect.get("queue")
     queue = view.find_queue(key) if isinstance(key, str) else None
     if queue is not None:
         commands = [entry for entry in commands if is_about(entry, queue.queue, queue.last_enqueued)]
     now = str(view.summary().state if queue is None else queue.state)
     return Since(commands, (then, now) if then != now else None)
+
+
+def _match(op: str, args: dict[str, Any]) -> Match | None:
+    """Return the pattern of the queues that a command is about; None if it does not say."""
+    if op == "adjust":
+        return parse_match(args["match"])
+    return deleted_queues(args.get("queue")) if op == "delete" else None

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from budgetfrontier.console import told
 from budgetfrontier.console.static_files import STYLE
 from budgetfrontier.reports import charts
-from budgetfrontier.reports.format import between, clean, counted, figure, percent, time_left
+from budgetfrontier.reports.format import between, called, clean, counted, figure, percent, time_left
 from budgetfrontier.units import format_duration, format_size
 
 LONGEST = 2000
@@ -42,6 +42,7 @@ def environment() -> Environment:
         "counted": counted,
         "utc": utc,
         "ago": ago,
+        "called": called,
         "short": short,
         "brief": told.brief,
         "changes": told.changes,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _TIMES = ("wake_time", "block", "delayed", "rest", "until", "as_of")  # the names of values that are epoch seconds
-_LISTED = 5  # items of a list that is shown itself
+_LISTED = 5  # items of a list that are shown themselves, unless they have parts of their own
 
 
 def brief(values: dict[str, Any]) -> str:
@@ -26,7 +26,11 @@ def as_told(name: str, value: object) -> str:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(value)) if 0 < value < 1e11 else "-"
     if isinstance(value, dict):
         return " ".join(f"{key}={as_told(key, inner)}" for key, inner in value.items())
-    return f"({len(value)})" if isinstance(value, list) and len(value) > _LISTED else str(value)
+    if isinstance(value, list):
+        if len(value) > _LISTED or any(isinstance(one, dict) for one in value):
+            return f"({len(value)})"
+        return f"[{', '.join(as_told(name, one) for one in value)}]"
+    return str(value)
 
 
 def changes(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:

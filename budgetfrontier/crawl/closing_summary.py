@@ -78,12 +78,12 @@ def closing_summary(
     if paused and not done and stop is not Stop.POLICY:
         why = summary.pause_reason or "no reason given"
         yield f"  it stays paused ({why}) until: {_shell('resume', job)}"
-    yield f"  done: {ends(summary)}, {_given_up(summary)}{_disregarded(summary)}; {_spend(summary)}"
+    yield f"  done: {ends(summary)}, {_dead(summary)}{_disregarded(summary)}; {_spend(summary)}"
     if refused := refused_line(summary):
         yield f"  {refused}"
     yield f"  left: {backlog(summary)}; queues: {queues(summary)}"
     if summary.dead:
-        yield f"  the dead: {_shell('dead-letters', job)}"
+        yield f"  dead letters: {_shell('dead-letters', job)}"
     for name in OUTPUTS:
         if written := _files_in(folder / name):
             yield f"  {written}"
@@ -96,8 +96,8 @@ def closing_summary(
         yield f"to crawl more: add seeds ({seed}), and {again}"
 
 
-def _given_up(summary: Summary) -> str:
-    return f"{summary.given_up:,} given up, " if summary.given_up else ""
+def _dead(summary: Summary) -> str:
+    return f"{counted(summary.given_up, 'dead letter')}, " if summary.given_up else ""
 
 
 def _disregarded(summary: Summary) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from budgetfrontier.errors import SettingsError
-from budgetfrontier.settings.matching import parse_match
+from budgetfrontier.rules.undoing import PAUSING, command_of
+from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.store.records import AuditEntry
 
 if TYPE_CHECKING:
     from budgetfrontier.store.view import View
 
 _LOOKED_AT = 1000  # URIs of a queue that a pattern is tested on
+
+_OF_NO_QUEUE = PAUSING | {"terminate", "drop", "discard"}
 
 Covers = Callable[[AuditEntry], str | None]
 
@@ -64,3 +68,56 @@ def coverage(view: View, key: str) -> Covers:
         return "perhaps" if settings else None
 
     return covers
+
+
+def touches(view: View, match: Match) -> Callable[[AuditEntry], bool]:
+    """Return a function that tells whether a command may have changed a queue that a pattern matches.
+
+    Only one that surely has not is told apart: it names queues, hosts or domains that the pattern does not match, or
+    concerns no queue at all.
+    """
+
+    def is_matched(key: str) -> bool:
+        queue = view.find_queue(key)
+        url = view.first_url(key) or (queue.last_enqueued if queue else "")
+        return match.matches(url, key) if url or match.by_key else False
+
+    def may_overlap(other: Match) -> bool:
+        if other.keys:
+            return any(map(is_matched, other.keys))
+        if match.keys:
+            covers = [other.matches(view.first_url(key) or f"http://{key}/", key) for key in match.keys]
+            return any(covers)
+        if match.exact and other.exact:  # hosts or domains
+            urls = [f"http://{match.exact}/", f"http://{other.exact}/"]
+            return other.matches(urls[0]) or match.matches(urls[1])
+        return True
+
+    def may_touch(entry: AuditEntry) -> bool:
+        if command_of(entry.command, entry.effect) in _OF_NO_QUEUE:
+            return False
+        named = entry.args.get("queue", entry.effect.get("queue"))
+        if named is not None:
+            return may_overlap(_by_key(str(named)))
+        withdrawn, changes = entry.effect.get("withdrawn"), entry.effect.get("inverse")
+        of_undo = (one["match"] for one in changes["restore"]) if entry.command == "undo" and changes else ()
+        texts = [*filter(None, chain((entry.args.get("match"), withdrawn and withdrawn["match"]), of_undo))]
+        try:
+            return not texts or any(may_overlap(parse_match(str(text))) for text in texts)
+        except SettingsError:
+            return True
+
+    return may_touch
+
+
+def deleted_queues(glob: str | None) -> Match:
+    """Return the pattern of the queues that a deletion is about; None: all of them."""
+    return parse_match("*") if glob is None else _by_key(glob)
+
+
+def _by_key(glob: str) -> Match:
+    """Return the pattern for a glob with sets of characters, which those of overrides do not have: then for all."""
+    try:
+        return parse_match("*" if "[" in glob else f"queue:{glob}")
+    except SettingsError:
+        return parse_match("*")

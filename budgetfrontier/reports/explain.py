@@ -152,7 +152,7 @@ class _Explainer:
             explanation.queue = letter.queue
             explanation.add(
                 "dead-letter",
-                f"It was given up on: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
+                f"It is a dead letter: {letter.reason} (attempts {letter.attempts}, lost {letter.deliveries}).",
                 verdict=Outlook.BLOCKED,
                 command=self._command("dead-letters", "--replay", str(letter.id)),
             )

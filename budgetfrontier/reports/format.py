@@ -7,7 +7,7 @@ from math import ceil
 
 from budgetfrontier.units import counted, describe_duration, format_size
 
-__all__ = ("between", "clean", "counted", "figure", "percent", "time_left", "without_password")
+__all__ = ("between", "called", "clean", "counted", "figure", "percent", "time_left", "without_password")
 
 
 def clean(text: str) -> str:
@@ -37,6 +37,15 @@ def percent(share: float, digits: int = 0) -> str:
     """
     text = f"{share:.{digits}%}"
     return f"<{10**-digits:g}%" if share > 0 and not float(text[:-1]) else text
+
+
+def called(figure: str) -> str:
+    """Return what people call a figure over time.
+
+    >>> called("buried"), called("fetched")
+    ('dead letters', 'fetched')
+    """
+    return {"buried": "dead letters"}.get(figure, figure)
 
 
 def figure(name: str, amount: float | None) -> str:

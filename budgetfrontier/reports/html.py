@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.charts import curve, ranking, states_bar, style_sheet, text
-from budgetfrontier.reports.format import between, counted, figure, percent, time_left
+from budgetfrontier.reports.format import between, called, counted, figure, percent, time_left
 from budgetfrontier.reports.over_time import forecast_sentence, forecast_table
 from budgetfrontier.reports.overview import ORDER, Overview
 from budgetfrontier.reports.text import state_line, summary_line
@@ -102,8 +102,9 @@ def _over_time(found: OverTime) -> Iterator[str]:
         yield '<dl class="tiles">\n'
         for one in found.curves:
             amount = "-" if one.hour is None else f"{figure(one.name, one.hour.per_hour)}<small>/h</small>"
-            yield f"<div><dt>{one.name}</dt><dd>{amount}</dd>{curve(one.day, label=f'{one.name} in the last day')}"
-            yield f"{curve(one.month, label=f'{one.name} in the last 30 days')}</div>\n"
+            yield f"<div><dt>{called(one.name)}</dt><dd>{amount}</dd>"
+            yield curve(one.day, label=f"{called(one.name)} in the last day")
+            yield f"{curve(one.month, label=f'{called(one.name)} in the last 30 days')}</div>\n"
         yield "</dl>\n"
     yield "<h2>Forecast<small>at the rates of the last hour</small></h2>\n"
     yield f"<p>{text(forecast_sentence(found.forecasts))}</p>\n"

@@ -80,7 +80,7 @@ class Layout(NamedTuple):
         if isinstance(value, int):
             return "none" if name == "total_budget" and value < 0 else format_count(value)
         if isinstance(value, float):
-            return f"{value:.1f}"
+            return f"{value:.1f}" if abs(value) < 10_000 else format_count(round(value))
         text = clean(str(value))
         return f"{text[:10]} {text[11:16]}" if _TIME.fullmatch(text) else text
 

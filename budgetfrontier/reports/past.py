@@ -94,7 +94,7 @@ def _told_of(last: Attempt, past: Past) -> Told:
         return Told(
             "gave-up",
             f"Its last attempt was at {last.time}: {status}{notes}. It is not pending any more, nor a dead letter: "
-            "it was given up, or deleted, or its dead letter was dropped (`audit` lists both).",
+            "it failed for good, or was deleted, or its dead letter was dropped (`audit` lists both).",
         )
     if last.status < 0:
         return Told("failed", f"It failed at {last.time}: {status}{notes}.")

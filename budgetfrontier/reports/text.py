@@ -142,7 +142,7 @@ def _stats(report: Report) -> Iterator[str]:
     yield f"  Successes:    {totals.succeeded_expenditure}"
     yield f"  Failures:     {totals.failed_expenditure} (penalties: {totals.penalties})"
     yield f"  Retries:      {totals.retried_expenditure}"
-    yield f"  Given up:     {totals.given_up_expenditure} ({totals.given_up} attempts)"
+    yield f"  Dead letters: {totals.given_up_expenditure} (attempts: {totals.given_up})"
     yield f"  Other:        {totals.other_expenditure}"
     if report.removed:
         yield f" Kept for undo: {report.removed} bytes in frontier/{FOLDER}"

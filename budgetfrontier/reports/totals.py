@@ -32,7 +32,6 @@ def tiles(totals: Summary) -> list[tuple[str, str]]:
         "succeeded": totals.succeeded,
         "failed": totals.failed,
         "retried": totals.retried,
-        "given up": totals.given_up,
         "disregarded": totals.disregarded,
         "deferred": totals.deferred,
         "duplicates": totals.duplicates,

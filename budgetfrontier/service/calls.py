@@ -97,13 +97,16 @@ class Call:
         """Whether the call has ended, or the client has gone."""
         return self._ended
 
-    def reply(self, messages: Iterable[bytes]) -> None:
-        """Send messages after those that are still queued."""
+    def reply(self, messages: Iterable[bytes], *, last: bool = False) -> None:
+        """Send messages after those that are still queued; after the last ones, end the call with OK."""
         with self._lock:
             if not self._ended and self._ending is None:
                 self._replies.extend(messages)
+                if last:
+                    self._ending = (grpc.StatusCode.OK, "")
                 if not self._sending:
                     self._send_next()
+                    self._end_if_done()
 
     def end(self, code: grpc.StatusCode = grpc.StatusCode.OK, details: str = "") -> None:
         """End the call after the replies that are still queued, with a status."""
@@ -199,7 +202,8 @@ class Turns:
 
     A turn ends when everything that has arrived was read, or after `MOST_IN_A_TURN` messages. Then `hand_over` is given
     its messages, each with its call, in the order of arrival. With a call of one request whose replies are all sent,
-    and that is not ended, None is handed over: there is room for further replies.
+    and that is not ended, None is handed over: there is room for further replies. Disregard it if the call was ended
+    by another thread meanwhile.
 
     `hand_over` is called on the server's thread, and all calls wait for it. If it raises, the calls of the turn end
     with INTERNAL.

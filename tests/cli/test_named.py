@@ -95,6 +95,26 @@ def test_a_pattern_that_matches_nothing_says_so(stopped: Path, cli: Cli, argumen
     assert answer.code == 0 and told in answer.err
 
 
+def test_listings_of_nothing_say_so(stopped: Path, cli: Cli) -> None:
+    assert "no URI is leased" in cli("leases", stopped).err
+    assert "no entry matches" in cli("audit", stopped, "--operation", "drop").err
+
+
+def test_a_command_that_was_refused_is_not_shown_like_one_that_was_applied(
+    stopped: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("undo", stopped, 999).code == 1
+    assert "refused" not in cli("audit", stopped).out, "exact where it is piped: the column error has it"
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "undo (refused)" in cli("audit", stopped).out
+
+
+def test_times_of_a_queue_are_those_of_people(stopped: Path, cli: Cli) -> None:
+    lines = cli("queue", stopped, "gone.test").out.splitlines()
+    (leased,) = [line for line in lines if line.startswith("last_lease_time:")]
+    assert leased.endswith("Z") and ":" in leased.partition(":")[2]
+
+
 def test_a_glob_of_queues_that_hold_nothing_is_not_said_to_match_none(stopped: Path, cli: Cli) -> None:
     answer = cli("delete", stopped, "--queue", "gone.*")
     assert answer.code == 0 and "deleted 0 URIs" in answer.out and "no queue" not in answer.err

@@ -106,7 +106,7 @@ ANSWERS = {
         ("capped.test", "full.test"), ("full.test 7 2 1", "Over budget, and will retire again", "capped.test 8 3 2")
     ),
     "What was spent on errors, and on prerequisites?": Answer(
-        ("Failures:     51 (penalties: 50)", "Given up:     1 (1 attempts)", "Prerequisites: 1"),
+        ("Failures:     51 (penalties: 50)", "Dead letters: 1 (attempts: 1)", "Prerequisites: 1"),
         ("FAILURE 1 2.1% 51 50 of it penalties", "DEAD 1 2.1% 1 1 dead letter", "1 URI of those that ended"),
     ),
     "How fast is it, and is it slower than before or than yesterday?": Answer(

@@ -67,6 +67,37 @@ def test_a_dry_run_foresees_and_changes_nothing(job: Path, cli: Cli) -> None:
         assert reader.adjustments == [] and [entry.command for entry in reader.audit()] == ["retire"]
 
 
+@pytest.mark.parametrize(
+    ("match", "says_so"),
+    [
+        ("regex:test/[0-9]", True),
+        ("surt:http://(test,snoozed,)/1", True),
+        ("surt:(test,snoozed,", False),
+        ("domain:snoozed.test", False),
+        ("queue:snoozed.test", False),
+        ("*", False),
+        ("regex:nothing-has-this", False),
+    ],
+)
+def test_a_dry_run_says_that_the_next_uri_decides_where_others_may_differ(
+    stopped: Path, cli: Cli, match: str, says_so: bool
+) -> None:
+    options = ("adjust", stopped, "--match", match, "--total-budget", 9, "--dry-run")
+    assert ("each queue counts by its next URI" in cli(*options).out) is says_so
+    found = json.loads(cli(*options, "--format", "json").out)
+    assert found["by_next_uri"] is says_so or not found["matched"]
+
+
+def test_a_dry_run_says_that_the_next_uri_decides_where_a_queue_has_several_hosts(tmp_path: Path, cli: Cli) -> None:
+    with Frontier.open(
+        tmp_path / "frontier", Settings.from_dict({"frontier": {"queue_assignment_policy": "registered-domain"}})
+    ) as frontier:
+        frontier.schedule_many(["http://a.site.test/", "http://b.site.test/"])
+    dry_run = ("--total-budget", 9, "--dry-run")
+    assert "by its next URI" in cli("adjust", tmp_path, "--match", "host:a.site.test", *dry_run).out
+    assert "by its next URI" not in cli("adjust", tmp_path, "--match", "queue:site.test", *dry_run).out
+
+
 def test_a_dry_run_asks_no_engine(stopped: Path, cli: Cli) -> None:
     with Frontier.open(stopped / "frontier"):  # by a process that will not look into its mailbox
         answer = cli("adjust", stopped, "--match", "queue:capped.test", "--total-budget", 500, "--dry-run")

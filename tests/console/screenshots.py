@@ -182,7 +182,7 @@ def make(folder: Path, *, everything: bool) -> None:
     """Crawl, and save the pictures into a folder."""
     shots = (*STOPPED, *every_page()) if everything else STOPPED
     with (
-        tempfile.TemporaryDirectory() as name,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,  # chromium writes to its end
         chdir(name),
         crawling() as (job, process),
         chromium(Path(name)) as browser,

@@ -155,6 +155,22 @@ def test_a_page_that_is_no_longer_live_says_so_until_it_is_again(job: Path, devt
     asyncio.run(run())
 
 
+def test_a_narrow_page_shows_which_one_it_is_and_is_not_wider_than_the_window(hostile: str, devtools: str) -> None:
+    async def act() -> None:
+        async with tab(devtools) as page:
+            await page.look(width=390)
+            for path in (one.path or "/" for one in PAGES if one.listed and not one.steers):
+                await page.visit(hostile + path)
+                here = await page.value(
+                    "(({left, right}) => 0 <= left && right <= innerWidth)"
+                    "(document.querySelector('nav.pages a[aria-current]').getBoundingClientRect())"
+                )
+                assert here, path
+                assert await page.value("document.documentElement.scrollWidth <= innerWidth"), path
+
+    asyncio.run(act())
+
+
 def test_a_page_that_was_saved_looks_as_it_did(job: Path, devtools: str, tmp_path: Path) -> None:
     saved = tmp_path / "saved.html"
     saved.write_text(get(job, "/")[1])

@@ -142,6 +142,29 @@ def test_a_dry_run_that_was_overtaken_is_shown_again_with_what_has_changed(steer
     assert "Applied." in applied and entries(steered)[-1].command == "snooze"
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"op": "adjust", "which": "match", "match": "queue:named.test", "total": "5", "reason": "x"},
+        {"op": "delete", "glob": "named.test", "pattern": "", "reason": "x"},
+    ],
+)
+def test_a_dry_run_is_not_overtaken_by_commands_on_other_queues(steered: Path, form: dict[str, str]) -> None:
+    async def act(client: Client, console: Console) -> tuple[str, str, str]:
+        operator = Operator(client)
+        await operator.sign_in("bob")
+        shown = await operator.send(form)
+        page = f"/steer/{fields(shown)['dry_run']}"
+        await operator.apply(await operator.send({"op": "wake", "queue": '"snoozed.test"', "reason": "x"}))
+        elsewhere = await operator.get(page)
+        await operator.apply(await operator.send({"op": "unretire", "queue": '"named.test"', "reason": "x"}))
+        return shown, elsewhere, await operator.get(page)
+
+    shown, elsewhere, here = visit(steered, act, token=TOKEN)
+    assert "Since this dry run" not in shown and "Since this dry run" not in elsewhere
+    assert "Since this dry run" in here and "unretire" in here
+
+
 @pytest.mark.parametrize("number", ["", "nonsense", "another's"])
 def test_a_dry_run_that_is_not_there_is_not_applied(job: Path, number: str) -> None:
     async def act(client: Client, console: Console) -> None:

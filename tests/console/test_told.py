@@ -14,6 +14,10 @@ def test_entries_of_the_audit_are_told_by_what_they_changed() -> None:
     assert brief({"match": "*", "set": {"precedence": 1}, "ids": list(range(9)), "groups": []}) == (
         "match *, set precedence=1, ids (9)"
     )
+    groups = [{"before": {"precedence": 3}, "after": {"precedence": 1}, "queues": 2}]
+    assert brief({"groups": groups, "ids": [1, 2], "rest": 6e4}) == (
+        "groups (1), ids [1, 2], rest 1970-01-01T16:40:00Z"
+    )
     assert brief({}) == ""
 
 

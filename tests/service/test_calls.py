@@ -29,9 +29,7 @@ def serving(hand_over: Callable[[list[Handed]], None]) -> Iterator[grpc.Channel]
 def echo(turn: list[Handed]) -> None:
     for call, message in turn:
         if message is not None:
-            call.reply([message])
-            if not call.method.streams_requests:
-                call.end()
+            call.reply([message], last=not call.method.streams_requests)
 
 
 def numbered(count: int) -> list[bytes]:
@@ -78,12 +76,28 @@ def test_replies_to_one_request_are_asked_for_when_there_is_room() -> None:
     def hand_over(turn: list[Handed]) -> None:
         for call, message in turn:
             assert message == (b"request" if len(left) == 10 else None)
-            call.reply([left.pop(0), left.pop(0)])
-            if not left:
-                call.end()
+            call.reply([left.pop(0), left.pop(0)], last=len(left) == 0)
 
     with serving(hand_over) as channel:
         assert list(channel.unary_stream(GET.path)(b"request", timeout=PATIENCE)) == numbered(10)
+
+
+def test_the_last_replies_may_be_none() -> None:
+    with serving(lambda turn: turn[0][0].reply([], last=True)) as channel:
+        assert list(channel.unary_stream(GET.path)(b"request", timeout=PATIENCE)) == []
+
+
+def test_no_further_replies_are_asked_for_after_the_last_ones() -> None:
+    waiting: list[Handed] = []
+    echoed: list[Handed] = []
+    with serving(waiting.extend) as channel:
+        for number in range(300):
+            reply = channel.unary_unary(STATS.path).future(b"%d" % number, timeout=PATIENCE)
+            until(lambda: len(waiting) >= len(echoed) + 1)
+            echoed.append(waiting[-1])
+            echo(echoed[-1:])
+            assert reply.result() == b"%d" % number
+    assert [message for _, message in waiting] == numbered(300)
 
 
 def test_an_empty_message_is_a_request() -> None:

@@ -54,9 +54,8 @@ def test_each_rpc_carries_every_field_both_ways(java: Connect) -> None:
         for call, message in turn:
             assert message is not None
             requests.append(METHODS[call.method.name].request.FromString(message))
-            call.reply([replies[len(requests) - 1].SerializeToString()])
-            if not call.method.streams_requests:
-                call.end()
+            reply = replies[len(requests) - 1].SerializeToString()
+            call.reply([reply], last=not call.method.streams_requests)
 
     with served(hand_over) as address, java(address) as client:
         theirs = DescriptorPool().AddSerializedFile(client.definition().SerializeToString())

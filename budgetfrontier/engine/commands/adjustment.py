@@ -33,6 +33,9 @@ class Adjustment(msgspec.Struct, kw_only=True):
 
     `unknown` are the keys that `match` names and no queue has yet.
 
+    `by_next_uri`, of a dry run: some URIs of a queue may match and others not, as with `regex:`; then the next one
+    decides for the queue, as it does for its settings, and the figures count until another is the next.
+
     A dry run counts the queues that would retire and revive, and lists the first 1,000; those matched that are over
     budget before and after (`still_over`), and those that were retired by name, which stay (`by_name`). `uris` is how
     many of the URIs that they hold now the revived would hand out, `spend` what these cost, `ceiling` what their
@@ -51,6 +54,7 @@ class Adjustment(msgspec.Struct, kw_only=True):
     matched: int | None = 0
     groups: list[dict[str, Any]] = []
     ungrouped: int = 0
+    by_next_uri: bool = False
     as_of: float = 0.0
     retired: list[str] = []
     revived: list[str] = []

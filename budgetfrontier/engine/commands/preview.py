@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from budgetfrontier import plugins
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.budgets import is_over_total
@@ -239,6 +240,14 @@ def _unknown(view: View, change: Change) -> list[str]:
     return [key for key in change.match.keys if view.find_queue(key) is None]
 
 
+def _goes_by_next_uri(view: View, match: Match) -> bool:
+    """Tell whether some URIs of a queue may match and others not: then the next one decides, while it is the next."""
+    if match.by_key:
+        return False
+    assign = plugins.resolve("assignment", view.settings()[0].frontier.queue_assignment_policy)
+    return not match.by_authority or not getattr(assign, "one_host", False)
+
+
 class _Spend:
     """The spend of queues: what the URIs cost that they hold, and what their budgets leave once more come."""
 
@@ -313,6 +322,7 @@ def preview(view: View, change: Change) -> dict[str, Any]:
     found = msgspec.structs.asdict(groups.survey(change, view.counters().time, _unknown(view, change)))
     return {
         **found,
+        "by_next_uri": _goes_by_next_uri(view, change.match),
         "retired": retired,
         "revived": revived,
         **counts,

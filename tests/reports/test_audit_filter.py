@@ -1,0 +1,80 @@
+"""Which commands may have changed the queues that a dry run was about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import Frontier, Reader
+from budgetfrontier.reports.audit_filter import deleted_queues, touches
+from budgetfrontier.settings.matching import Match, parse_match
+
+COMMANDS: dict[str, Callable[[Frontier], object]] = {
+    "retire": lambda frontier: frontier.retire("a.test"),
+    "snooze": lambda frontier: frontier.snooze("a.test", until=9e9),
+    "adjust key": lambda frontier: frontier.adjust(match="queue:a.test", queue_total_budget=5),
+    "adjust host": lambda frontier: frontier.adjust(match="host:a.test", queue_total_budget=6),
+    "adjust domain": lambda frontier: frontier.adjust(match="domain:a.test", queue_total_budget=7),
+    "delete": lambda frontier: frontier.delete(queue="a.test"),
+    "delete glob": lambda frontier: frontier.delete(queue="a.*"),
+}
+EVERYTHING: dict[str, Callable[[Frontier], object]] = {
+    "adjust all": lambda frontier: frontier.adjust(queue_total_budget=5),
+    "adjust regex": lambda frontier: frontier.adjust(match="regex:x", queue_total_budget=5),
+    "delete pattern": lambda frontier: frontier.delete(pattern="x"),
+}
+NOTHING: dict[str, Callable[[Frontier], object]] = {
+    "pause": lambda frontier: frontier.pause(),
+    "terminate": lambda frontier: frontier.terminate(),
+}
+PATTERNS = [
+    ("queue:{}.test", True),
+    ("queues:{}.test,c.test", True),
+    ("host:{}.test", True),
+    ("domain:{}.test", True),
+    ("*", False),
+]
+
+
+def touched(path: Path, command: Callable[[Frontier], object], match: Match) -> bool:
+    with Frontier.open(path) as frontier:
+        for host in "ab":
+            frontier.schedule_many(f"http://{host}.test/{n}" for n in range(3))
+        frontier.commit()
+        command(frontier)
+    with Reader(path) as reader, reader.view() as view:
+        return touches(view, match)(next(view.newest_commands()))
+
+
+@pytest.mark.parametrize(("pattern", "tells_apart"), PATTERNS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_on_another_queue_touches_nothing(
+    tmp_path: Path, command: str, pattern: str, tells_apart: bool
+) -> None:
+    assert touched(tmp_path / "own", COMMANDS[command], parse_match(pattern.format("a")))
+    if tells_apart:
+        other = parse_match(pattern.format("b"))
+        may = command == "delete glob" and other.exact is not None and not other.keys  # not told apart
+        assert touched(tmp_path / "other", COMMANDS[command], other) is may
+
+
+@pytest.mark.parametrize("pattern", [pattern.format("a") for pattern, _ in PATTERNS])
+def test_a_command_that_names_no_queue_may_touch_all(tmp_path: Path, pattern: str) -> None:
+    for name, command in EVERYTHING.items():
+        assert touched(tmp_path / name, command, parse_match(pattern)) or name == "adjust regex"
+    for name, command in NOTHING.items():
+        assert not touched(tmp_path / name, command, parse_match(pattern))
+
+
+def test_an_undo_touches_what_it_gives_back(tmp_path: Path) -> None:
+    def adjust_and_undo(frontier: Frontier) -> None:
+        frontier.undo(frontier.adjust(match="queue:a.test", queue_total_budget=5).id)
+
+    assert touched(tmp_path / "own", adjust_and_undo, parse_match("queue:a.test"))
+
+
+def test_the_queues_of_a_deletion() -> None:
+    assert deleted_queues(None).matches("", "x") and deleted_queues("[ab].test").matches("", "x")
+    assert deleted_queues("a.test").keys == ("a.test",) and not deleted_queues("a.*").matches("", "b.test")
