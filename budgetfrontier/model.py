@@ -176,7 +176,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     delayed: float = 0
     """A wake time that a `delay` given by name has set: it is never clipped either."""
     rest: float = 0
-    """The wake time by politeness, retries and delays alone, as long as `block` is the later one."""
+    """The wake time by politeness, retries and delays alone, as long as `block` or `paced_until` is the later one."""
     urls: Number = 0
     """With `frontier.keep_urls`, the URLs of the queue that are kept."""
     completed: Number = 0
@@ -187,6 +187,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The least time between two leases that was set for this queue by name, in seconds; None: that of the settings."""
     paced_until: float = 0
     """The wake time that its last lease asked for, because of that interval or of the one of the settings."""
+    served: float = 0
+    """The time of its last lease, in a frontier in which queues have intervals."""
 
     @property
     def average_cost(self) -> float:

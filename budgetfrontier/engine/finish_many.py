@@ -201,7 +201,7 @@ class BatchFinisher:
                 elif rest > 0.0:
                     if wake > queue.wake_time:
                         rotation.set_wake(queue, wake)
-                    elif queue.rest < wake <= queue.block:
+                    elif queue.rest < wake <= max(queue.block, queue.paced_until):
                         queue.rest = wake
                 out = queue.out = queue.out - 1
                 queue.reserved -= cost

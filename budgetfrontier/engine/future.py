@@ -74,10 +74,13 @@ class FutureTable:
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take out what waits under `key`."""
-        value = self._env.txn.pop(key, db=self._env.db[keys.FUTURE])
-        self._count(queue, -1)
+        value = self._take(queue, key)
         if self.urls is not None and value is not None:
             self.urls.left([(place_in_future(queue.id, key), decode_future(value).value)])
+
+    def _take(self, queue: QueueRecord, key: bytes) -> bytes | None:
+        self._count(queue, -1)
+        return self._env.txn.pop(key, db=self._env.db[keys.FUTURE])
 
     def bring_forward(self, seconds: float) -> None:
         """Make every retry due earlier by so many seconds; URIs with a `not_before` stay. O(URIs scheduled)."""
@@ -96,11 +99,11 @@ class FutureTable:
         self.next_due = self.first_due()
 
     def take_due(self, now: float, limit: int) -> list[FutureRow]:
-        """Take out the first that are due."""
+        """Take out the first that are due, which are placed on their queues at once."""
         found = list(self._due(now, limit))
         rows = [decode_future(value) for _, value in found]
         for (key, _), row in zip(found, rows, strict=True):
-            self.remove(self._queues.get(row.queue), key)
+            self._take(self._queues.get(row.queue), key)
         self.next_due = self.first_due()
         return rows
 

@@ -14,6 +14,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
+from budgetfrontier.engine.url_table import UrlTable
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
@@ -31,12 +32,14 @@ class Known(Enum):
     UNCHANGED = "all of that was known"
     ADDED = "the URL was not known"
     INVALID = "this is no URL"
+    FULL = "the URL was not known, and there is no room for it"
 
 
 class KnownUrls:
     """Takes reports of fetches by URL, and forgets URLs. A look-up more than a finish for each."""
 
-    def __init__(self, tables: Tables, turns: Turns, admitter: Admitter, finisher: Finisher) -> None:
+    def __init__(self, urls: UrlTable, tables: Tables, turns: Turns, admitter: Admitter, finisher: Finisher) -> None:
+        self._urls = urls
         self._tables = tables
         self._turns = turns
         self._admitter = admitter
@@ -45,7 +48,7 @@ class KnownUrls:
         """By the key of its pending record: each lease; some may have ended."""
 
     def __repr__(self) -> str:
-        return f"<KnownUrls of {self._tables.urls!r}, {len(self._leases)} leased>"
+        return f"<KnownUrls of {self._urls!r}, {len(self._leases)} leased>"
 
     def leased(self, leases: Sequence[Lease]) -> None:
         """Note leases that are handed out."""
@@ -62,14 +65,13 @@ class KnownUrls:
 
     def _row(self, fingerprint: bytes) -> tuple[UrlRow | None, Lease | None]:
         """Return the row of a URL as it is now, and its lease."""
-        assert self._tables.urls is not None
-        row = self._tables.urls.find(fingerprint)
+        row = self._urls.find(fingerprint)
         if row is None or not row.place:
             return row, None
         lease = self._lease_of(row.place)
         if lease is None and row.place in self._tables.pending.taken:  # its record waits for its deletion
             self._tables.pending.settle()
-            row = self._tables.urls.find(fingerprint)
+            row = self._urls.find(fingerprint)
         return row, lease
 
     def find(self, url: str) -> KeptUrl | None:
@@ -96,11 +98,10 @@ class KnownUrls:
 
     def page(self, after: bytes, limit: int) -> list[KeptUrl]:
         """Return the URLs that follow a fingerprint, without their `uri`, in the order of fingerprints."""
-        assert self._tables.urls is not None
         self._tables.pending.settle()
         look = self._tables.queues.look
         found: list[KeptUrl] = []
-        for fingerprint, row in self._tables.urls.page(after, limit):
+        for fingerprint, row in self._urls.page(after, limit):
             name = look(row.queue).queue
             found.append(
                 KeptUrl(
@@ -148,35 +149,61 @@ class KnownUrls:
         row, lease = self._row(fingerprint)
         if row is not None and uri.queue is None:
             uri = msgspec.structs.replace(uri, queue=self._tables.queues.look(row.queue).queue)
-        revisit = None
         if again is not None:
-            cost = uri.cost if lease is None or uri.cost is not None else lease.cost
-            revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
-        if lease is not None:
-            found = () if revisit is None else (revisit,)
-            self._finisher.finish(lease, Outcome.SUCCESS, None, None, found, "", None, False, size, now)
-            del self._leases[lease.key]
-            return Known.FINISHED
+            return self._fetched_until(fingerprint, uri, again, row, lease, size, now)
         if row is None:
-            if revisit is not None:
-                admitted = self._admitter.take_one(msgspec.structs.replace(revisit, force=False), now)
-                return Known.ADDED if admitted.value != "INVALID" else Known.INVALID
             tally = Tally()
             self._admitter.mark_seen([uri], tally, charge=False)
             if tally.invalid:
                 return Known.INVALID
-            self._tables.urls.completed(fingerprint, uri.url, queue_key)  # type: ignore[union-attr]
+            self._urls.completed(fingerprint, uri.url, queue_key)
             return Known.ADDED
-        if not row.place and again is None:
+        if lease is not None:
+            self._finish(lease, (), size, now)
+            return Known.FINISHED
+        if not row.place:
             return Known.UNCHANGED
-        waits_for_date = future_key(row.place) is not None
-        if row.place and waits_for_date and again is not None and row.due == int(again):
-            return Known.UNCHANGED
-        if row.place:
-            self._take_out(row, now, charged=not waits_for_date)
-        if revisit is not None:
-            self._admitter.take_one(revisit, now)
+        self._take_out(row, now, charged=future_key(row.place) is None)
         return Known.CHANGED
+
+    def _fetched_until(
+        self,
+        fingerprint: bytes,
+        uri: CrawlUri,
+        again: float,
+        row: UrlRow | None,
+        lease: Lease | None,
+        size: int,
+        now: float,
+    ) -> Known:
+        """Take the report of a fetch after which the URL waits for a date. Policies are asked before any change."""
+        cost = lease.cost if lease is not None and uri.cost is None else uri.cost
+        revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
+        if lease is not None:
+            self._finish(lease, (revisit,), size, now)
+            known = Known.FINISHED
+        elif row is not None and row.place and row.due == int(again):
+            return Known.UNCHANGED
+        else:
+            if row is None and not self._admitter.is_seen(fingerprint):
+                revisit = msgspec.structs.replace(revisit, force=False)
+            tally = Tally()
+            via = None if row is None else revisit  # a known URL comes again: it needs no room
+            read = self._admitter.read((revisit,), tally, via)
+            if tally.invalid:
+                return Known.INVALID
+            if row is not None and row.place:
+                self._take_out(row, now, charged=future_key(row.place) is None)
+            self._admitter.admit(read, tally, now, via)
+            if tally.full:
+                return Known.FULL
+            known = Known.ADDED if row is None else Known.CHANGED
+        self._urls.set_due(fingerprint, int(again))
+        return known
+
+    def _finish(self, lease: Lease, discovered: Sequence[CrawlUri], size: int, now: float) -> None:
+        self._finisher.finish(lease, Outcome.SUCCESS, None, None, discovered, "", None, False, size, now)
+        del self._leases[lease.key]
 
     def forget(self, fingerprint: bytes, now: float) -> bool:
         """Forget a URL, waiting or completed, so that it may be discovered again; tell whether it was known.
@@ -192,7 +219,7 @@ class KnownUrls:
         elif row.place:
             self._take_out(row, now, charged=False)
             self._tables.pending.settle()
-        self._tables.urls.forget(fingerprint)  # type: ignore[union-attr]
+        self._urls.forget(fingerprint)
         self._admitter.forget(fingerprint)
         return True
 

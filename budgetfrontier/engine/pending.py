@@ -95,7 +95,7 @@ class PendingTable:
         found, _ = self._walk(self._next_key(queue_id, prefix), prefix, 1)
         if found:
             return found[0], found[1]
-        self._delete_removed()
+        self.delete_removed()
         cursor = self._env.pending
         return cursor.item() if cursor.set_range(prefix) and cursor.key()[:4] == prefix else None
 
@@ -106,7 +106,7 @@ class PendingTable:
         turn it will be deleted. If it is not, or others are out, the queue has runs of one record from then on.
         """
         if len(self.removed) >= MOST_REMOVED:
-            self._delete_removed()
+            self.delete_removed()
         prefix, before, cursor = _pack(queue_id), self._read.get(queue_id), self._env.pending
         if before is None:
             if self._share == 1 and cursor.set_range(prefix):
@@ -165,7 +165,7 @@ class PendingTable:
             else:
                 skipped += 1
                 if skipped == MOST_SKIPPED and self.removed:
-                    self._delete_removed()
+                    self.delete_removed()
                     return self._walk(start, prefix, length)
             last = key
             if len(run) == 2 * length:
@@ -191,7 +191,7 @@ class PendingTable:
         if self.runs:
             self._end_runs(records)
         if self.removed and not self.taken.isdisjoint([key for key, _ in records]):
-            self._delete_removed()  # a URI comes back under its old key
+            self.delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
         self._env.wrote(sum(map(_size, records)), len(records))
         if self.urls is not None:
@@ -257,7 +257,7 @@ class PendingTable:
 
     def settle(self) -> None:
         """Bring the table up to date, before a commit and before anything else reads it; memory stays bounded."""
-        self._delete_removed()
+        self.delete_removed()
         if len(self.runs) > MOST_RUNS:
             for queue_id in [queue_id for queue_id, run in self.runs.items() if not run]:
                 self.forget(queue_id)
@@ -279,7 +279,7 @@ class PendingTable:
             size += bytes_
         self._share = min(max(MOST_READ * records // (max(active, 1) * size), 1), LONGEST_RUN)
 
-    def _delete_removed(self) -> None:
+    def delete_removed(self) -> None:
         """Delete what was removed, in the order of keys: what follows the one deleted is often the next."""
         if not self.removed:
             return

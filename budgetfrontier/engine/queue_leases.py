@@ -6,7 +6,6 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import MAX_TURNS, Turns
 from budgetfrontier.model import Lease, QueueRecord
 from budgetfrontier.rules import queue_states
-from budgetfrontier.rules.budgets import must_retire
 from budgetfrontier.rules.queue_states import IN_PROCESS, INACTIVE, READY, RETIRED, SNOOZED
 from budgetfrontier.store.uri_values import restore_pending, tries
 
@@ -84,7 +83,7 @@ class QueueLeases:
             settings, precedence = settings_of.asked(queue, head)
             if queue.revision != tables.counters.settings_revision:
                 settings_of.take_budgets(queue, settings, precedence)
-        if must_retire(queue, settings.reached):
+        if self._turns.is_spent(queue, settings.reached):
             tables.rotation.move(queue, RETIRED)
             return 0
         most = min(per_queue or LIMIT, settings.per_queue_concurrency)

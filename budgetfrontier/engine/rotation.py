@@ -193,8 +193,8 @@ class Rotation:
 
     def set_waits(self, queue: QueueRecord, waits: Waits) -> None:
         """Change all waits of a queue."""
-        queue.block, queue.delayed, queue.rest = waits.block, waits.delayed, waits.rest
-        self.set_wake(queue, waits.wake_time)
+        wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until = waits
+        self.set_wake(queue, wake_time)
 
     def snooze(self, queue: QueueRecord, latest: float) -> None:
         """Let an IN_PROCESS queue rest until its wake time, at most until `latest`.

@@ -96,6 +96,8 @@ class Turns:
         """Give an INACTIVE queue a fresh balance and its place among the active, or retire it."""
         budgets.take_budgets(queue, settings, self._tables.counters.settings_revision)
         self._clip(queue, now)
+        if queue.max_completed:
+            self._complete(queue)
         self._rotation.move(queue, queue_states.on_activation(queue, settings, now))
         queue.precedence = precedence
 
@@ -125,8 +127,10 @@ class Turns:
         turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
         paced = not trivial or settings.min_interval > 0.0
+        is_spent = must_retire
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited = paced = True
+            is_spent = self.is_spent
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         try:
@@ -172,7 +176,7 @@ class Turns:
                         except PolicyError:
                             self._give_back_turn(queue_id)
                             raise
-                    if limited and must_retire(queue, settings.reached):
+                    if limited and is_spent(queue, settings.reached):
                         self._give_back_turn(queue_id)
                         rotation.move(queue, RETIRED)
                         turns -= 1
@@ -215,22 +219,39 @@ class Turns:
 
     def rest_after_lease(self, queue: QueueRecord, settings: QueueSettings, now: float) -> bool:
         """Let a READY queue that has leased a URI wait for its interval; tell whether it has to."""
+        queue.served = now
         interval = settings.min_interval if queue.interval is None else queue.interval
         if interval <= 0:
             return False
-        queue.paced_until = now + interval
-        queue.wake_time = wake_times.extended(queue, queue.paced_until)
+        queue.rest = 0  # what it had to wait for is over
+        queue.wake_time = queue.paced_until = now + interval
         return True
 
-    def set_interval(self, queue: QueueRecord, interval: float, now: float) -> None:
-        """Give a queue the least time between two of its leases; one that waits for the former takes the new one."""
-        before = queue.interval
-        if before is None:
-            before = self.settings.settings_of(queue).min_interval if queue.queued else 0.0
+    def set_interval(self, queue: QueueRecord, interval: float | None, now: float) -> None:
+        """Give a queue the least time between two of its leases, None for that of the settings; it holds at once."""
         queue.interval = interval
-        if queue.paced_until == queue.wake_time and queue.wake_time > now:
-            queue.paced_until = max(queue.paced_until - before + interval, now)
-            self._rotation.set_wake(queue, max(queue.paced_until, min(queue.block, queue.wake_time)))
+        if interval is None:
+            interval = self.settings.settings_of(queue).min_interval if queue.queued else 0.0
+        self._rotation.set_waits(queue, wake_times.paced(queue, interval, now))
+        if queue.state is READY and queue.wake_time > now:
+            self._rotation.move(queue, SNOOZED)
+
+    def set_limit(self, queue: QueueRecord, limit: int) -> None:
+        """Limit the completed URLs of a queue; one RETIRED, but not by name, is looked at again in its turn."""
+        queue.max_completed = limit
+        if queue.state is RETIRED and not queue.by_name:
+            self.unretire(queue)
+
+    def is_spent(self, queue: QueueRecord, reached: bool) -> bool:
+        """Tell whether a queue is RETIRED instead of having its turn; what is completed counts as of now."""
+        if queue.max_completed:
+            self._complete(queue)
+        return must_retire(queue, reached)
+
+    def _complete(self, queue: QueueRecord) -> None:
+        """Count what is completed as of now, if the queue may have reached its limit by that."""
+        if queue.completed + len(self._tables.pending.removed) >= queue.max_completed:
+            self._tables.pending.delete_removed()
 
     def _give_back_turn(self, queue_id: int) -> None:
         """Put a queue back to the ring's front, and its head into its place."""

@@ -83,6 +83,13 @@ class UrlTable:
         queue = self._queues.find_or_create(queue_key)
         self._put(fingerprint, None, UrlRow(queue.id, shorten(url, queue_key), b"", int(self.now())))
 
+    def set_due(self, fingerprint: bytes, due: int) -> None:
+        """Set the time from which a URL that waits may be leased, which may be over."""
+        row = self.find(fingerprint)
+        if row is not None and row.place:
+            row.due = due
+            self._put(fingerprint, row, row)
+
     def forget(self, fingerprint: bytes) -> None:
         """Drop the row of a URL that waits for nothing."""
         row = self.find(fingerprint)

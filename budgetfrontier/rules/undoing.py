@@ -7,6 +7,8 @@ from typing import Any
 ADJUSTING = frozenset(("adjust", "withdraw"))
 RETIRING = frozenset(("retire", "unretire"))
 WAITING = frozenset(("snooze", "wake"))
+PACING = frozenset(("set_queue",))
+"""The commands that give a queue an interval and a limit of its own."""
 PAUSING = frozenset(("pause", "resume"))
 DELETING = frozenset(("delete", "drop"))
 """The commands that keep what they delete."""
@@ -31,4 +33,4 @@ def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> boo
         return False
     if about in ADJUSTING:
         return True
-    return about in RETIRING | WAITING | PAUSING and effect.get("before") != effect.get("after")
+    return about in RETIRING | WAITING | PACING | PAUSING and effect.get("before") != effect.get("after")

@@ -43,10 +43,9 @@ def extended(queue: QueueRecord, until: float) -> float:
 def clipped_wake_time(queue: QueueRecord, latest: float) -> float:
     """Return the wake time of a queue, `latest` if it is later: then it was stored by a clock that was ahead.
 
-    What an operator, or a delay or an interval given by name, has asked for stays.
+    What an operator, or a delay given by name, has asked for stays; so does an interval given by name, for its length.
     """
-    paced = queue.paced_until if queue.interval is not None else 0.0
-    return min(queue.wake_time, max(latest, queue.block, queue.delayed, paced))
+    return min(queue.wake_time, max(latest + (queue.interval or 0.0), queue.block, queue.delayed))
 
 
 class Waits(NamedTuple):
@@ -56,11 +55,12 @@ class Waits(NamedTuple):
     block: float
     delayed: float
     rest: float
+    paced_until: float = 0
 
     @classmethod
     def of(cls, queue: QueueRecord) -> Self:
         """Return those of a queue."""
-        return cls(queue.wake_time, queue.block, queue.delayed, queue.rest)
+        return cls(queue.wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until)
 
     @classmethod
     def told(cls, look: dict[str, Any]) -> Self:
@@ -68,20 +68,37 @@ class Waits(NamedTuple):
         return cls(look["wake_time"], look["block"], look.get("delayed", 0), look.get("rest", 0))
 
     @property
+    def earned(self) -> float:
+        """The wake time by politeness, retries and delays alone."""
+        return self.rest if 0 < self.wake_time <= max(self.block, self.paced_until) else self.wake_time
+
+    @property
     def unblocked(self) -> float:
         """The wake time if there were no operator's block."""
-        return self.rest if 0 < self.wake_time <= self.block else self.wake_time
+        return max(self.earned, self.paced_until)
 
 
 def blocked(queue: QueueRecord, until: float) -> Waits:
     """Return the waits of a queue that its operator blocks until a time, or as long as it waits already."""
     until = extended(queue, until)
-    return Waits(until, until, queue.delayed, Waits.of(queue).unblocked)
+    return Waits(until, until, queue.delayed, Waits.of(queue).earned, queue.paced_until)
 
 
 def woken(queue: QueueRecord, now: float) -> Waits:
     """Return the waits of a queue whose operator ends them now."""
-    return Waits(min(queue.wake_time, now), 0, min(queue.delayed, now), min(queue.rest, now))
+    return Waits(
+        min(queue.wake_time, now), 0, min(queue.delayed, now), min(queue.rest, now), min(queue.paced_until, now)
+    )
+
+
+def paced(queue: QueueRecord, interval: float, now: float) -> Waits:
+    """Return the waits of a queue that gets another interval: it counts from the last lease, whatever it was then."""
+    waits = Waits.of(queue)
+    until = min(queue.served, now) + interval if queue.served and interval else 0
+    if max(until, waits.paced_until) <= now:
+        return waits
+    until = until if until > now else now
+    return Waits(max(waits.earned, waits.block, until), waits.block, waits.delayed, waits.earned, until)
 
 
 def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
@@ -97,6 +114,7 @@ def restored(queue: QueueRecord, before: Waits, after: Waits) -> Waits:
         before.block,
         max(before.delayed, delayed),
         max(before.unblocked, begun),
+        found.paced_until,
     )
 
 

@@ -33,6 +33,7 @@ _OF_ADMISSION = {
     Admission.INVALID: SKIPPED,
     Admission.FULL: FAIL,
 }
+_OF_REPORT = {Known.INVALID: SKIPPED, Known.FULL: FAIL}
 _DEFAULT_COST, _DEFAULT_PRIORITY, BUDGET = "bf.cost", "bf.priority", "bf.budget"
 
 log = logging.getLogger("budgetfrontier.urlfrontier")
@@ -59,7 +60,7 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
     results = iter(frontier.fetched([each for each in given if each is not None]))
-    statuses = [SKIPPED if each is None or next(results) is Known.INVALID else OK for each in given]
+    statuses = [SKIPPED if each is None else _OF_REPORT.get(next(results), OK) for each in given]
     _take_budgets(frontier, [item.info for item in items])
     return statuses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from budgetfrontier import Outcome
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.wake_times import Waits
-from tests.rules.queues import NOW, SNOOZED, queue, settings
+from tests.rules.queues import NOW, READY, SNOOZED, queue, settings
 
 
 def test_a_retry_lengthens_the_wait_of_its_queue_unless_only_its_uri_waits() -> None:
@@ -49,3 +49,26 @@ def test_an_operator_covers_the_rests_of_a_queue_and_uncovers_them() -> None:
     assert wake_times.restored(covered, before, after).wake_time == NOW + 110
     told = {"wake_time": NOW + 100, "block": NOW + 100}  # by an older version
     assert wake_times.restored(covered, Waits.told(told), after).block == NOW + 100
+
+
+def test_another_interval_counts_from_the_last_lease_and_leaves_other_waits_alone() -> None:
+    served = queue(SNOOZED, served=NOW - 4, wake_time=NOW + 6, paced_until=NOW + 6, rest=NOW + 2)
+    assert wake_times.paced(served, 20, NOW)[0] == NOW + 16
+    assert wake_times.paced(served, 5, NOW) == Waits(NOW + 2, 0, 0, NOW + 2, NOW + 1), "politeness holds"
+    assert wake_times.paced(served, 0, NOW) == Waits(NOW + 2, 0, 0, NOW + 2, NOW)
+    blocked = queue(SNOOZED, served=NOW - 4, **wake_times.blocked(served, NOW + 50)._asdict())
+    assert wake_times.paced(blocked, 0, NOW)[:2] == (NOW + 50, NOW + 50)
+    assert Waits.of(blocked).unblocked == NOW + 6 and Waits.of(blocked).earned == NOW + 2
+
+
+def test_an_interval_that_is_over_changes_no_wait() -> None:
+    rested = queue(READY, served=NOW - 9, wake_time=NOW - 3, paced_until=NOW - 3)
+    assert wake_times.paced(rested, 5, NOW) == Waits.of(rested)
+    assert wake_times.paced(queue(READY), 50, NOW) == Waits.of(queue(READY)), "it was never leased from"
+    assert wake_times.paced(rested, 50, NOW).wake_time == NOW + 41
+
+
+def test_the_last_lease_of_a_clock_that_was_ahead_does_not_hold_a_queue_up() -> None:
+    ahead = queue(SNOOZED, served=NOW + 1e6, interval=10.0, wake_time=NOW + 1e6 + 10, paced_until=NOW + 1e6 + 10)
+    assert wake_times.clipped_wake_time(ahead, NOW + 30) == NOW + 40
+    assert wake_times.paced(ahead, 5, NOW).wake_time == NOW + 5

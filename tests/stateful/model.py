@@ -62,14 +62,28 @@ class Queue:
     block: float = 0.0  # until when its operator does
     by_name: bool = False
     placed: int = 0
+    interval: float | None = None  # between two leases, by name
+    limit: int = 0  # of completed URLs
+    served: float = 0.0  # when it was leased from last
+    paced: float = 0.0  # until when its interval lets it rest
 
     @property
     def wake(self) -> float:
-        return max(self.rest, self.block)
+        return max(self.rest, self.block, self.paced)
 
     @property
     def out(self) -> list[Uri]:
         return [uri for uri in self.uris if uri.out]
+
+
+@dataclass(eq=False)
+class Known:
+    """A URL that is kept, and the URI that waits or is out under it; None once it is completed."""
+
+    queue: str
+    created: int
+    uri: Uri | None
+    due: int = 0
 
 
 @dataclass(eq=False)
@@ -95,6 +109,8 @@ class Look(NamedTuple):
     by_name: bool
     rest: float
     block: float
+    interval: float | None
+    limit: int
 
 
 class Model:
@@ -113,6 +129,7 @@ class Model:
         self.future: list[tuple[float, Uri]] = []
         self.dead: list[Uri] = []
         self.seen: set[str] = set()
+        self.known: dict[str, Known] = {}
         self.counts: Counter[str] = Counter()
         self.arrivals = 0
         self.state, self.reason = "NEW", None  # type: str, str | None
@@ -150,12 +167,16 @@ class Model:
         spent, reached = queue.spent + reserved, self.options["retire_when"] == "reached"
         return queue.total >= 0 and (spent > queue.total or (reached and spent == queue.total))
 
-    def may_hand_out(self, queue: Queue) -> bool:
+    def spent(self, queue: Queue) -> bool:
+        """It is RETIRED instead of having its turn."""
+        return queue.replenish <= 0 or self.over(queue) or 0 < queue.limit <= self.completed(queue.key)
+
+    def may_hand_out(self, queue: Queue, at_most: int = 1 << 16) -> bool:
         """Section 1: leases are out, and nothing more may go out, is IN_PROCESS."""
         out = queue.out
         reserved = sum(uri.cost for uri in out)
         return not out or (
-            len([uri for uri in out if not uri.landed]) < self.options["per_queue_concurrency"]
+            len([uri for uri in out if not uri.landed]) < min(self.options["per_queue_concurrency"], at_most)
             and len(out) < len(queue.uris)
             and reserved < queue.balance
             and not self.over(queue, reserved)
@@ -185,7 +206,7 @@ class Model:
 
     def activate(self, queue: Queue) -> None:
         self.take(queue, self.head(queue))
-        if queue.replenish <= 0 or self.over(queue):
+        if self.spent(queue):
             self.move(queue, RETIRED)
         else:
             queue.balance = queue.replenish
@@ -193,6 +214,7 @@ class Model:
 
     def place(self, uri: Uri) -> None:
         """A URI arrives."""
+        self.note(uri)
         queue = self.queues[uri.queue]
         queue.uris.append(uri)
         queue.placed += 1
@@ -306,22 +328,79 @@ class Model:
                     self.activate(self.waiting()[0])
                     continue
                 queue = self.ring[0]
-                if queue.replenish <= 0 or self.over(queue):
+                if self.spent(queue):
                     self.move(queue, RETIRED)
                     continue
                 if not self.may_hand_out(queue):  # its means were cut while leases are out
                     self.move(queue, IN_PROCESS)
                     continue
-                uri = self.head(queue)
-                uri.out = True
-                self.lease_ids += 1
-                self.given += 1
-                self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1, self.now)
-                given.append(self.lease_ids)
-                self.move(queue, READY)
+                given.append(self.hand_out(queue, ttl))
+                self.end_turn(queue)
         self.settle()
         if not given:
             self.commit()
+        return given
+
+    def hand_out(self, queue: Queue, ttl: float) -> int:
+        uri = self.head(queue)
+        uri.out = True
+        self.lease_ids += 1
+        self.given += 1
+        self.leases[self.lease_ids] = Lease(queue, uri, self.now + ttl, uri.deliveries + 1, self.now)
+        return self.lease_ids
+
+    def end_turn(self, queue: Queue) -> None:
+        """It rests for its interval, if it has one."""
+        queue.served = self.now
+        interval = self.options["min_interval"] if queue.interval is None else queue.interval
+        if interval:
+            queue.paced = self.now + interval
+            self.move(queue, SNOOZED)
+        else:
+            self.move(queue, READY)
+
+    def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> list[int]:
+        """Each queue has one turn, in which it hands out URIs until so many of it are out."""
+        self.expire()
+        given: list[int] = []
+        if self.state == "RUNNING":
+            self.bring_due()
+            if key is not None:
+                queue = self.queues.get(key)
+                if queue is not None and queue.state == INACTIVE:
+                    self.activate(queue)
+                if queue is not None and queue.state == READY:
+                    given += self.serve(queue, per_queue, ttl)
+            else:
+                served = 0
+                for queue in list(self.ring):
+                    if served < queues:
+                        found = self.serve(queue, per_queue, ttl)
+                        served += bool(found)
+                        given += found
+                while served < queues and self.waiting():
+                    queue = self.waiting()[0]
+                    self.activate(queue)
+                    if queue.state == READY:
+                        found = self.serve(queue, per_queue, ttl)
+                        served += bool(found)
+                        given += found
+        self.settle()
+        if not given:
+            self.commit()
+        return given
+
+    def serve(self, queue: Queue, per_queue: int, ttl: float) -> list[int]:
+        if self.spent(queue):
+            self.move(queue, RETIRED)
+            return []
+        given: list[int] = []
+        while self.may_hand_out(queue, per_queue or 1 << 16):
+            given.append(self.hand_out(queue, ttl))
+        if given:
+            self.end_turn(queue)
+        else:
+            self.move(queue, READY)
         return given
 
     def bring_due(self) -> None:
@@ -354,6 +433,7 @@ class Model:
         self.counts["expired"] += counted
         if uri.deliveries >= self.options["max_deliveries"]:
             queue.uris.remove(uri)
+            self.gone(uri)
             self.counts["buried"] += 1
             self.bury(uri)
             if not queue.uris and queue.state != RETIRED:
@@ -364,6 +444,7 @@ class Model:
         self.counts["postponed"] += 1
         uri.postponed = self.counts["postponed"]
         self.future.append((due, uri))
+        self.note(uri, due)
 
     def bury(self, uri: Uri) -> None:
         uri.buried = self.counts["buried"]
@@ -424,6 +505,7 @@ class Model:
             queue.errors += outcome in ("FAILURE", "DEAD")
         if outcome in ("SUCCESS", "FAILURE", "DISREGARDED", "DEAD"):
             queue.uris.remove(uri)
+            self.gone(uri)
         if outcome == "DEAD":
             self.bury(uri)
         if outcome == "RETRY" and self.options["retry_scope"] == "uri" and aside > 0:
@@ -463,6 +545,101 @@ class Model:
             self.leases[number].expires = self.now + ttl
         self.settle()
         return number in self.leases
+
+    # ---- URLs that are kept
+
+    def note(self, uri: Uri, due: float = 0.0) -> None:
+        """A URI waits now, in its queue or until a time; the URL's row is about the last that came."""
+        if not self.options["keep_urls"]:
+            return
+        row = self.known.get(uri.url)
+        if row is None:
+            row = self.known[uri.url] = Known(uri.queue, int(self.now), None)
+        was_due = row.due if row.uri is not None else 0
+        row.queue, row.uri, row.due = uri.queue, uri, int(due) or was_due or int(self.now)
+
+    def gone(self, uri: Uri) -> None:
+        """A URI waits no more."""
+        row = self.known.get(uri.url)
+        if row is not None and row.uri is uri:
+            row.uri, row.due = None, 0
+
+    def rows(self, key: str | None = None) -> list[Known]:
+        return [row for row in self.known.values() if key is None or row.queue == key]
+
+    def completed(self, key: str | None = None) -> int:
+        return len([row for row in self.rows(key) if row.uri is None])
+
+    def lease_of(self, uri: Uri | None) -> int | None:
+        return next((number for number, lease in self.leases.items() if lease.uri is uri), None)
+
+    def fetched(self, spec: dict[str, Any], again: float | None) -> str:
+        """The report that a URL was fetched, and when it is to be fetched again."""
+        self.expire()
+        self.settle()
+        row = self.known.get(spec["url"])
+        number = None if row is None else self.lease_of(row.uri)
+        key = row.queue if row is not None and spec["queue"] is None else spec["queue"]
+        revisit = {**spec, "queue": key, "force": True, "not_before": again}
+        if number is not None:
+            if spec["cost"] is None:
+                revisit["cost"] = self.leases[number].uri.cost
+            self.finish(number, "SUCCESS", PLAIN, [] if again is None else [revisit])
+            told = "FINISHED"
+        elif again is None and row is None:
+            self.mark_seen(spec, charge=False)
+            key = spec["queue"] or spec["url"].split("/")[2]
+            self.queues.setdefault(key, Queue(key, len(self.queues)))
+            self.known[spec["url"]] = Known(key, int(self.now), None)
+            told = "ADDED"
+        elif row is not None and (row.uri is None if again is None else row.uri is not None and row.due == int(again)):
+            return "UNCHANGED"
+        else:
+            if row is not None and row.uri is not None:
+                self.take_out(row.uri, charged=True)
+            told = "ADDED" if row is None else "CHANGED"
+            if again is not None:
+                revisit["force"] = row is not None or spec["url"] in self.seen
+                via = None if row is None else Uri(spec["url"], "", 0, 0, 0, 0)
+                if self.schedule(revisit, within=True, via=via)["FULL"]:
+                    told = "FULL"
+        row = self.known.get(spec["url"])
+        if again is not None and row is not None and row.uri is not None:
+            row.due = int(again)
+        self.settle()
+        return told
+
+    def take_out(self, uri: Uri, *, charged: bool) -> None:
+        """A URI that is not out waits no more. One that waits for a date is not charged."""
+        queue = self.queues[uri.queue]
+        self.gone(uri)
+        if uri not in queue.uris:
+            self.future = [entry for entry in self.future if entry[1] is not uri]
+            return
+        if charged:
+            queue.spent += uri.cost
+            self.counts["spent unseen"] += uri.cost
+            queue.charges += 1
+        queue.uris.remove(uri)
+        if not queue.uris:
+            self.move(queue, EXHAUSTED)
+        self.reconsider(queue)
+
+    def forget(self, url: str) -> bool:
+        self.expire()
+        self.settle()
+        row = self.known.get(url)
+        if row is None:
+            return False
+        number = self.lease_of(row.uri)
+        if number is not None:
+            self.finish(number, "DISREGARDED", PLAIN, [])
+        elif row.uri is not None:
+            self.take_out(row.uri, charged=False)
+        del self.known[url]
+        self.seen.discard(url)
+        self.settle()
+        return True
 
     # ---- the operations of an operator
 
@@ -518,7 +695,8 @@ class Model:
 
     def look(self, key: str) -> Look:
         queue = self.queues[key]
-        return Look(queue.state, queue.by_name, queue.rest, queue.block)
+        rest = max(queue.rest, queue.paced)
+        return Look(queue.state, queue.by_name, rest, queue.block, queue.interval, queue.limit)
 
     def operate(self, command: str, key: str, until: float = 0.0) -> None:
         """One of the four below."""
@@ -547,9 +725,36 @@ class Model:
 
     def wake(self, key: str) -> None:
         queue = self.queues[key]
-        queue.rest, queue.block = min(queue.wake, self.now), 0.0
+        queue.rest, queue.block, queue.paced = min(queue.wake, self.now), 0.0, min(queue.paced, self.now)
         if queue.state == SNOOZED:
             self.move(queue, READY)
+
+    def set_queue(self, key: str, **chosen: Any) -> None:
+        before = self.look(key)
+        if "interval" in chosen:
+            self.set_interval(key, chosen["interval"])
+        if "max_completed" in chosen:
+            self.set_limit(key, chosen["max_completed"])
+        self.last = {"command": "set_queue", "key": key, "before": before, "after": self.look(key)}
+        self.settle()
+
+    def set_interval(self, key: str, interval: float | None) -> None:
+        """It counts from the last lease on."""
+        queue = self.queues[key]
+        queue.interval = interval
+        if interval is None:
+            interval = self.options["min_interval"] if queue.uris else 0.0
+        until = queue.served + interval if queue.served and interval else 0.0
+        if max(until, queue.paced) > self.now:
+            queue.paced = max(until, self.now)
+            if queue.state == READY and queue.wake > self.now:
+                self.move(queue, SNOOZED)
+
+    def set_limit(self, key: str, limit: int) -> None:
+        queue = self.queues[key]
+        queue.limit = limit
+        if queue.state == RETIRED and not queue.by_name:
+            self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
 
     def delete(self, key: str) -> int:
         """What is out stays."""
@@ -557,6 +762,8 @@ class Model:
         later = [entry for entry in self.future if entry[1].queue == key]
         waiting = [uri for uri in self.in_order(queue) if not uri.out]
         was_retired = queue.state == RETIRED
+        for uri in [*waiting, *(uri for _, uri in later)]:
+            self.gone(uri)
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
         if waiting and not queue.uris:

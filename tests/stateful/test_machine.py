@@ -18,9 +18,13 @@ from budgetfrontier.engine.commands import runner
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
 from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Directive
+from budgetfrontier.store.keys import URLS
+from budgetfrontier.store.records import decode_url
+from budgetfrontier.store.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.stateful.model import PLAIN, Model
 from tests.stateful.undoing import undo
+from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
 MATCHES = ("*", "queue:b.test", "queue:?.test", "host:*.a.test", "domain:a.test", "queue:forced")
@@ -79,6 +83,8 @@ option_sets = st.fixed_dictionaries(
         "max_retries": st.sampled_from((0, 1, 30)),
         "retry_delay": st.sampled_from((0.0, 10.0, 900.0)),
         "retry_scope": st.sampled_from(("queue", "uri")),
+        "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
+        "keep_urls": booleans,
     }
 )
 moves = st.tuples(
@@ -107,12 +113,12 @@ steering = st.lists(
     max_size=60,
 )
 SEED = {"cost": None, "directive": 3, "priority": 0, "force": False, "not_before": None, "queue": None}
-NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
+NESTED = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "min_interval")
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
     """The settings of a frontier that commits only when it must."""
-    politeness: dict[str, Any] = {"per_queue_concurrency": options["per_queue_concurrency"]}
+    politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
@@ -165,6 +171,11 @@ class FrontierMachine(RuleBasedStateMachine):
         wait = spec["not_before"]
         return {**spec, "not_before": None if wait is None else self.clock.time() + wait}
 
+    def batch(self, specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Which of two URIs of one URL is placed last in a batch is not said: here, none is forced twice."""
+        forced = {spec["url"]: spec for spec in specs if spec["force"]}
+        return [self.dated(spec) for spec in specs if spec is forced.get(spec["url"], spec)]
+
     # ---- a crawler's operations
 
     @rule(spec=uris)
@@ -175,7 +186,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(specs=st.lists(uris, max_size=8))
     def schedule_many(self, specs: list[dict[str, Any]]) -> None:
-        specs = [self.dated(spec) for spec in specs]
+        specs = self.batch(specs)
         expected = self.model.schedule(*specs)
         tally = self.frontier.schedule_many(map(crawl_uri, specs))
         assert (tally.added, tally.duplicate) == (expected["ADDED"], expected["DUPLICATE"])
@@ -184,7 +195,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(specs=st.lists(uris, max_size=8))
     def schedule_each(self, specs: list[dict[str, Any]]) -> None:
-        specs = [self.dated(spec) for spec in specs]
+        specs = self.batch(specs)
         expected = [Admission(next(iter(self.model.schedule(spec, within=True)))) for spec in specs]
         self.model.settle()
         assert self.frontier.schedule_each(map(crawl_uri, specs)) == expected
@@ -198,7 +209,19 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(number=st.sampled_from((1, 1, 2, 3, 8)), ttl=st.sampled_from((15.0, 300.0, 2000.0)))
     def lease(self, number: int, ttl: float) -> None:
         expected = self.model.lease(number, ttl)
-        given = self.frontier.lease(number, ttl=ttl)
+        self.handed_out(self.frontier.lease(number, ttl=ttl), expected)
+
+    @rule(
+        queues=st.sampled_from((1, 1, 2, 9)),
+        per_queue=st.sampled_from((0, 1, 2, 3)),
+        key=st.one_of(st.none(), st.none(), keys),
+        ttl=st.sampled_from((15.0, 300.0, 2000.0)),
+    )
+    def lease_queues(self, queues: int, per_queue: int, key: str | None, ttl: float) -> None:
+        expected = self.model.lease_queues(queues, per_queue, key, ttl)
+        self.handed_out(self.frontier.lease_queues(queues, per_queue, queue=key, ttl=ttl), expected)
+
+    def handed_out(self, given: list[Any], expected: list[int]) -> None:
         same(
             "leases",
             [(lease.uri.url, lease.queue, lease.cost, lease.delivery, lease.expires) for lease in given],
@@ -265,7 +288,7 @@ class FrontierMachine(RuleBasedStateMachine):
         discovered=st.one_of(st.just([]), st.lists(uris, max_size=4)),
     )
     def finish(self, which: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]) -> None:
-        self.end(*self.pick(which), outcome, options, [self.dated(spec) for spec in discovered])
+        self.end(*self.pick(which), outcome, options, self.batch(discovered))
 
     def end(
         self, lease: Any, number: int, outcome: str, options: dict[str, Any], discovered: list[dict[str, Any]]
@@ -306,6 +329,42 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.5, 3.0, 4.0, 15.0, 45.0, 300.0, 1000.0)))
     def time_passes(self, seconds: float) -> None:
         self.model.now = self.clock.advance(seconds)
+
+    # ---- URLs that are kept
+
+    @precondition(lambda self: self.options["keep_urls"])
+    @rule(spec=uris, which=st.integers(0, 9), again=st.sampled_from((None, None, None, -5.0, 0.0, 2.0, 40.0)))
+    def fetched(self, spec: dict[str, Any], which: int, again: float | None) -> None:
+        """Nearly always of a URL that is known, and reported twice now and then."""
+        known = list(self.model.known)
+        out = [lease.uri.url for lease in self.model.leases.values()]
+        if which < 8 and known:
+            spec = {**spec, "url": known[which * 7 % len(known)], "queue": None}
+        if which < 5 and out:
+            spec = {**spec, "url": out[which % len(out)]}
+        spec = {**spec, "force": False, "not_before": None}
+        date = None if again is None else self.clock.time() + again
+        for _ in range(2 if which % 4 == 0 else 1):
+            expected = self.model.fetched(spec, date)
+            (told,) = self.frontier.fetched([(crawl_uri(spec), date)])
+            same("report of a fetch", told.name, expected)
+
+    @precondition(lambda self: self.options["keep_urls"])
+    @rule(spec=uris, really=rarely)
+    def find_and_forget(self, spec: dict[str, Any], really: bool) -> None:
+        url = spec["url"]
+        self.model.expire()
+        self.model.settle()
+        found, row = self.frontier.find_url(url), self.model.known.get(url)
+        if found is None or row is None:
+            assert found is None and row is None
+            return
+        due = None if row.uri is None else row.due
+        same(url, (found.queue, found.created, found.due), (row.queue, row.created, due))
+        assert (found.uri is None) == (row.uri is None)
+        if really:
+            assert self.model.forget(url)
+            assert self.frontier.forget_urls([found.fingerprint]) == 1
 
     # ---- an operator's operations
 
@@ -377,6 +436,24 @@ class FrontierMachine(RuleBasedStateMachine):
             done = getattr(self.frontier, operation)(key)
         assert done is bool(queue)
         if done:
+            self.remember()
+
+    @precondition(lambda self: self.options["keep_urls"])
+    @rule(
+        key=keys,
+        chosen=st.fixed_dictionaries(
+            {},
+            optional={
+                "interval": st.sampled_from((0.0, 1.0, 10.0, 100.0)),
+                "max_completed": st.sampled_from((0, 1, 3, 6, 20)),
+            },
+        ),
+    )
+    def set_queue(self, key: str, chosen: dict[str, Any]) -> None:
+        if key in self.model.queues:
+            self.model.set_queue(key, **chosen)
+        assert self.frontier.set_queue(key, **chosen) is (key in self.model.queues)
+        if key in self.model.queues:
             self.remember()
 
     @rule(key=keys, really=rarely)
@@ -512,8 +589,31 @@ class FrontierMachine(RuleBasedStateMachine):
                 told["balance"], expected["balance"] = record.balance, mine.balance
             same(key, told, expected)
         same("summary", dict(self.frontier.summary()), self.model.summary())
+        if self.options["keep_urls"]:
+            self.agree_on_urls()
         same("hook", self.finishes, self.model.counts["finishes"])
         self.frontier.check()
+
+    def agree_on_urls(self) -> None:
+        tables = kernel(self.frontier).tables
+        look, c = tables.queues.look, tables.counters
+        told = {}
+        for _, value in tables.flushed().items(URLS):
+            row = decode_url(value)
+            name = look(row.queue).queue
+            told[expand(row.url, name)] = (name, row.created, row.due)
+        model = self.model
+        same("URLs", told, {url: (row.queue, row.created, row.due) for url, row in model.known.items()})
+        for key in model.queues:
+            record = self.frontier.queue(key)
+            assert record is not None
+            same(key, (record.urls, record.completed), (len(model.rows(key)), model.completed(key)))
+        active = {row.queue for row in model.rows() if row.uri is not None}
+        same(
+            "numbers of URLs",
+            (c.urls, c.completed, c.url_queues, c.active_url_queues),
+            (len(model.rows()), model.completed(), len({row.queue for row in model.rows()}), len(active)),
+        )
 
     def teardown(self) -> None:
         if not hasattr(self, "frontier"):

@@ -23,6 +23,8 @@ OPTIONS: dict[str, Any] = {
     "max_retries": 30,
     "retry_delay": 0.0,
     "retry_scope": "queue",
+    "min_interval": 0.0,
+    "keep_urls": False,
 }
 
 

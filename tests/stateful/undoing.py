@@ -20,7 +20,7 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
         return False
     if command in ("adjust", "withdraw"):
         done = _adjustments(model, number, entry, force)
-    elif command in ("retire", "unretire", "snooze", "wake"):
+    elif command in ("retire", "unretire", "snooze", "wake", "set_queue"):
         done = _queue(model, entry, force)
     elif command in ("pause", "resume"):
         done = _crawl(model, entry, force)
@@ -64,8 +64,13 @@ def _queue(model: Model, entry: dict[str, Any], force: bool) -> bool:
         return False
     if not force and _aspect(found, entry["command"]) != _aspect(after, entry["command"]):
         return False
-    if entry["command"] in ("snooze", "wake"):
-        queue.rest = before.rest if queue.rest == after.rest else max(before.rest, queue.rest)
+    if entry["command"] == "set_queue":
+        if before.interval != after.interval:
+            model.set_interval(key, before.interval)
+        if before.limit != after.limit:
+            model.set_limit(key, before.limit)
+    elif entry["command"] in ("snooze", "wake"):
+        queue.rest = before.rest if found.rest == after.rest else max(before.rest, found.rest)
         queue.block = before.block
         if queue.state == READY and queue.wake > model.now:
             model.move(queue, SNOOZED)
@@ -85,6 +90,8 @@ def _aspect(look: Look, command: str) -> object:
     """What the command has set of a queue."""
     if command in ("retire", "unretire"):
         return look.state == RETIRED, look.by_name
+    if command == "set_queue":
+        return look.interval, look.limit
     return look.block, look.rest if command == "wake" else None
 
 
@@ -116,6 +123,8 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         changed |= (queue.state == RETIRED) != (left == "RETIRED")
     if changed and not force:
         return False
+    for due, uri in entry["later"]:
+        model.note(uri, due)
     model.future = sorted(model.future + entry["later"], key=lambda due: due[1].postponed)
     for uri in entry["waiting"]:
         model.place(uri)

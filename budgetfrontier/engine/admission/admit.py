@@ -77,6 +77,10 @@ class Admitter:
         """Return the fingerprint of a URI with a normalized URL, forced or not. Raises PolicyError."""
         return self._candidates.fingerprint(uri)
 
+    def is_seen(self, fingerprint: bytes) -> bool:
+        """Tell whether a URI with this fingerprint is a DUPLICATE, unless it is forced."""
+        return self._seen.is_seen(fingerprint)
+
     def forget(self, fingerprint: bytes) -> None:
         """Forget a fingerprint, so that its URLs are admitted again."""
         self._seen.forget(fingerprint)

@@ -15,7 +15,7 @@ from budgetfrontier.engine.commands import adjustment, dead_letters, deletion, s
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import QueueRecord, QueueState
+from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.records import Progress
 
@@ -43,12 +43,15 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
 
 
 def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    if kernel.tables.urls is None:
+        raise FrontierError(
+            "queues have intervals and limits of their own only with `frontier.keep_urls`, which is fixed at creation; "
+            "`adjust` sets `politeness.min_interval` for queues that match"
+        )
     if "interval" in args:
         kernel.turns.set_interval(queue, float(args["interval"]), now)
     if "max_completed" in args:
-        queue.max_completed = int(args["max_completed"])
-        if queue.state is QueueState.RETIRED and not queue.by_name:
-            kernel.turns.unretire(queue)
+        kernel.turns.set_limit(queue, int(args["max_completed"]))
 
 
 def _crawl_state(change: Callable[[Kernel, dict[str, Any]], None]) -> Operation:

@@ -29,6 +29,8 @@ def look_at_queue(queue: QueueRecord) -> dict[str, Any]:
         "block": queue.block,
         "delayed": queue.delayed,
         "rest": Waits.of(queue).unblocked,
+        "interval": queue.interval,
+        "max_completed": queue.max_completed,
     }
 
 
@@ -68,7 +70,7 @@ def crawl_after(view: View, totals: Summary, op: str, reason: str) -> dict[str, 
 
 def set_waits(queue: QueueRecord, waits: Waits) -> None:
     """Change the waits of a copy of a queue's record."""
-    queue.wake_time, queue.block, queue.delayed, queue.rest = waits
+    queue.wake_time, queue.block, queue.delayed, queue.rest, queue.paced_until = waits
 
 
 # -- as `Turns` of the engine does it; a test compares them
@@ -98,9 +100,32 @@ def _wake(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> N
     set_waits(queue, wake_times.woken(queue, now))
 
 
+def _set_queue(view: View, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    found = look_at_queue(queue)
+    repace(view, queue, found | args, found, now)
+
+
+def repace(view: View, queue: QueueRecord, chosen: dict[str, Any], before: dict[str, Any], now: float) -> None:
+    """Give a copy of a queue's record the interval and the limit that are `chosen` and not as `before`."""
+    if chosen["interval"] != before["interval"]:
+        queue.interval = chosen["interval"]
+        interval = queue.interval
+        if interval is None:
+            url = HeadUrls(view).url(queue) or queue.last_enqueued
+            interval = view.in_force().for_uri(url, queue.queue).min_interval if queue.queued else 0.0
+        set_waits(queue, wake_times.paced(queue, interval, now))
+        if queue.state is READY and queue.wake_time > now:
+            queue.state = SNOOZED
+    if chosen["max_completed"] != before["max_completed"]:
+        queue.max_completed = chosen["max_completed"]
+        if queue.state is RETIRED and not queue.by_name:
+            queue.state = queue_states.after_unretirement(queue)
+
+
 _COMMANDS: dict[str, Callable[[View, QueueRecord, dict[str, Any], float], None]] = {
     "retire": _retire,
     "unretire": _unretire,
     "snooze": _snooze,
     "wake": _wake,
+    "set_queue": _set_queue,
 }

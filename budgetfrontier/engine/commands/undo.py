@@ -24,7 +24,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import crawl_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
-from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING
+from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PACING, PAUSING, RETIRING, WAITING
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.store.records import AuditEntry, Progress
 
@@ -66,7 +66,7 @@ def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:
 def _at_once(kernel: Kernel, entry: AuditEntry, command: str, force: bool, now: float) -> dict[str, Any]:
     if command in ADJUSTING:
         return _undo_adjusting(kernel, entry, force, now)
-    if command in RETIRING | WAITING:
+    if command in RETIRING | WAITING | PACING:
         return _undo_queue(kernel, entry, command, force, now)
     if command in PAUSING:
         return _undo_crawl(kernel, entry, force)
@@ -85,6 +85,11 @@ def _undo_queue(kernel: Kernel, entry: AuditEntry, command: str, force: bool, no
     found = look_at_queue(queue)
     if command in RETIRING:
         _restore_retirement(kernel, queue, before)
+    elif command in PACING:
+        if before["interval"] != after["interval"]:
+            kernel.turns.set_interval(queue, before["interval"], now)
+        if before["max_completed"] != after["max_completed"]:
+            kernel.turns.set_limit(queue, before["max_completed"])
     else:
         _restore_waits(kernel, queue, before, after, now)
     return {"queue": key, "before": found, "after": look_at_queue(queue)}

@@ -12,12 +12,12 @@ from budgetfrontier.engine.commands import restoring
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
-from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, set_waits
+from budgetfrontier.engine.commands.state_preview import crawl_after, look_at_crawl, look_at_queue, repace, set_waits
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
-from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PAUSING, RETIRING, WAITING, command_of
+from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
@@ -95,6 +95,8 @@ def _aspect(look: dict[str, Any], command: str) -> tuple[Any, ...]:
     """Return the part of a queue's look that a command, or its undo, has set."""
     if command in RETIRING:
         return look["state"] == RETIRED, look["by_name"]
+    if command in PACING:
+        return look["interval"], look["max_completed"]
     return look["block"], Waits.told(look).unblocked if command == "wake" else None
 
 
@@ -108,12 +110,23 @@ def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> 
             words = {True: "retired by name", False: "not retired by name"}
             told.append(f"it is {words[found['by_name']]}, and was {words[after['by_name']]}")
         return told
+    if command in PACING:
+        names = {"interval": "interval", "max_completed": "limit of completed URLs"}
+        return [
+            f"its {words} is {_shown(found[name])}, and was {_shown(after[name])}"
+            for name, words in names.items()
+            if found[name] != after[name]
+        ]
     if found["block"] != after["block"]:
         told.append(f"an operator blocks it {_until(found['block'])}, and did {_until(after['block'])}")
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
         told.append(f"it rests {_until(rests)}, and did {_until(rested)}")
     return told
+
+
+def _shown(value: float | None) -> str:
+    return "that of the settings" if value is None else f"{value:g}"
 
 
 def _until(when: float) -> str:
@@ -132,7 +145,7 @@ def check_crawl(entry: AuditEntry, found: dict[str, Any], *, force: bool) -> Non
         raise FrontierError(f"the crawl has changed since: it is {found['state']}; {FORCE}")
 
 
-def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -> dict[str, Any]:
+def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, now: float) -> dict[str, Any]:
     """Return a queue before and after the undo of an entry, as `undo` does it; a test compares both."""
     changed, was, after = copy.copy(queue), entry.effect["before"], entry.effect["after"]
     if command in RETIRING:
@@ -141,6 +154,8 @@ def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -
             changed.state = RETIRED
         elif queue.state is RETIRED:
             changed.state = after_unretirement(queue)
+    elif command in PACING:
+        repace(view, changed, was, after, now)
     else:
         set_waits(changed, wake_times.restored(queue, Waits.told(was), Waits.told(after)))
         if queue.state is READY and changed.wake_time > now:
@@ -162,9 +177,9 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
             "adjustments removed": [plain(there[number]) for number in change.remove],
             "adjustments restored": [plain(one) for one in change.restore],
         }
-    if command in RETIRING | WAITING:
+    if command in RETIRING | WAITING | PACING:
         queue = check_queue(entry, command, view.find_queue(key_of(entry)), force=force)
-        return told | {"queue": queue.queue} | _restored(queue, entry, command, now)
+        return told | {"queue": queue.queue} | _restored(view, queue, entry, command, now)
     if command in PAUSING:
         totals, was = view.summary(), entry.effect["before"]
         found = look_at_crawl(totals)
