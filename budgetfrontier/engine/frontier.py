@@ -345,7 +345,8 @@ class Frontier:
     def find_url(self, url: str) -> KeptUrl | None:
         """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""
         known = self._kept()
-        return self._guard.operate(lambda: known.find(url), changes=0)
+        fingerprint = self._admitter.fingerprint(CrawlUri(url))  # before the operation, which a bad URL would end
+        return self._guard.operate(lambda: known.find(fingerprint), changes=0)
 
     def kept_urls(self, after: bytes = b"", *, limit: int = 1000) -> list[KeptUrl]:
         """Return the URLs that follow a fingerprint, in the order of fingerprints, without their `uri`. O(limit).

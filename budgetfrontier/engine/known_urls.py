@@ -10,11 +10,12 @@ from enum import Enum
 
 import msgspec
 
+from budgetfrontier import uris
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
-from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.engine.url_table import LATEST, UrlTable
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import CrawlUri, KeptTotals, KeptUrl, Lease, Outcome, Tally
 from budgetfrontier.rules import charges
@@ -74,9 +75,8 @@ class KnownUrls:
             row = self._urls.find(fingerprint)
         return row, lease
 
-    def find(self, url: str) -> KeptUrl | None:
-        """Return what is known of a URL; None if it is not known. Raises InvalidUrl."""
-        fingerprint = self._admitter.fingerprint(CrawlUri(url))
+    def find(self, fingerprint: bytes) -> KeptUrl | None:
+        """Return what is known of the URL with a fingerprint; None if it is not known."""
         row, _ = self._row(fingerprint)
         return None if row is None else self._shown(fingerprint, row)
 
@@ -143,7 +143,8 @@ class KnownUrls:
         """
         try:
             fingerprint = self._admitter.fingerprint(uri)
-            queue_key = self._admitter.queue_key(uri)
+            if uri.queue is not None:
+                self._admitter.queue_key(uri)
         except InvalidUrl:
             return Known.INVALID
         row, lease = self._row(fingerprint)
@@ -152,12 +153,7 @@ class KnownUrls:
         if again is not None:
             return self._fetched_until(fingerprint, uri, again, row, lease, size, now)
         if row is None:
-            tally = Tally()
-            self._admitter.mark_seen([uri], tally, charge=False)
-            if tally.invalid:
-                return Known.INVALID
-            self._urls.completed(fingerprint, uri.url, queue_key)
-            return Known.ADDED
+            return self._completed(fingerprint, uri)
         if lease is not None:
             self._finish(lease, (), size, now)
             return Known.FINISHED
@@ -177,6 +173,7 @@ class KnownUrls:
         now: float,
     ) -> Known:
         """Take the report of a fetch after which the URL waits for a date. Policies are asked before any change."""
+        again = min(again, LATEST)
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
@@ -199,11 +196,27 @@ class KnownUrls:
                 return Known.FULL
             known = Known.ADDED if row is None else Known.CHANGED
         self._urls.set_due(fingerprint, int(again))
+        if row is not None and not row.place:
+            self._turns.below_limit(row.queue)
         return known
 
     def _finish(self, lease: Lease, discovered: Sequence[CrawlUri], size: int, now: float) -> None:
         self._finisher.finish(lease, Outcome.SUCCESS, None, None, discovered, "", None, False, size, now)
         del self._leases[lease.key]
+
+    def _completed(self, fingerprint: bytes, uri: CrawlUri) -> Known:
+        """Take the report of a URL that was not known, and is not to be fetched again."""
+        uri = msgspec.structs.replace(uri, url=uris.parse(uri.url))
+        tally = Tally()
+        try:
+            queue_key = self._admitter.queue_key(uri)
+        except InvalidUrl:
+            return Known.INVALID
+        self._admitter.mark_seen([uri], tally, charge=False)
+        if tally.invalid:
+            return Known.INVALID
+        self._urls.completed(fingerprint, uri.url, queue_key)
+        return Known.ADDED
 
     def forget(self, fingerprint: bytes, now: float) -> bool:
         """Forget a URL, waiting or completed, so that it may be discovered again; tell whether it was known.
@@ -220,6 +233,7 @@ class KnownUrls:
             self._take_out(row, now, charged=False)
             self._tables.pending.settle()
         self._urls.forget(fingerprint)
+        self._turns.below_limit(row.queue)
         self._admitter.forget(fingerprint)
         return True
 

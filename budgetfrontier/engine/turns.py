@@ -8,7 +8,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.model import CrawlUri, Lease, QueueRecord, QueueState
 from budgetfrontier.rules import budgets, queue_states, wake_times
-from budgetfrontier.rules.budgets import must_retire
+from budgetfrontier.rules.budgets import has_completed, must_retire
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETIRED, SNOOZED, may_lease
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
@@ -240,6 +240,12 @@ class Turns:
         """Limit the completed URLs of a queue; one RETIRED, but not by name, is looked at again in its turn."""
         queue.max_completed = limit
         if queue.state is RETIRED and not queue.by_name:
+            self.unretire(queue)
+
+    def below_limit(self, queue_id: int) -> None:
+        """Bring a queue back that its limit has RETIRED, if fewer of its URLs are completed again."""
+        queue = self._tables.queues.get(queue_id)
+        if queue.max_completed and queue.state is RETIRED and not queue.by_name and not has_completed(queue):
             self.unretire(queue)
 
     def is_spent(self, queue: QueueRecord, reached: bool) -> bool:

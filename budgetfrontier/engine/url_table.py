@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _queue_of = keys.u32.unpack_from
 
+LATEST = 1 << 62
+"""The latest date that a row says, in epoch seconds; what is due later is said to be due then."""
+
 
 class UrlTable:
     """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes.
@@ -105,7 +108,7 @@ class UrlTable:
 
     def postponed(self, queue_id: int, key: bytes, value: bytes) -> None:
         """Note a record that was put into `future` under `key`."""
-        self._place([(queue_id, place_in_future(queue_id, key), value, int(keys.due.unpack(key)[0]))])
+        self._place([(queue_id, place_in_future(queue_id, key), value, min(int(keys.due.unpack(key)[0]), LATEST))])
 
     def _place(self, records: Iterable[tuple[int, bytes, bytes, int]]) -> None:
         now = int(self.now())

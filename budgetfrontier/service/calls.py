@@ -34,6 +34,9 @@ MOST_UNANSWERED: Final = 256
 MOST_UNANSWERED_BYTES: Final = 1 << 20
 """The size of messages of a stream, in bytes, from which on no more are read before all replies are sent."""
 
+LONGEST_DETAILS: Final = 1000
+"""Characters of the details of a status: clients refuse trailers of more than some thousand bytes."""
+
 MOST_IN_A_TURN: Final = 256
 """The number of messages that are handed over together."""
 
@@ -112,7 +115,7 @@ class Call:
         """End the call after the replies that are still queued, with a status."""
         with self._lock:
             if not self._ended and self._ending is None:
-                self._ending = (code, details)
+                self._ending = (code, details[:LONGEST_DETAILS])
                 if not self._sending:
                     self._end_if_done()
 

@@ -22,16 +22,20 @@ LONGEST = 200
 """Bytes of the name of a folder."""
 
 
+class InvalidCrawlId(FrontierError):
+    """The crawlID cannot be that of a crawl."""
+
+
 def folder_name(crawl_id: str) -> str:
     """Return the name of the job folder of a crawlID: itself, with percent signs for what a path cannot have.
 
-    Raises FrontierError for one that is too long.
+    Raises InvalidCrawlId for one that is too long.
     """
     name = quote(crawl_id, safe=" !#$&'()+,;=@[]{}~")
     if name.startswith("."):
         name = "%2E" + name[1:]
     if len(name) > LONGEST:
-        raise FrontierError(f"the crawlID {crawl_id[:50]!r}... is too long: its folder may have {LONGEST} bytes")
+        raise InvalidCrawlId(f"the crawlID {crawl_id[:50]!r}... is too long: its folder may have {LONGEST} bytes")
     return name
 
 
@@ -55,7 +59,7 @@ class Crawls:
         return sorted(unquote(path.name) for path in self.folder.iterdir() if (path / FRONTIER).is_dir())
 
     def find(self, crawl_id: str) -> CrawlThread | None:
-        """Return a crawl that exists, None if there is none. Raises FrontierError for a crawlID that is too long."""
+        """Return a crawl that exists, None if there is none. Raises InvalidCrawlId."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
         if crawl is None and (self.folder / folder_name(crawl_id) / FRONTIER).is_dir():
@@ -63,7 +67,7 @@ class Crawls:
         return crawl
 
     def get(self, crawl_id: str) -> CrawlThread:
-        """Return a crawl, created if need be. Raises FrontierError for a crawlID that is too long, and OSError."""
+        """Return a crawl, created if need be. Raises InvalidCrawlId, and OSError."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
         if crawl is None:

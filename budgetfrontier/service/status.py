@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import grpc
 
-from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, StorageFull
+from budgetfrontier.errors import NO_ROOM, FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, StorageFull
+from budgetfrontier.service.crawls import InvalidCrawlId
 
 
 def status_of(error: BaseException) -> grpc.StatusCode:
     """Return the status of an error."""
-    if isinstance(error, StorageFull):
+    if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
     if isinstance(error, FrontierLocked | FrontierClosed):
         return grpc.StatusCode.UNAVAILABLE
+    if isinstance(error, InvalidCrawlId):
+        return grpc.StatusCode.INVALID_ARGUMENT
     if isinstance(error, LeaseExpired):
         return grpc.StatusCode.NOT_FOUND
     if isinstance(error, FrontierError):

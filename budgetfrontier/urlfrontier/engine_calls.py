@@ -6,10 +6,12 @@ They run in the thread of the crawl, and know nothing of gRPC.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from budgetfrontier import uris
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import InvalidUrl
@@ -35,6 +37,10 @@ _OF_ADMISSION = {
 }
 _OF_REPORT = {Known.INVALID: SKIPPED, Known.FULL: FAIL}
 _DEFAULT_COST, _DEFAULT_PRIORITY, BUDGET = "bf.cost", "bf.priority", "bf.budget"
+MOST_BUDGET = (1 << 53) - 1
+"""The largest total budget that an item may ask for: others are ignored, as is what is no whole number."""
+_HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*", re.ASCII)
+"""The form of a host in a URL that is its queue's key as it stands."""
 
 log = logging.getLogger("budgetfrontier.urlfrontier")
 
@@ -45,10 +51,10 @@ log = logging.getLogger("budgetfrontier.urlfrontier")
 def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
     """Schedule URLs that were found; return the status of each."""
     given: list[str | CrawlUri | None] = [_uri(info) for info in infos]
-    admissions = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
-    statuses = [SKIPPED if uri is None else _OF_ADMISSION[next(admissions)] for uri in given]
-    _take_budgets(frontier, infos)
-    return statuses
+    found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
+    admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
+    _take_budgets(frontier, infos, [admission is not Admission.INVALID for admission in admissions])
+    return [_OF_ADMISSION[admission] for admission in admissions]
 
 
 def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
@@ -59,10 +65,10 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
         if isinstance(uri, str):
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
-    results = iter(frontier.fetched([each for each in given if each is not None]))
-    statuses = [SKIPPED if each is None else _OF_REPORT.get(next(results), OK) for each in given]
-    _take_budgets(frontier, [item.info for item in items])
-    return statuses
+    found = iter(frontier.fetched([each for each in given if each is not None]))
+    reports = [Known.INVALID if each is None else next(found) for each in given]
+    _take_budgets(frontier, [item.info for item in items], [report is not Known.INVALID for report in reports])
+    return [_OF_REPORT.get(report, OK) for report in reports]
 
 
 def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
@@ -91,7 +97,7 @@ def _uri(info: Any) -> str | CrawlUri | None:
     if len(key) > LONGEST_KEY:
         return None
     parts = url.split("/", 3)
-    if key and len(parts) > 2 and parts[2] == key:
+    if key and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
         key = ""
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url
@@ -121,14 +127,19 @@ def _number(info: Any, name: str) -> int | None:
         return None
 
 
-def _take_budgets(frontier: Frontier, infos: Sequence[Any]) -> None:
-    """Give queues the total budgets that items ask for."""
-    for info in infos:
-        if info.metadata and (budget := _number(info, BUDGET)) is not None:
-            key = info.key or frontier.queue_key(CrawlUri(info.url))
-            queue = frontier.queue(key)
-            if queue is not None and queue.total_budget != budget:
-                frontier.adjust(match=queues_match([key]), queue_total_budget=budget, who=WHO)
+def _take_budgets(frontier: Frontier, infos: Sequence[Any], valid: Sequence[bool]) -> None:
+    """Give queues the total budgets that valid items ask for: the last one of each queue."""
+    asked: dict[str, int] = {}
+    for info, is_valid in zip(infos, valid, strict=True):
+        if is_valid and info.metadata and (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
+            asked[info.key or frontier.queue_key(CrawlUri(uris.parse(info.url)))] = budget
+    keys: dict[int, list[str]] = {}
+    for key, budget in asked.items():
+        queue = frontier.queue(key)
+        if queue is not None and queue.total_budget != budget:
+            keys.setdefault(budget, []).append(key)
+    for budget, found in keys.items():
+        frontier.adjust(match=queues_match(found), queue_total_budget=budget, who=WHO)
 
 
 # -- URLs out

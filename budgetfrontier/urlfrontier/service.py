@@ -255,6 +255,8 @@ class Service:
 
     async def SetLogLevel(self, request: Any, call: Call) -> Any:
         """Set the level of a logger."""
+        if request.level not in messages.LogLevelParams.Level.values():
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"there is no level {request.level}")
         name = messages.LogLevelParams.Level.Name(request.level)
         logging.getLogger(request.package or None).setLevel(_LEVELS.get(name) or logging.getLevelName(name))
         return messages.Empty()

@@ -603,9 +603,12 @@ class Model:
                 via = None if row is None else Uri(spec["url"], "", 0, 0, 0, 0)
                 if self.schedule(revisit, within=True, via=via)["FULL"]:
                     told = "FULL"
+        was_completed = row is not None and row.uri is None
         row = self.known.get(spec["url"])
         if again is not None and row is not None and row.uri is not None:
             row.due = int(again)
+            if was_completed:
+                self.below_limit(key)
         self.settle()
         return told
 
@@ -638,8 +641,15 @@ class Model:
             self.take_out(row.uri, charged=False)
         del self.known[url]
         self.seen.discard(url)
+        self.below_limit(row.queue)
         self.settle()
         return True
+
+    def below_limit(self, key: str) -> None:
+        """Fewer URLs of a queue are completed: one that its limit has retired comes back."""
+        queue = self.queues[key]
+        if queue.state == RETIRED and not queue.by_name and queue.limit > self.completed(key):
+            self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
 
     # ---- the operations of an operator
 

@@ -1,0 +1,147 @@
+"""Bad and unusual input: no call harms another, and the server goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
+from tests.urlfrontier.service_client import OK, SKIPPED, Client, discovered, info, known, serving
+
+INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
+
+
+@pytest.fixture
+def client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Client]:
+    """A client of a server on which no frontier is closed by an error, and no call fails."""
+    with serving(tmp_path / "jobs") as client:
+        assert client.put(discovered("http://a.test/1")) == [OK]
+        yield client
+        assert client.GetStats(crawlID="c").size >= 1
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def refused(call: Callable[..., Any], *args: Any, **fields: Any) -> grpc.StatusCode:
+    """The status with which a call is refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call(*args, **fields)
+    return caught.value.code()
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "http://", "mailto:a@b.test", "http://a.test/" + "x" * 100_000])
+def test_what_is_no_url(client: Client, url: str) -> None:
+    assert client.put(discovered(url, id="1"), known(url, id="2"), known(url, 5, id="3")) == [SKIPPED] * 3
+    assert client.put(discovered(url, id="1", bf_budget=5), known(url, id="2", bf_budget=5)) == [SKIPPED] * 2
+    assert refused(client.GetURLStatus, crawlID="c", url=url) is (NOT_FOUND if url else INVALID)
+    assert client.get() == ["http://a.test/1"]  # no budget was set
+
+
+@pytest.mark.parametrize("budget", ["-5", "-1", str(10**30), "1.5", "", "9" * 5000])
+def test_a_budget_that_is_none_is_ignored(client: Client, budget: str) -> None:
+    assert client.put(discovered("http://b.test/", bf_budget=budget)) == [OK]
+    assert sorted(client.get()) == ["http://a.test/1", "http://b.test/"]
+
+
+def test_a_budget_is_that_of_the_queue_of_the_normalized_url(client: Client) -> None:
+    assert client.put(*[discovered(f"http://B.test/{n}", bf_budget=1, bf_cost=2) for n in range(3)]) == [OK] * 3
+    assert len(client.get(key="b.test")) == 1
+    assert client.put(discovered("http://b.test/4", bf_budget=100)) == [OK]
+
+
+@pytest.mark.parametrize("key", ["k" * 256, "k" * 600, "ü" * 256])
+def test_a_key_that_is_too_long(client: Client, key: str) -> None:
+    url = "http://a.test/2"
+    assert client.put(discovered(url, key=key, id="1"), known(url, key=key, id="2")) == [SKIPPED] * 2
+    assert client.get(key=key) == []
+    assert client.GetStats(crawlID="c", key=key).size == 0
+    assert client.DeleteQueue(crawlID="c", key=key).value == 0
+    client.BlockQueueUntil(crawlID="c", key=key, time=1 << 40)
+    client.SetDelay(crawlID="c", key=key, delay_requestable=5)
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://www.H.test/", "www.H.test"),
+        ("http://me:word@h.test/", "me:word@h.test"),
+        ("http://h.test:80/", "h.test:80"),
+        ("http://0x7f.1/", "0x7f.1"),
+        ("http://bücher.test/", "bücher.test"),
+        ("http://[0::1]/", "[0::1]"),
+        ("http://h.test/", "h.test"),
+    ],
+)
+def test_a_key_that_is_given_is_kept_as_it_is(client: Client, url: str, key: str) -> None:
+    assert client.put(discovered(url, "k", key)) == [OK]
+    assert client.ListQueues(crawlID="k").values == [key]
+    assert [found.key for found in client.GetURLs(crawlID="k", key=key)] == [key]
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://WWW.h.test/", "www.h.test"),
+        ("http://me:word@h.test:81/", "h.test:81"),
+        ("http://[0::1]/", "[::1]"),
+        ("https://[::1]:8443/a?b", "[::1]:8443"),
+    ],
+)
+def test_a_key_that_is_derived(client: Client, url: str, key: str) -> None:
+    assert client.put(discovered(url, "k"), known(url + "x", crawl="k")) == [OK, OK]
+    assert client.ListQueues(crawlID="k", include_inactive=True).values == [key]
+    assert client.GetURLStatus(crawlID="k", url=url + "x").known.info.key == key
+
+
+@pytest.mark.parametrize("date", [1 << 40, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_dates_without_end(client: Client, date: int) -> None:
+    assert client.put(known("http://a.test/1", date), known("http://a.test/2", date)) == [OK, OK]
+    assert client.put(known("http://a.test/1", date)) == [OK]
+    assert client.GetURLStatus(crawlID="c", url="http://a.test/1").known.refetchable_from_date >= 1 << 40
+    assert client.get() == []
+    client.BlockQueueUntil(crawlID="c", key="a.test", time=date)
+    assert client.ListQueues(crawlID="c").values == []
+    client.BlockQueueUntil(crawlID="c", key="a.test", time=0)
+    assert client.ListQueues(crawlID="c").values == ["a.test"]
+
+
+def test_the_largest_numbers(client: Client) -> None:
+    most = (1 << 32) - 1
+    client.SetCrawlLimit(crawlID="c", key="a.test", limit=most)
+    assert client.PurgeURLs(crawlID="c", days=most).value == 0
+    assert client.get(max_urls_per_queue=most, max_queues=most, delay_requestable=most) == ["http://a.test/1"]
+    assert len(client.ListURLs(crawlID="c", size=most)) == 1
+    assert client.ListURLs(crawlID="c", start=most, size=most) == []
+    client.SetDelay(crawlID="c", key="a.test", delay_requestable=most)
+
+
+@pytest.mark.parametrize("crawl", ["../x", "", "a/b", ".", "..", " ", "\0", "a%2Fb", "%", "ü", "x" * 200])
+def test_any_crawl_id(client: Client, tmp_path: Path, crawl: str) -> None:
+    assert client.put(discovered("http://a.test/1", crawl)) == [OK]
+    assert client.get(crawl) == ["http://a.test/1"]
+    assert set(client.ListCrawls().values) == {"c", crawl or "DEFAULT"}
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["jobs"]
+    assert client.DeleteCrawl(value=crawl).value == 1
+    assert client.ListCrawls().values == ["c"]
+
+
+def test_a_crawl_id_that_is_too_long(client: Client) -> None:
+    long = "x" * 1000
+    assert refused(client.put, discovered("http://a.test/1", long)) is INVALID
+    assert refused(client.PutDiscovered, [m.DiscoveredBatch(items=[info("http://a.test/1", long)])]) is INVALID
+    for call in (client.GetURLs, client.GetStats, client.ListURLs):
+        assert refused(call, crawlID=long) is INVALID
+    assert refused(client.DeleteCrawl, value=long) is INVALID
+
+
+def test_malformed_messages(client: Client) -> None:
+    assert refused(client.PutURLs, [b"\xff\xff\xff"]) is INVALID
+    assert refused(client.GetStats, b"\x0a\x02\xff\xfe") is INVALID
+    assert refused(client.GetURLs, b"\x08") is INVALID
+    assert refused(client.SetLogLevel, b"\x10\x63") is INVALID
+    assert [ack.status for ack in client.PutURLs([m.URLItem()])] == [SKIPPED]
+    assert [list(ack.statuses) for ack in client.PutDiscovered([m.DiscoveredBatch(ID="1")])] == [[]]
