@@ -41,6 +41,8 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
         raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
     end = ended(view, number).get(number)
     if end is not None:
+        if end.command == "discard" and what == "discard":
+            raise FrontierError(f"{number}, {command}, was discarded already, by {end.id}")
         if end.command == "discard":
             raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
         raise FrontierError(f"{number}, {command}, is undone already")
