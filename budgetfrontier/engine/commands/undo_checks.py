@@ -153,7 +153,8 @@ def _restored(queue: QueueRecord, entry: AuditEntry, command: str, now: float) -
 def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return what an undo in the frontier at `path` would do. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
-    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}: {entry.reason}"}
+    why = f": {entry.reason}" if entry.reason else ""
+    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)

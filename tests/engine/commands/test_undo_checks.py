@@ -34,6 +34,7 @@ def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
 def test_it_tells_what_would_come_back(job: Path) -> None:
     queue = tried(job, 1)
     assert queue["undoes"] == "1, retire by alice: a trap"
+    assert tried(job, 3)["undoes"].endswith(" by api")
     assert (queue["queue"], queue["before"]["state"], queue["after"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
     assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
     assert tried(job, 4)["after"]["state"] == "RUNNING"
