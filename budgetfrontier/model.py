@@ -34,6 +34,8 @@ __all__ = [
 
 
 class _UrlField(msgspec.Struct, array_like=True, gc=False):
+    """The field of CrawlUri that may be given by position: of a class of msgspec, all are keyword-only, or none."""
+
     url: str
 
 
@@ -312,6 +314,8 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class _Ending(msgspec.Struct):
+    """The fields of Finish that may be given by position. A dataclass needs no base, but twice the instructions."""
+
     lease: Lease
     outcome: Outcome = Outcome.SUCCESS
 
