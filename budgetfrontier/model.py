@@ -34,6 +34,8 @@ __all__ = [
 
 
 class _UrlField(msgspec.Struct, array_like=True, gc=False):
+    """The field of CrawlUri that may be given by position: of a class of msgspec, all are keyword-only, or none."""
+
     url: str
 
 
@@ -207,15 +209,15 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """The time of its end; 0.0 as long as none is stored."""
     end: RunEnd | None = None
     reason: str = ""
-    leased: Number = 0
-    """The URIs that it handed out, as of its end; not known if it was killed."""
+    leased: Number | None = 0
+    """The URIs that it handed out, as of its end; None if its frontier was copied before, unknown if it was killed."""
 
 
 class Run(msgspec.Struct, kw_only=True):
     """A run, from the opening of a frontier to its closing. Times are epoch seconds.
 
     `end` is None while it goes on. `leased` is the number of URIs it handed out, None until its end, and if it was
-    killed.
+    killed, or its frontier copied before its end.
     """
 
     number: int
@@ -351,6 +353,8 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class _Ending(msgspec.Struct):
+    """The fields of Finish that may be given by position. A dataclass needs no base, but twice the instructions."""
+
     lease: Lease
     outcome: Outcome = Outcome.SUCCESS
 

@@ -102,6 +102,7 @@ AUDITED = (
     "unretire",
     "snooze",
     "wake",
+    "set_queue",
     "delete",
     "undo",
     "discard",

@@ -153,9 +153,13 @@ def most(text: str) -> int | None:
 
 def duration(text: str) -> float:
     """Parse an argument that is a duration, such as 10m, to seconds."""
+    from budgetfrontier.settings.values import DURATION, show
     from budgetfrontier.units import parse_duration
 
-    return parse_duration(text)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {DURATION.text}, got {show(text)}") from None
 
 
 def moment_or_age(text: str) -> float:
@@ -163,7 +167,15 @@ def moment_or_age(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return time.time() - duration(text)
+        from budgetfrontier.settings.values import show
+        from budgetfrontier.units import parse_duration
+
+        try:
+            return time.time() - parse_duration(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"expected a time in ISO 8601, such as 2026-07-01T12:00Z, or an age, such as 2h or 3d, got {show(text)}"
+            ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

@@ -7,8 +7,11 @@ from typing import TextIO
 
 
 def say(text: str) -> None:
-    """Print a sentence to stdout."""
-    print(fitted(text, sys.stdout))
+    """Print a sentence to stdout. An error of its disk names it."""
+    from budgetfrontier.store.whole_files import naming_file
+
+    with naming_file("standard output"):
+        print(fitted(text, sys.stdout))
 
 
 def note(text: str) -> None:

@@ -52,12 +52,12 @@ def removed(args: argparse.Namespace) -> None:
     with Reader(common.frontier_path(args.job)) as reader:
         found = kept(reader, before=time.time() - args.older_than)
     chosen = list(common.page(found, args))
-    if not args.discard or args.dry_run:
-        rows = (_row(entry, size, text=args.format == "text") for entry, size in chosen)
-        common.write_rows(args, rows, COLUMNS, drop=DROP)
-    else:
+    if args.discard and not args.dry_run:
         for entry, _ in chosen:
             common.steer(args, "discard", {"id": entry.id})
+    if not args.discard or args.dry_run or args.format != "text":
+        rows = (_row(entry, size, text=args.format == "text") for entry, size in chosen)
+        common.write_rows(args, rows, COLUMNS, drop=DROP)
     if args.format == "text":
         total = f"{sum(size for _, size in chosen):,} bytes of {counted(len(chosen), 'deletion')}"
         if not args.discard:

@@ -30,6 +30,7 @@ FORMATS = ("urls", "jsonl", "heritrix")
 
 DEAD_COLUMNS = ("id", "queue", "url", "reason", "time", "attempts", "deliveries", "cost", "via")
 REASON_COLUMNS = ("reason", "letters", "queues", "url")
+DEAD_SORT = "id"
 DEAD_DROP = ("via", "cost", "deliveries", "queue", "attempts", "time")
 
 
@@ -116,6 +117,7 @@ def _register_dead_letters(commands: Commands) -> None:
         more="Replaying puts them back into their queues, with no attempts counted. Dropping is taken back by `undo`.",
     )
     add_job(parser)
+    parser.set_defaults(usage=parser.error)
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
         "--replay", nargs="+", type=_letter, metavar="ID", help="put these, or `all`, back into their queues"
@@ -126,7 +128,7 @@ def _register_dead_letters(commands: Commands) -> None:
     )
     kept.add_for_good(parser, with_option="--drop")
     parser.add_argument("--match", metavar="PATTERN", help="list only those that match, as `queues --match`")
-    common.add_listing(parser, columns=DEAD_COLUMNS, sort="id")
+    common.add_listing(parser, columns=DEAD_COLUMNS, sort=DEAD_SORT)
     add_who(parser)
 
 
@@ -242,6 +244,7 @@ def dead_letters(args: argparse.Namespace) -> None:
 
     if args.replay or args.drop:
         ids = args.replay or args.drop
+        _refuse_selections(args, ids)
         op = "replay" if args.replay else "drop"
         if args.replay:
             common.refuse_if_terminated(args)
@@ -268,6 +271,16 @@ def dead_letters(args: argparse.Namespace) -> None:
     if args.format == "text":
         rows = (row | {"time": f"{datetime.fromtimestamp(row['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"} for row in rows)
     common.write_rows(args, map(itemgetter(*DEAD_COLUMNS), rows), DEAD_COLUMNS, drop=DEAD_DROP)
+
+
+def _refuse_selections(args: argparse.Namespace, ids: Sequence[int | str]) -> None:
+    """Refuse what selects rows of the listing where dead letters are changed: `--drop all --match` would drop all."""
+    given = {"match": args.match, "limit": args.limit, "offset": args.offset, "reverse": args.reverse}
+    names = [f"--{name}" for name, value in given.items() if value not in (None, False, 0)]
+    if names or args.sort != DEAD_SORT:
+        args.usage(f"{(names or ['--sort'])[0]} is for the listing: --replay and --drop take the ids that it shows")
+    if "all" in ids and len(ids) > 1:
+        args.usage("give ids, or `all` alone")
 
 
 def _by_reason(letters: Iterable[DeadLetter]) -> Iterator[tuple[object, ...]]:

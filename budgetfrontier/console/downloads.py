@@ -64,7 +64,7 @@ class Downloads:
                     first = await process.stdout.read(_CHUNK)
                 return response
             finally:
-                if process.returncode is None:
+                if process.returncode is None and not process.stdout.at_eof():
                     with suppress(ProcessLookupError):
                         process.kill()
                 await asyncio.shield(process.communicate())  # to its end, even if the request is cancelled

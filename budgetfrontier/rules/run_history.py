@@ -108,7 +108,7 @@ def taken_over(row: RunRow, note: RunRow | None, *, last_commit: float, copied: 
     if note is not None and (note.began, note.pid) == (row.began, row.pid):
         return note
     end = RunEnd.EXIT if copied else RunEnd.KILLED
-    return replace(row, ended=max(row.began, last_commit), end=end, reason=copied)
+    return replace(row, ended=max(row.began, last_commit), end=end, reason=copied, leased=None)
 
 
 def is_outdated(number: int, *, latest: int) -> bool:

@@ -296,11 +296,13 @@ def test_init_leaves_no_half_file_on_a_full_disk(tmp_path: Path, cli: Cli) -> No
     assert cli("init", config).code == 0
 
 
-def test_a_full_disk_is_told_with_what_to_do(stopped: Path) -> None:
-    for name, *options in (["report"], ["report", "--format", "html"], ["export", "-"]):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_told_with_what_to_do(stopped: Path, unbuffered: str) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    for name, *options in (["report"], ["report", "--format", "html"], ["export", "-"], ["pause"]):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "budgetfrontier", name, str(stopped), *options]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
         assert done.returncode == 3
         assert "standard output: No space left on device; free some space and run the same command" in done.stderr
 

@@ -330,6 +330,7 @@ def test_a_deletion_is_taken_back(job: Path, cli: Cli) -> None:
     answer = cli("undo", job, number, "--discard")
     assert answer.out.startswith("discarded ") and answer.out.endswith(f"{number}, delete, had kept\n")
     assert "has discarded what was kept" in cli("undo", job, number).err
+    assert "was discarded already, by " in cli("undo", job, number, "--discard").err
 
 
 @pytest.mark.parametrize("engine_runs", [False, True])
@@ -371,7 +372,7 @@ def test_a_changed_queue_is_refused_unless_forced(job: Path, cli: Cli) -> None:
     number = newest(job).id
     cli("import", job, "http://capped.test/new", "--force")
     answer = cli("undo", job, number)
-    assert (answer.code, "has changed since: 1 URIs have come" in answer.err) == (1, True)
+    assert (answer.code, "has changed since: 1 URI has come" in answer.err) == (1, True)
     assert cli("undo", job, number, "--force").code == 0
 
 
@@ -633,8 +634,8 @@ def test_a_dry_run_of_an_undo_tells_what_it_would_do_and_changes_nothing(job: Pa
     assert tried(before).endswith("would return 1 dead letter\n")
     cli("import", job, "http://capped.test/new", "--force")
     refused = cli("undo", job, before - 1, "--dry-run")
-    assert (refused.code, "has changed since: 1 URIs have come" in refused.err) == (1, True)
-    assert "although changed since: 1 queue: capped.test: 1 URIs have come" in tried(before - 1, "--force")
+    assert (refused.code, "has changed since: 1 URI has come" in refused.err) == (1, True)
+    assert "although changed since: 1 queue: capped.test: 1 URI has come" in tried(before - 1, "--force")
     assert cli("undo", job, before, "--dry-run", "--discard").code == 2
     assert newest(job).id == before + 1, "only the import is in the audit"
 
@@ -657,8 +658,18 @@ def test_what_deletions_have_kept_is_listed_and_discarded_by_age(job: Path, cli:
     assert cli("removed", job, "--dry-run").code == 2 and newest(job).id == number
     assert cli("removed", job, "--discard", "--limit", "1").out.endswith("bytes of 1 deletion\n")
     assert (newest(job).command, newest(job).args["id"]) == ("discard", number - 1)
-    assert cli("removed", job, "--discard").out.endswith("bytes of 1 deletion\n")
+    (row,) = json.loads(cli("removed", job, "--discard", "--format", "json").out)
+    assert (row["id"], newest(job).command, newest(job).args["id"]) == (number, "discard", number)
+    assert cli("removed", job, "--discard").out.endswith("bytes of 0 deletions\n")
     assert json.loads(cli("removed", job, "--format", "json").out) == []
+
+
+def test_an_age_that_is_none_is_answered_with_what_one_is(job: Path, cli: Cli) -> None:
+    for command in (("removed",), ("leases",)):
+        answer = cli(*command, job, "--older-than", "soon")
+        assert answer.code == 2 and "expected a duration" in answer.err and "15m" in answer.err
+    answer = cli("audit", job, "--since", "soon")
+    assert answer.code == 2 and "ISO 8601" in answer.err and "2h" in answer.err
 
 
 def test_the_audit_has_the_command_line(job: Path, cli: Cli) -> None:

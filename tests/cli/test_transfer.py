@@ -536,6 +536,19 @@ def test_dead_letters_are_dropped(job: Path, cli: Cli) -> None:
     assert pending(job, "dead.test") == []
 
 
+@pytest.mark.parametrize("action", ["--drop", "--replay"])
+@pytest.mark.parametrize(
+    "options", [["--match", "nothing.test"], ["--limit", 1], ["--offset", 1], ["--reverse"], ["--sort", "url"], [7]]
+)
+def test_what_selects_rows_of_the_listing_never_changes_all_letters(
+    stopped: Path, cli: Cli, action: str, options: list[object]
+) -> None:
+    before = cli("dead-letters", stopped).out
+    answer = cli("dead-letters", stopped, action, "all", *options)
+    assert answer.code == 2 and not answer.out and "ids" in answer.err
+    assert cli("dead-letters", stopped).out == before
+
+
 def test_an_id_is_a_number(stopped: Path, cli: Cli) -> None:
     answer = cli("dead-letters", stopped, "--replay", "everything")
     assert answer.code == 2 and "invalid id value" in answer.err

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -279,10 +278,9 @@ def test_too_many_requests_at_once_are_told_to_come_back(job: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("page", [page for page in TABLE if page.every], ids=lambda page: page.path or "/")
-def test_every_live_section_is_part_of_its_page(job: Path, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("stopped_time")
+def test_every_live_section_is_part_of_its_page(job: Path, page: Page) -> None:
     """A section is made by itself, without what the template has around it."""
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now)  # pages say how long ago something was
 
     async def act(client: Client, console: Console) -> tuple[str, str]:
         query = Query({"key": "snoozed.test"}, target="snoozed.test")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,21 @@ def test_slow_readers_of_reports_give_way_to_others(long_report: Path, monkeypat
         return [served, (await client.get("/reports/threads.txt")).status]
 
     assert visit(long_report, act) == [200, 200]
+
+
+def test_a_process_that_has_made_its_report_is_not_killed(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, killed = asyncio.create_subprocess_exec, list[int]()
+    program = "import os, time; os.write(1, b'a report'); os.close(1); time.sleep(0.2)"
+
+    async def lingering(*words: str, **options: Any) -> asyncio.subprocess.Process:
+        return await begin(sys.executable, "-c", program, **options)
+
+    async def act(client: Client, console: Console) -> bytes:
+        return await (await client.get("/reports/frontier.json")).read()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", lingering)
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda process: killed.append(process.pid))
+    assert visit(job, act) == b"a report" and not killed
 
 
 def test_a_report_whose_turn_does_not_come_is_answered(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:

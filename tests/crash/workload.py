@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -10,14 +11,25 @@ from typing import Any, NamedTuple
 from budgetfrontier import Admission, CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands.mailbox import Command, Mailbox
-from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.errors import FrontierError, LeaseExpired
 from budgetfrontier.model import Directive, Lease
 from tests.stateful.model import PLAIN, Model
+from tests.stateful.undoing import discard, undo
 
 START = 1_000_000.0
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test", "e.test", "f.test")
 PAGES = 60
-STEERING = ("adjust", "retire", "unretire", "snooze", "wake", "pause", "resume", "delete", "replay")
+ON_QUEUES = ("retire", "unretire", "snooze", "wake")
+STEERING = (*ON_QUEUES, "adjust", "pause", "resume", "delete", "replay", "drop", "undo", "discard")
+
+ARGUMENTS = {
+    "adjust": ("match", "set"),
+    "snooze": ("queue", "until"),
+    "delete": ("queue", "for_good"),
+    "undo": ("id", "force"),
+    "discard": ("id",),
+}
+"""Of the commands that take more than a queue, in the mailbox."""
 
 WEIGHTS = {
     "schedule": 4,
@@ -33,8 +45,11 @@ WEIGHTS = {
     "wake": 1,
     "pause": 1,
     "resume": 2,
-    "delete": 1,
+    "delete": 2,
     "replay": 2,
+    "drop": 1,
+    "undo": 4,
+    "discard": 1,
     "commit": 3,
     "post": 2,
 }
@@ -78,6 +93,8 @@ def any_options(chance: Random) -> dict[str, Any]:
         "retire_when": chance.choice(("exceeded", "reached")),
         "error_penalty_amount": chance.choice((0, 2)),
         "precedence": 3,
+        "max_queued": 0,
+        "max_queue_size": 0,
         "order": chance.choice(("fifo", "fifo", "lifo")),
         "pause_at_finish": chance.random() < 0.3,
         "max_deliveries": chance.choice((20, 3)),
@@ -176,8 +193,15 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
             return chance.choice(out), chance.choice((15.0, 300.0))
         case "adjust":
             return chance.choice(("*", "queue:b.test", "host:*.a.test", "domain:a.test")), any_values(chance)
-        case "retire" | "wake" | "delete" if keys:
+        case "retire" | "wake" if keys:
             return (chance.choice(keys),)
+        case "delete" if keys:
+            return chance.choice(keys), chance.random() < 0.2
+        case "drop" if model.dead:
+            return (chance.random() < 0.2,)
+        case "undo" | "discard" if model.done:
+            number = chance.choice(sorted(model.done)[-4:])
+            return (number, chance.random() < 0.4) if op == "undo" else (number,)
         case "unretire" if retired := [key for key in keys if model.queues[key].by_name]:
             return (chance.choice(retired),)
         case "snooze" if keys:
@@ -190,7 +214,9 @@ def _arguments(op: str, model: Ledger, chance: Random) -> tuple[Any, ...] | None
         case "replay" if model.dead:
             return ()
         case "post":
-            op = chance.choice(("adjust", "retire", "snooze", "unretire", "resume"))
+            op = chance.choice(
+                ("adjust", "retire", "snooze", "unretire", "resume", "delete", "undo", "undo", "discard")
+            )
             args = _arguments(op, model, chance)
             return None if args is None else (op, *args)
         case "commit":
@@ -213,7 +239,7 @@ def on_model(model: Ledger, step: Step) -> Any:
     if op == "commit":
         return None
     if op in STEERING:
-        model.commands += 1
+        return _on_model_steered(model, op, args)
     if op in ("schedule", "schedule_many"):
         tally = model.schedule(*args)
         return tally["ADDED"], tally["DUPLICATE"]
@@ -227,10 +253,35 @@ def on_model(model: Ledger, step: Step) -> Any:
     return getattr(model, op)(*args)
 
 
+def _on_model_steered(model: Ledger, op: str, args: tuple[Any, ...]) -> Any:
+    """Each is audited, also one that is refused: False."""
+    model.commands += 1
+    number, told = model.commands, None
+    match op:
+        case "adjust":
+            model.adjust(args[0], args[1], number)
+        case "undo":
+            told = undo(model, args[0], force=args[1])
+        case "discard":
+            return discard(model, *args)
+        case "delete" | "drop":
+            told = getattr(model, op)(*args[:-1])
+            model.last["for_good"] = args[-1]
+        case _ if op in ON_QUEUES:
+            model.operate(op, *args)
+        case _:
+            told = getattr(model, op)(*args)
+    if told is not False:
+        model.done[number] = model.last
+    return told
+
+
 def _on_model_posted(model: Ledger, op: str, args: tuple[Any, ...]) -> None:
     """A command may be applied to an earlier state than the one it was meant for: it is audited, whatever it does."""
     if op == "resume":
         refused = model.state not in ("PAUSING", "PAUSED")
+    elif op in ("undo", "discard"):
+        refused = args[0] not in model.done
     else:
         refused = op != "adjust" and args[0] not in model.queues
     if refused:
@@ -243,6 +294,17 @@ def _on_model_posted(model: Ledger, op: str, args: tuple[Any, ...]) -> None:
 
 def crawl_uri(spec: dict[str, Any]) -> CrawlUri:
     return CrawlUri(**{**spec, "directive": Directive(spec["directive"])})
+
+
+def not_refused(do: Callable[[], object]) -> bool:
+    """Do it; False if the frontier refuses it, for no other reason than what it is as of now."""
+    try:
+        do()
+    except FrontierError as e:
+        if type(e) is not FrontierError:
+            raise
+        return False
+    return True
 
 
 class Worker:
@@ -283,7 +345,13 @@ class Worker:
             case "snooze":
                 frontier.snooze(args[0], until=args[1])
             case "delete":
-                return frontier.delete(queue=args[0])
+                return frontier.delete(queue=args[0], for_good=args[1])
+            case "drop":
+                return frontier.drop_dead_letters(for_good=args[0])
+            case "undo":
+                return not_refused(lambda: frontier.undo(args[0], force=args[1]))
+            case "discard":
+                return not_refused(lambda: frontier.discard(args[0]))
             case "post":
                 self._post(args[0], args[1:])
             case "replay":
@@ -308,7 +376,7 @@ class Worker:
 
     def _post(self, op: str, args: tuple[Any, ...]) -> None:
         """Leave a command in the mailbox, as another process would, and let the frontier look there."""
-        names = {"adjust": ("match", "set"), "snooze": ("queue", "until")}.get(op, ("queue",))
+        names = ARGUMENTS.get(op, ("queue",))
         mailbox = Mailbox(self._folder)
         mailbox.post(Command(op, dict(zip(names, args, strict=False)), "somebody", "campaign"))
         mailbox.close()

@@ -27,9 +27,14 @@ UNDER_NOHUP = [sys.executable, "-c", _HEEDED.replace("SIG_DFL", "SIG_IGN") + _MA
 
 @contextmanager
 def started(
-    site: Site, folder: Path, *seeds: str, command: Sequence[str] = COMMAND, **sections: Any
+    site: Site,
+    folder: Path,
+    *seeds: str,
+    command: Sequence[str] = COMMAND,
+    options: Sequence[str] = (),
+    **sections: Any,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run `budgetfrontier crawl` on a configuration in `folder`; its job is in folder/job."""
+    """Run `budgetfrontier crawl` with options on a configuration in `folder`; its job is in folder/job."""
     config = {
         "seeds": list(seeds),
         "fetch": {"resolve": {"*.test": site.address}, "robots": "ignore", "concurrency": 4},
@@ -37,7 +42,7 @@ def started(
         **sections,
     }
     (folder / "crawl.yaml").write_text(json.dumps(config))
-    crawl = [*command, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job")]
+    crawl = [*command, "crawl", str(folder / "crawl.yaml"), "--job", str(folder / "job"), *options]
     with subprocess.Popen(crawl, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import resource
 import socket
@@ -17,7 +18,9 @@ from budgetfrontier import Frontier, FrontierError
 from budgetfrontier.cli import main
 from budgetfrontier.crawl.fetch.descriptors import SCRAPES
 from budgetfrontier.crawl.metrics_server import MetricsServer
-from tests.support import PATIENCE
+from tests.crawl.process import end, started
+from tests.crawl.site import Site, linking
+from tests.support import PATIENCE, until
 
 
 def test_a_process_that_has_the_frontier_open_answers_scrapes(tmp_path: Path) -> None:
@@ -62,6 +65,46 @@ def test_connections_that_ask_for_nothing_take_few_descriptors_and_keep_no_scrap
     Frontier.open(tmp_path / "frontier").close()
     before = len(os.listdir("/proc/self/fd"))
     assert asyncio.run(flood()) <= before + SCRAPES + 10  # and those of the event loop, the socket, and the reader
+
+
+def test_a_flood_of_scrapes_harms_neither_the_crawl_nor_later_scrapes(tmp_path: Path) -> None:
+    pages = {"a.test/": linking(*map(str, range(20)))} | {f"a.test/{n}": "x" for n in range(20)}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    async def send(sent: bytes) -> bytes:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(sent)
+                return await reader.read()
+            finally:
+                writer.close()
+        except ConnectionError:  # closed for a newer one
+            return b""
+
+    async def flood() -> tuple[list[bytes], int]:
+        idle, asking = [], []
+        for _ in range(100):
+            idle += [asyncio.create_task(send(sent)) for sent in (b"", b"GET /metrics HTTP/1.1\r\n")]
+            asking.append(asyncio.create_task(send(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")))
+        async with asyncio.timeout(PATIENCE):
+            answers = await asyncio.gather(*asking)
+            status = await ask(port)
+        for one in idle:
+            one.cancel()
+        await asyncio.gather(*idle, return_exceptions=True)
+        return answers, status
+
+    with Site(pages) as site:
+        site.bound = 5
+        with started(site, tmp_path, "http://a.test/", options=("--metrics", f"127.0.0.1:{port}")) as process:
+            until(lambda: site.hits.total() > site.bound, process)
+            answers, status = asyncio.run(flood())
+            site.bound = math.inf
+            code, _ = end(process)
+    assert {answer[:12] for answer in answers} <= {b"HTTP/1.1 200", b""} and any(answers) and status == 200
+    assert code == 0 and set(site.hits) == set(pages)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])

@@ -87,7 +87,8 @@ def test_one_finish_may_discover_very_many() -> None:
 
 def test_limits_leave_no_trace() -> None:
     with memory(max_queued=3, overrides=[{"match": "queue:a.test", "set": {"max_queue_size": 1}}]) as f:
-        assert str(f.schedule_many(pages("AB", 3))) == "<Tally added=3 duplicate=0 invalid=0 full=3>"
+        tally = f.schedule_many(pages("AB", 3))
+        assert (tally.added, tally.full, tally.reasons) == (3, 3, {"max_queue_size": 2, "max_queued": 1})
         assert [f.schedule(url).value for url in pages("AB", 3)] == [
             "DUPLICATE",
             "FULL",

@@ -14,13 +14,15 @@ from unittest import mock
 import msgspec
 from hypothesis import strategies as st
 
-from budgetfrontier import Frontier, Outcome, cli, plugins
+from budgetfrontier import Frontier, Outcome, Reader, cli, plugins
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.commands import mailbox
 from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commands.operations import OPERATIONS, STEPWISE
 from budgetfrontier.errors import PolicyError
 from budgetfrontier.settings.names import per_uri
+from budgetfrontier.store import removed
+from budgetfrontier.store.verify import check_removed
 from tests.fuzz.target import Target
 from tests.fuzz.urls import SHARED_MEMORY, near_plain
 from tests.support import START, make_settings, pages
@@ -31,6 +33,7 @@ LOOKS = (
     *([what, "--format", form] for what in ("report", "audit") for form in ("text", "json", "csv")),
     ["report", "--format", "html"],
     ["dead-letters", "--format", "json"],
+    ["removed", "--format", "json"],
 )
 
 # -- commands, more or less
@@ -72,14 +75,55 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "dry_run": st.booleans(),
     "reason": st.text(max_size=5),
     "uris": st.lists(near_plain | uris, max_size=3),
+    "id": st.integers(0, 8) | numbers,
+    "force": st.booleans(),
+    "for_good": st.booleans(),
 }
 arguments = st.fixed_dictionaries(
     {}, optional={name: st.one_of(strategy, strategy, anything) for name, strategy in ARGUMENTS.items()}
 )
-fitting = st.fixed_dictionaries({name: ARGUMENTS[name] for name in ("queue", "until", "match", "set", "uris")})
-operations = st.sampled_from((*OPERATIONS, *STEPWISE, "unknown", ""))
 words = st.text(max_size=5)
-commands = st.tuples(operations, fitting | arguments, words, words) | st.tuples(anything, anything, anything, anything)
+TAKES = {
+    "adjust": ("match", "set"),
+    "withdraw": ("id",),
+    "undo": ("id", "force"),
+    "discard": ("id",),
+    "delete": ("queue", "pattern", "for_good"),
+    "schedule": ("uris",),
+    "mark_seen": ("uris",),
+    "replay": ("ids",),
+    "drop": ("ids", "for_good"),
+    "snooze": ("queue", "until"),
+    **dict.fromkeys(("retire", "unretire", "wake"), ("queue",)),
+    **dict.fromkeys(("pause", "resume", "terminate"), ()),
+}
+assert TAKES.keys() == OPERATIONS.keys() | STEPWISE.keys()
+operations = st.sampled_from((*TAKES, "delete", "delete", "drop", "unknown", ""))
+SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
+    "queue": st.sampled_from(("a.test", "b.test", "c.test")),
+    "pattern": st.sampled_from((None, None, "/1$")),
+    "until": st.just(START + 5),
+    "ids": st.none(),
+    "match": st.sampled_from(("*", "queue:b.test")),
+    "set": st.fixed_dictionaries({"queue_total_budget": st.integers(-1, 3)}),
+    "uris": st.just(["http://a.test/9"]),
+    "id": st.integers(1, 4),
+    "force": st.booleans(),
+    "for_good": st.sampled_from((False, False, True)),
+}
+
+
+def _of(op: str, given: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """A command with the arguments that it takes."""
+    return st.tuples(
+        st.just(op), st.fixed_dictionaries({name: given[name] for name in TAKES.get(op, ())}), words, words
+    )
+
+
+applied = operations.flatmap(lambda op: _of(op, SENSIBLE))
+fitting = operations.flatmap(lambda op: _of(op, ARGUMENTS))
+odd = st.tuples(operations, arguments, words, words) | st.tuples(anything, anything, anything, anything)
+commands = st.one_of(applied, applied, applied, fitting, odd)
 
 
 def _encoded(value: Any) -> bytes:
@@ -89,14 +133,30 @@ def _encoded(value: Any) -> bytes:
         return b""
 
 
-posts = st.lists(
-    st.one_of(commands.map(_encoded), commands.map(_encoded), anything.map(_encoded), st.binary(max_size=40)),
-    max_size=6,
-)
+post = st.one_of(*[commands.map(_encoded)] * 6, anything.map(_encoded), st.binary(max_size=40))
+
+
+@st.composite
+def _posts(draw: st.DrawFn) -> list[bytes]:
+    """Values, of which some are undone, undone again, or discarded: whatever is posted has the next audit entry."""
+    values: list[bytes] = []
+    while len(values) < 8 and draw(st.integers(0, 7)):
+        values.append(draw(post))
+        while len(values) < 8 and draw(st.booleans()):
+            op = draw(st.sampled_from(("undo", "undo", "discard")))
+            force = {"force": draw(st.booleans())} if op == "undo" else {}
+            values.append(_encoded((op, {"id": len(values) - draw(st.sampled_from((0, 0, 0, 1)))} | force, "", "")))
+    return values
+
+
+posts = _posts()
 
 
 def check_mailbox(values: list[bytes]) -> None:
-    """Every value that is posted is answered in the audit, in order, and the frontier works as before."""
+    """Every value that is posted is answered in the audit, once, and the frontier works as before.
+
+    `pause` and `terminate` may overtake a command that takes steps.
+    """
     job = Path(tempfile.mkdtemp(dir=SHARED_MEMORY, prefix="fuzz-"))
     try:
         with (
@@ -121,18 +181,29 @@ def _check_mailbox(job: Path, values: list[bytes]) -> None:
         ):
             posted = [box.post(value) for value in values]  # type: ignore[arg-type]
         frontier.lease(1)
-        frontier.commit()
-        assert [entry.number for entry in frontier.audit()] == posted
+        for _ in range(4 * len(posted)):  # an undo takes steps
+            frontier.commit()
+        assert sorted(entry.number for entry in frontier.audit()) == posted
         frontier.check()
+        _whole(job)
         _work(frontier)
         clock.advance(1000)
         _work(frontier)
     with Frontier.open(job / "frontier", clock=clock) as frontier:
-        assert [entry.number for entry in frontier.audit()] == posted
+        assert sorted(entry.number for entry in frontier.audit()) == posted
         _work(frontier)
         for look in LOOKS:
             with contextlib.redirect_stdout(io.StringIO()):
                 assert cli.main([look[0], str(job), *look[1:]]) == 0
+
+
+def _whole(job: Path) -> None:
+    """What can still be undone is on disk, and nothing else."""
+    with Reader(job / "frontier") as reader:
+        check_removed(reader)
+        with reader.view() as view:
+            kept = {found.file for _, found in removed.needed(view)}
+    assert removed.files(job / "frontier").keys() == kept
 
 
 def _work(frontier: Frontier) -> None:

@@ -74,6 +74,7 @@ def test_a_run_without_an_end_was_killed_after_its_last_commit() -> None:
 def test_a_copy_that_was_made_while_a_run_went_on_was_not_killed() -> None:
     row = run_history.taken_over(ROW, None, last_commit=150.0, copied="copied while it ran")
     assert (row.ended, row.end, row.reason) == (150.0, RunEnd.EXIT, "copied while it ran")
+    assert row.leased is None, "0 would be a figure"
 
 
 def test_a_note_of_the_same_run_is_its_end_and_one_of_another_is_not() -> None:

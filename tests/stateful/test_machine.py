@@ -23,7 +23,7 @@ from budgetfrontier.store.records import decode_url
 from budgetfrontier.store.uri_values import expand
 from budgetfrontier.testing import crash
 from tests.stateful.model import PLAIN, Model
-from tests.stateful.undoing import undo
+from tests.stateful.undoing import discard, undo
 from tests.support import kernel
 
 HOSTS = ("a.test", "b.test", "c.a.test", "d.test")
@@ -406,6 +406,16 @@ class FrontierMachine(RuleBasedStateMachine):
             with pytest.raises(FrontierError):
                 self.frontier.undo(number, force=force)
 
+    @precondition(lambda self: self.model.done)
+    @rule(which=st.integers(0, 9))
+    def discard(self, which: int) -> None:
+        number = sorted(self.model.done, reverse=True)[which // 3 % len(self.model.done)]
+        if discard(self.model, number):
+            self.frontier.discard(number)
+        else:
+            with pytest.raises(FrontierError):
+                self.frontier.discard(number)
+
     @precondition(lambda self: self.model.state not in ("NEW", "TERMINATED"))
     @rule(really=rarely)
     def pause_or_resume(self, really: bool) -> None:
@@ -456,12 +466,13 @@ class FrontierMachine(RuleBasedStateMachine):
         if key in self.model.queues:
             self.remember()
 
-    @rule(key=keys, really=rarely)
-    def delete(self, key: str, really: bool) -> None:
+    @rule(key=keys, really=rarely, for_good=rarely)
+    def delete(self, key: str, really: bool, for_good: bool = False) -> None:
         if really:
             expected = self.model.delete(key) if key in self.model.queues else 0
-            same("deleted", self.frontier.delete(queue=key), expected)
+            same("deleted", self.frontier.delete(queue=key, for_good=for_good), expected)
             if key in self.model.queues:
+                self.model.last["for_good"] = for_good
                 self.remember()
 
     @rule(key=keys, really=rarely)
@@ -495,11 +506,12 @@ class FrontierMachine(RuleBasedStateMachine):
         self.remember()
 
     @precondition(lambda self: self.model.dead)
-    @rule(really=rarely)
-    def drop(self, really: bool) -> None:
+    @rule(really=rarely, for_good=rarely)
+    def drop(self, really: bool, for_good: bool) -> None:
         if really:
             expected = self.model.drop()
-            assert self.frontier.drop_dead_letters() == expected
+            assert self.frontier.drop_dead_letters(for_good=for_good) == expected
+            self.model.last["for_good"] = for_good
             self.remember()
 
     @precondition(lambda self: len(self.model.done) > 1)

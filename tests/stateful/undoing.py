@@ -16,7 +16,7 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
     """Undo what an audit entry has done; `model.last` is what this has done, for it may be undone, too."""
     entry = model.done[number]
     command = entry["command"]
-    if _is_undone(model, number):
+    if entry.get("discarded") or _is_undone(model, number):
         return False
     if command in ("adjust", "withdraw"):
         done = _adjustments(model, number, entry, force)
@@ -32,6 +32,21 @@ def undo(model: Model, number: int, *, force: bool) -> bool:
         model.last["undid"] = number
         model.settle()
     return done
+
+
+def discard(model: Model, number: int) -> bool:
+    """Remove what a command has kept of what it deleted: it cannot be undone any more."""
+    entry = model.done[number]
+    if entry.get("discarded") or not _kept(entry) or _is_undone(model, number):
+        return False
+    entry["discarded"] = True
+    return True
+
+
+def _kept(entry: dict[str, Any]) -> bool:
+    """Whether it has kept anything."""
+    deleted = entry.get("later") or entry.get("waiting") or entry.get("letters")
+    return bool(deleted) and not entry.get("for_good")
 
 
 def _is_undone(model: Model, number: int) -> bool:
@@ -113,7 +128,7 @@ def _crawl(model: Model, entry: dict[str, Any], force: bool) -> bool:
 
 def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
     """All come back to their places, uncharged, and not counted as scheduled."""
-    if not entry["later"] and not entry["waiting"]:
+    if not _kept(entry):
         return False
     queue, (by_name, left, placed) = model.queues[entry["key"]], entry["left"]
     changed = queue.by_name != by_name
@@ -135,7 +150,7 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
 
 def _drop(model: Model, entry: dict[str, Any]) -> bool:
     """They come back to their places in the list."""
-    if not entry["letters"]:
+    if not _kept(entry):
         return False
     model.dead = sorted(model.dead + entry["letters"], key=lambda uri: uri.buried)
     model.last = {"command": "return"}

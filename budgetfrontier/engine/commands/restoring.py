@@ -22,6 +22,7 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, Progress, decode_future
 from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, kept, read_kept
 from budgetfrontier.store.view import View
+from budgetfrontier.units import counted
 
 CHECKING, PLACING = range(2)
 
@@ -169,7 +170,8 @@ def _changed(queue: QueueRecord, look: Look) -> str:
     if queue.by_name != look.by_name:
         return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
     if look.emptied is not None:
-        return f"{queue.enqueued - look.emptied:,} URIs have come" if queue.enqueued != look.emptied else ""
+        come = queue.enqueued - look.emptied
+        return f"{counted(come, 'URI')} {'has' if come == 1 else 'have'} come" if come else ""
     if look.retired is not None and (queue.state is RETIRED) != look.retired:
         return f"it is {queue.state}, and was {'' if look.retired else 'not '}RETIRED"
     return ""

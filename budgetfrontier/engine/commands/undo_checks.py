@@ -41,6 +41,8 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
         raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
     end = ended(view, number).get(number)
     if end is not None:
+        if end.command == "discard" and what == "discard":
+            raise FrontierError(f"{number}, {command}, was discarded already, by {end.id}")
         if end.command == "discard":
             raise FrontierError(f"{number}, {command}, cannot be undone: {end.id} has discarded what was kept of it")
         raise FrontierError(f"{number}, {command}, is undone already")
@@ -166,7 +168,8 @@ def _restored(view: View, queue: QueueRecord, entry: AuditEntry, command: str, n
 def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[str, Any]:
     """Return what an undo in the frontier at `path` would do. Raises FrontierError as the undo would."""
     entry, command = find(view, int(args["id"]), "undo")
-    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}: {entry.reason}"}
+    why = f": {entry.reason}" if entry.reason else ""
+    told = {"undoes": f"{entry.id}, {entry.command} by {entry.who}{why}"}
     force = bool(args.get("force"))
     if command in ADJUSTING:
         change = check_adjusting(entry, view.adjustments(), force=force)

@@ -135,7 +135,7 @@ def test_what_is_out_is_neither_deleted_nor_doubled(tmp_path: Path) -> None:
 
 changes: list[tuple[str, Callable[[Frontier], Any]]] = [
     ("it was retired by its operator", lambda f: f.retire("a.test")),
-    ("1 URIs have come", lambda f: f.schedule("https://a.test/new")),
+    ("1 URI has come", lambda f: f.schedule("https://a.test/new")),
 ]
 
 

@@ -34,6 +34,7 @@ def tried(job: Path, number: int, *, force: bool = False) -> dict[str, Any]:
 def test_it_tells_what_would_come_back(job: Path) -> None:
     queue = tried(job, 1)
     assert queue["undoes"] == "1, retire by alice: a trap"
+    assert tried(job, 3)["undoes"].endswith(" by api")
     assert (queue["queue"], queue["before"]["state"], queue["after"]["state"]) == ("a.test", "RETIRED", "INACTIVE")
     assert [one["id"] for one in tried(job, 3)["adjustments restored"]] == [2]
     assert tried(job, 4)["after"]["state"] == "RUNNING"
@@ -70,10 +71,10 @@ def test_the_dry_run_of_a_deletion_names_queues_and_what_has_changed_of_them(tmp
         f.schedule_many(pages("B", 1, first=9))
         f.retire("c.test")
         f.commit()
-        with pytest.raises(FrontierError, match=r"b\.test has changed since: 1 URIs have come") as refused:
+        with pytest.raises(FrontierError, match=r"b\.test has changed since: 1 URI has come") as refused:
             tried(tmp_path, 1)
         told = tried(tmp_path, 1, force=True)
-        assert told["changed"] == ["b.test: 1 URIs have come", "c.test: it was retired by its operator"]
+        assert told["changed"] == ["b.test: 1 URI has come", "c.test: it was retired by its operator"]
         assert (told["queues_count"], told["changed_count"]) == (3, 2)
         with pytest.raises(FrontierError) as also:
             f.undo(1)
