@@ -15,7 +15,7 @@ from tests.support import crawl, pages
 
 
 def test_every_profile_is_valid_and_documented() -> None:
-    assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped"} == set(profiles())
+    assert {"default", "demo", "round-robin", "site-first", "budgeted-rotation", "capped", "served"} == set(profiles())
     for name in profiles():
         assert isinstance(profile(name, Settings()), Settings)
         assert files("budgetfrontier").joinpath("profiles", f"{name}.yaml").read_text().startswith("# ")
