@@ -15,6 +15,7 @@ from budgetfrontier.reports.overview import Overview, Spend
 from budgetfrontier.reports.suggested_commands import revival_command
 from budgetfrontier.reports.totals import refused_line
 from budgetfrontier.rules import crawl_states
+from budgetfrontier.rules.budgets import has_completed
 from budgetfrontier.settings import Settings
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.reader import Reader
@@ -137,8 +138,11 @@ def _revivals(spend: Spend, settings: Settings, folder: Path) -> Iterator[str]:
     for row, retires_when_reached in zip(shown, reached, strict=True):
         budget = "no total budget" if row.total_budget < 0 else f"{row.total_budget:,}"
         how = "retired by name" if row.by_name else f"spent {row.expenditure:,} of {budget}"
+        if has_completed(row):
+            how += f", {row.completed:,} URLs completed with a limit of {row.max_completed:,}"
         yield f"  {row.queue}: {counted(row.queued, 'URI')}, {how}"
-        yield f"    {revival_command(row, job, replenish=replenish, reached=retires_when_reached)}"
+        if command := revival_command(row, job, replenish=replenish, reached=retires_when_reached):
+            yield f"    {command}"
     if more := spend.stranding_count - len(shown):
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
 

@@ -15,7 +15,7 @@ from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import replenish_amount
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -223,6 +223,7 @@ class _Explainer:
             case QueueState.READY:
                 before, _ = self._reader.turns_before(queue)
                 explanation.add("ready", f"{name} is READY; queues before it in the ring: {before:,}.")
+                self._explain_budgets(explanation, queue)
             case QueueState.IN_PROCESS:
                 expires = [lease.expires for lease in self._reader.leases() if lease.queue == queue.queue]
                 left = f"{say_duration(max(expires) - self._now)} at the most" if expires else ""
@@ -261,6 +262,9 @@ class _Explainer:
         )
 
     def _cause_of_wait(self, queue: QueueRecord) -> str:
+        if max(queue.block, queue.delayed) < queue.wake_time <= queue.paced_until:
+            seconds = say_duration(queue.paced_until - queue.served)
+            return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"
         if max(queue.block, queue.delayed) < queue.wake_time:
             return "politeness towards its host, or a retry, which the command would cut short"
         entry = None if queue.block < queue.wake_time else self._reader.last_snooze(queue)
@@ -317,6 +321,14 @@ class _Explainer:
                 f"gives it one more session, of {session:,}.",
                 verdict=Outlook.BLOCKED,
                 command=self._adjust(queue, total=queue.expenditure + session),
+            )
+        if has_completed(queue):
+            subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"
+            explanation.add(
+                "completed" if retired else "over-budget",
+                f"{subject}: its limit of {queue.max_completed:,} completed URLs is reached, with {queue.completed:,}. "
+                "Whoever has set it may raise it, or take it away with 0: SetCrawlLimit, or `Frontier.set_queue`.",
+                verdict=Outlook.BLOCKED,
             )
         if replenish <= 0:
             subject = f"Queue {queue.queue} is RETIRED" if retired else "It will retire on its turn without a fetch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total
 
 
 def replenish_amount(own: int, of_crawl: int) -> int:
@@ -14,10 +14,12 @@ def replenish_amount(own: int, of_crawl: int) -> int:
 
 
 def revival_command(queue: QueueRecord, job: str, *, replenish: int, reached: bool) -> str:
-    """Return the command that revives a RETIRED queue for one more session.
+    """Return the command that revives a RETIRED queue for one more session; "" if its limit of completed URLs holds it.
 
     `replenish` is the crawl's amount; `reached`: the queue is over its total budget as soon as that is spent.
     """
+    if has_completed(queue) and not queue.by_name:
+        return ""
     more = replenish_amount(queue.balance_replenish_amount, replenish)
     options = []
     if is_over_total(queue.expenditure, queue.total_budget, reached):

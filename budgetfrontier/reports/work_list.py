@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.reports.suggested_commands import replenish_amount
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce, affordable
 from budgetfrontier.store.view import View
 
@@ -16,7 +16,7 @@ class Raised(NamedTuple):
 
     `raise_to` is that budget, None if the one that it has is not what holds it. `floor` is what the URIs cost that it
     would hand out of those it holds now, `ceiling` what the budget leaves once more come, None without a maximum; the
-    last URI may go beyond it.
+    last URI may go beyond it. Both are 0 for one that has reached its limit of completed URLs.
     """
 
     raise_to: int | None
@@ -37,5 +37,7 @@ class WorkList:
         total, reached, raise_to = queue.total_budget, self._budgets.reached(queue), None
         if is_over_total(queue.expenditure, total, reached):
             total = raise_to = queue.expenditure + replenish_amount(queue.balance_replenish_amount, self._replenish)
+        if has_completed(queue):
+            return Raised(raise_to, 0, 0)
         _, floor = affordable(self._view, queue, total, reached=reached)
         return Raised(raise_to, floor, None if total < 0 else max(total - queue.expenditure, floor))

@@ -226,6 +226,32 @@ def test_explain_says_where_and_who_and_how(stopped: Path, cli: Cli) -> None:
     assert "When: after the commands above" in out
 
 
+def test_explain_tells_of_the_limits_and_intervals_of_queues(tmp_path: Path, cli: Cli) -> None:
+    clock = ManualClock(time.time())
+    politeness = {"delay_factor": 0, "min_delay": 0, "max_delay": 0, "min_interval": 90}
+    settings = {"frontier": {"keep_urls": True, "hold_queues": False, "politeness": politeness}}
+    with Frontier.open(tmp_path / "frontier", Settings.from_dict(settings), clock=clock) as frontier:
+        frontier.schedule_many(f"http://{host}.test/{n}" for host in "abc" for n in range(4))
+        frontier.set_queue("a.test", interval=0, max_completed=2)
+        frontier.set_queue("b.test", interval=300)
+        for _ in range(2):
+            for lease in frontier.lease(4):
+                frontier.finish(lease)
+        frontier.commit()
+        assert codes(tmp_path, cli, "a.test")[1] == ["ready", "over-budget"]
+        assert frontier.lease(4) == []
+    assert codes(tmp_path, cli, "a.test")[1] == ["completed"]
+    out = cli("explain", tmp_path, "a.test").out
+    assert "Queue a.test is RETIRED: its limit of 2 completed URLs is reached, with 2." in out
+    out = cli("explain", tmp_path, "b.test").out
+    assert "Queue b.test is SNOOZED for" in out and "at most once in 5m, its interval" in out
+    assert "at most once in 1m30s, its interval" in cli("explain", tmp_path, "c.test").out
+    work = json.loads(cli("queues", tmp_path, "--state", "RETIRED", "--format", "json").out)
+    assert [(row["queue"], row["raise_to"], row["floor"], row["ceiling"]) for row in work] == [("a.test", None, 0, 0)]
+    over = json.loads(cli("queues", tmp_path, "--over-budget", "--format", "json").out)
+    assert [row["queue"] for row in over] == ["a.test"]
+
+
 @pytest.mark.parametrize("rule", ["exceeded", "reached"])
 def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, rule: str) -> None:
     settings = {"frontier": {"queue_total_budget": 0, "retire_when": rule}}

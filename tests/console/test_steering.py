@@ -358,6 +358,7 @@ def test_the_crawl_is_paused_and_resumed(steered: Path) -> None:
         ({"op": "replay", "reason": "x", "id": "-1"}, "Tick the dead letters"),
         ({"op": "delete", "reason": "x"}, "Delete what"),
         ({"op": "undo", "reason": "x"}, "Choose the entry"),
+        ({"op": "set_queue", "queue": '"a.test"', "max_completed": "5", "reason": "x"}, "not a command"),
         ({"op": "undo", "reason": "x", "id": "1; 2"}, "Choose the entry"),
         ({"op": "adjust", "step": "apply", "args": "[]"}, "not one of the console"),
         ({"op": "adjust", "step": "apply", "args": "{"}, "not one of the console"),

@@ -354,6 +354,8 @@ def test_gini(amounts: list[int], expected: float) -> None:
         ),
         ({"total_budget": -1, "expenditure": 61, "balance_replenish_amount": 32}, "unretire JOB"),
         ({"total_budget": 1, "expenditure": 61, "by_name": True}, "unretire JOB"),
+        ({"max_completed": 2, "completed": 2, "by_name": True}, "unretire JOB"),
+        ({"max_completed": 3, "completed": 2, "total_budget": -1, "balance_replenish_amount": 32}, "unretire JOB"),
     ],
 )
 def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
@@ -362,6 +364,11 @@ def test_what_revives_a_queue(fields: dict[str, Any], command: str) -> None:
     where = "'a b'" if command.startswith("unretire") else "--match 'queue:a b'"
     suggested = revival_command(record, "JOB", replenish=7, reached=reached)
     assert suggested == f"budgetfrontier {command}".replace("JOB", f"JOB {where}")
+
+
+def test_nothing_but_another_limit_revives_a_queue_whose_completed_urls_have_reached_it() -> None:
+    record = queue("a.test", QueueState.RETIRED, max_completed=2, completed=2, total_budget=1, expenditure=61)
+    assert revival_command(record, "JOB", replenish=7, reached=True) == ""
 
 
 @pytest.mark.parametrize(

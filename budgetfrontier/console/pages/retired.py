@@ -13,7 +13,7 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.model import QueueRecord, QueueState
 from budgetfrontier.reports.suggested_commands import replenish_amount, revival_command
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.queue_listing import queues_by_id
 from budgetfrontier.store.turn_order import in_turn, is_turn
@@ -69,6 +69,8 @@ def _why(queue: QueueRecord, *, over: bool) -> str:
         return "by name"
     if over:
         return "over its total budget"
+    if has_completed(queue):
+        return f"its limit of {queue.max_completed:,} completed URLs is reached"
     if queue.balance_replenish_amount <= 0:
         return "nothing to replenish"
     return "at the request of a worker, or it waits to be reconsidered"
