@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -51,7 +52,7 @@ class CrawlThread:
         self.folder = folder
         self._settings = settings
         self._inbox: SimpleQueue[_Work] = SimpleQueue()
-        self._closing = False
+        self._closing = self._ended = False
         self._thread = threading.Thread(target=self._main, name=f"crawl {name}", daemon=True)
         self._thread.start()
 
@@ -64,9 +65,11 @@ class CrawlThread:
         If it `changes` something, `done` is called after a commit. It must be short, and raise nothing.
         """
         if self._closing:
-            done(None, FrontierClosed(f"the crawl {self.name!r} is being closed"))
+            done(None, self._being_closed())
         else:
             self._inbox.put(_Work(work, done, changes))
+            if self._ended:
+                self._refuse()
 
     def run(self, work: Callable[[Frontier], _T], *, changes: bool = True) -> Step[_T]:
         """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
@@ -82,27 +85,39 @@ class CrawlThread:
     # -- in the thread
 
     def _main(self) -> None:
-        ended = False
+        ended = failed = False
         while not ended:
-            works = self._receive()
+            works = self._receive(None if failed else IDLE)  # what cannot be opened is tried again for the next work
             try:
                 frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=PROGRAM)
             except BaseException as e:
-                ended = _fail(works, e)
+                ended, failed = _fail(works, e), True
                 continue
+            failed = False
             self._settings = None  # from now on those that are stored
             try:
                 while not ended:
                     ended = self._round(frontier, works)
-                    works = [] if ended else self._receive()
+                    works = [] if ended else self._receive(IDLE)
                 frontier.close(end=RunEnd.EXIT)
             except BaseException as e:
                 log.error("the frontier of crawl %r was closed by an error: %s", self.name, e)
+        self._ended = True
+        self._refuse()
 
-    def _receive(self) -> list[_Work]:
-        """Return the work that waits, none after a while without any."""
+    def _being_closed(self) -> FrontierClosed:
+        return FrontierClosed(f"the crawl {self.name!r} is being closed")
+
+    def _refuse(self) -> None:
+        """Refuse the work that has come after the last."""
+        with suppress(Empty):
+            while True:
+                self._inbox.get_nowait().done(None, self._being_closed())
+
+    def _receive(self, timeout: float | None) -> list[_Work]:
+        """Return the work that waits, none after some seconds without any."""
         try:
-            works = [self._inbox.get(timeout=IDLE)]
+            works = [self._inbox.get(timeout=timeout)]
         except Empty:
             return []
         while works[-1].work is not None and len(works) < MOST_AT_ONCE and not self._inbox.empty():

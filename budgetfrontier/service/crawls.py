@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import node
@@ -18,6 +20,8 @@ from budgetfrontier.settings import Settings
 DEFAULT = "DEFAULT"
 """The crawlID of calls that give none."""
 FRONTIER = "frontier"
+DELETED = ".deleted-"
+"""The start of the name to which a folder is moved before it is removed, so that a kill leaves no half of a job."""
 LONGEST = 200
 """Bytes of the name of a folder."""
 
@@ -39,6 +43,14 @@ def folder_name(crawl_id: str) -> str:
     return name
 
 
+def _is_job(path: Path) -> bool:
+    """Tell whether a folder is the job of a crawlID."""
+    try:
+        return folder_name(unquote(path.name)) == path.name and (path / FRONTIER / "data.mdb").is_file()
+    except InvalidCrawlId:
+        return False
+
+
 class Crawls:
     """The crawls in a folder; each is opened when it is first asked for. All methods may be called in any thread."""
 
@@ -48,6 +60,8 @@ class Crawls:
         self._lock = threading.Lock()
         self._open: dict[str, CrawlThread] = {}
         self.node = node.read(folder)
+        for left in folder.glob(f"{DELETED}*"):
+            shutil.rmtree(left, ignore_errors=True)
         self.stopping = threading.Event()
         """Set when the server is stopped: calls that wait are to end."""
 
@@ -56,13 +70,13 @@ class Crawls:
 
     def names(self) -> list[str]:
         """Return the crawlIDs that there are, in order."""
-        return sorted(unquote(path.name) for path in self.folder.iterdir() if (path / FRONTIER).is_dir())
+        return sorted(unquote(path.name) for path in self.folder.iterdir() if _is_job(path))
 
     def find(self, crawl_id: str) -> CrawlThread | None:
         """Return a crawl that exists, None if there is none. Raises InvalidCrawlId."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
-        if crawl is None and (self.folder / folder_name(crawl_id) / FRONTIER).is_dir():
+        if crawl is None and _is_job(self.folder / folder_name(crawl_id)):
             return self.get(crawl_id)
         return crawl
 
@@ -77,7 +91,7 @@ class Crawls:
 
     def _start(self, crawl_id: str) -> CrawlThread:
         job = self.folder / folder_name(crawl_id)
-        exists = (job / FRONTIER).is_dir()
+        exists = _is_job(job)
         job.mkdir(parents=True, exist_ok=True)
         crawl = CrawlThread(crawl_id, job / FRONTIER, None if exists else self._settings)
         if not exists and self.node.delay is not None:
@@ -105,18 +119,25 @@ class Crawls:
     def _remove(self, crawl: CrawlThread, done: Any) -> None:
         """Close a crawl and remove its folder, in a thread of its own."""
         try:
-            crawl.close()  # until it is removed, calls find it closed
-            shutil.rmtree(crawl.folder.parent)
+            crawl.close()  # until it is moved, calls find it closed
+            job = crawl.folder.parent
+            deleted = job.with_name(DELETED + job.name)
             with self._lock:
-                self._open.pop(crawl.name, None)
+                if self._open.get(crawl.name) is crawl:  # otherwise another call has deleted it
+                    shutil.rmtree(deleted, ignore_errors=True)
+                    job.rename(deleted)
+                    del self._open[crawl.name]
+            shutil.rmtree(deleted, ignore_errors=True)
         except BaseException as e:
             done(None, e)
         else:
             done(None, None)
 
-    def save_node(self) -> None:
-        """Store the state that holds for all crawls."""
-        node.write(self.folder, self.node)
+    def set_node(self, **changes: Any) -> None:
+        """Store fields of the state that holds for all crawls; they hold from then on. Raises OSError."""
+        changed = msgspec.structs.replace(self.node, **changes)
+        node.write(self.folder, changed)
+        self.node = changed
 
     def close(self) -> None:
         """Close all crawls; their leases stay."""

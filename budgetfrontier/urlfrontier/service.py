@@ -128,9 +128,14 @@ class Service:
         for crawl in chosen:
             full, queues = True, 0
             while full and left > 0 and not call.ended:
-                infos, queues = await crawl.run(
-                    partial(engine_calls.lease, crawl_id=crawl.name, request=request, queues=left, limit=STEP)
-                )
+                work = partial(engine_calls.lease, crawl_id=crawl.name, request=request, queues=left, limit=STEP)
+                try:
+                    infos, queues = await crawl.run(work)
+                except FrontierError as e:
+                    if request.WhichOneof("item") == "crawlID":
+                        raise
+                    log.warning("GetURLs leaves out the crawl %r: %s", crawl.name, e)  # the others are served
+                    break
                 left -= queues
                 room = _Room(call)
                 call.reply(infos)
@@ -222,8 +227,7 @@ class Service:
 
     async def SetActive(self, request: Any, call: Call) -> Any:
         """Hand URLs out, or none until further notice."""
-        self._crawls.node.active = request.state
-        self._crawls.save_node()
+        self._crawls.set_node(active=request.state)
         return messages.Empty()
 
     async def BlockQueueUntil(self, request: Any, call: Call) -> Any:
@@ -237,10 +241,15 @@ class Service:
         """Set the time between two serves of a queue; without a key, of all that have none of their own."""
         delay = float(request.delay_requestable)
         if not request.key:
-            self._crawls.node.delay = delay
-            self._crawls.save_node()
+            self._crawls.set_node(delay=delay)
+            failed: FrontierError | None = None
             for crawl in self._crawls.all():
-                await crawl.run(partial(crawls.set_default_delay, delay=delay))
+                try:
+                    await crawl.run(partial(crawls.set_default_delay, delay=delay))
+                except FrontierError as e:  # the others take it
+                    failed = e
+            if failed is not None:
+                raise failed
         elif (found := self._crawls.find(request.crawlID)) is not None:
             await found.run(partial(engine_calls.set_delay, key=request.key, delay=delay))
         return messages.Empty()

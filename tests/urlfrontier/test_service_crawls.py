@@ -1,0 +1,106 @@
+"""The crawls of a server: those that cannot be opened, deletion, and what is no crawl's folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from budgetfrontier.service.crawls import DELETED
+from tests.urlfrontier.service_client import OK, SKIPPED, Client, discovered, serving
+
+HOLD = """
+import sys
+from budgetfrontier import Frontier, Settings
+with Frontier.open(sys.argv[1], Settings.from_dict({"profile": "served"})):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def status(client: Client, crawl: str) -> grpc.StatusCode:
+    """How a crawl answers that cannot be opened."""
+    with pytest.raises(grpc.RpcError) as caught:
+        client.put(discovered("http://a.test/1", crawl))
+    for call in (client.GetURLs, client.GetStats, client.ListQueues):
+        with pytest.raises(grpc.RpcError) as again:
+            call(crawlID=crawl)
+        assert again.value.code() is caught.value.code()
+    return caught.value.code()
+
+
+def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    (jobs / "damaged" / "frontier").mkdir(parents=True)
+    (jobs / "damaged" / "frontier" / "data.mdb").write_bytes(b"x" * 20_000)
+    held = [sys.executable, "-c", HOLD, str(jobs / "locked" / "frontier")]
+    with subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        holder.stdout.readline()
+        with serving(jobs) as client:
+            assert client.put(discovered("http://a.test/1"), discovered("http://a.test/2", "z")) == [OK, OK]
+            assert status(client, "damaged") is grpc.StatusCode.FAILED_PRECONDITION
+            assert status(client, "locked") is grpc.StatusCode.UNAVAILABLE
+            assert len(client.GetURLs()) == 2
+            with pytest.raises(grpc.RpcError):
+                client.SetDelay(delay_requestable=0)
+            assert client.put(discovered("http://b.test/1", "z"), discovered("http://b.test/2", "z")) == [OK, OK]
+            assert [len(client.get("z", key="b.test", max_urls_per_queue=most)) for most in (1, 2)] == [1, 1]
+            holder.stdin.close()
+            holder.wait()
+            assert client.put(discovered("http://a.test/1", "locked")) == [OK]  # tried again
+
+
+def test_a_folder_without_a_frontier_is_created_anew(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    (jobs / "c" / "frontier" / "creating").mkdir(parents=True)  # its creation was killed
+    (jobs / "ü" / "frontier").mkdir(parents=True)
+    (jobs / "a%41" / "frontier").mkdir(parents=True)
+    for name in ("ü", "a%41"):
+        (jobs / name / "frontier" / "data.mdb").write_bytes(b"")
+    with serving(jobs) as client:
+        assert client.ListCrawls().values == []
+        assert client.put(discovered("http://a.test/1")) == [OK]
+        assert client.GetStats(crawlID="c").size == 1
+        assert client.ListCrawls().values == ["c"]
+    assert {path.name for path in jobs.iterdir()} == {"c", "ü", "a%41"}
+
+
+def test_a_crawl_is_deleted_by_several_while_it_is_used(tmp_path: Path) -> None:
+    jobs, results = tmp_path / "jobs", Counter[object]()
+    with serving(jobs) as client, ThreadPoolExecutor(8) as pool:
+        client.put(*[discovered(f"http://a.test/{n}") for n in range(200)])
+
+        def delete(_: int) -> object:
+            try:
+                return client.DeleteCrawl(value="c").value > 0
+            except grpc.RpcError as e:
+                return e.code()
+
+        def put(number: int) -> object:
+            try:
+                return client.put(discovered(f"http://b.test/{number}"))[0]
+            except grpc.RpcError as e:
+                return e.code()
+
+        for future in [*(pool.submit(delete, n) for n in range(4)), *(pool.submit(put, n) for n in range(100))]:
+            results[future.result()] += 1
+        assert results.keys() <= {True, False, OK, SKIPPED, grpc.StatusCode.UNAVAILABLE}
+        client.put(discovered("http://c.test/"))
+        assert client.GetURLStatus(crawlID="c", url="http://c.test/").creation_date
+        client.DeleteCrawl(value="c")
+        assert client.ListCrawls().values == []
+    assert list(jobs.iterdir()) == []
+
+
+def test_the_rest_of_a_deletion_that_was_killed_goes_at_the_next_start(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    (jobs / f"{DELETED}c" / "frontier").mkdir(parents=True)
+    with serving(jobs) as client:
+        assert client.ListCrawls().values == []
+    assert list(jobs.iterdir()) == []
