@@ -96,6 +96,9 @@ def test_an_order_by_an_amount_comes_from_a_scan(job: Path) -> None:
     [
         ("/queue/nowhere.test", 404, "There is no queue"),
         ("/queue/snoozed.tes", 404, "did you mean snoozed.test?"),
+        ("/queue/nsoozed.test", 404, "did you mean snoozed.test?"),
+        ("/queue/SNOOZED.Test.", 404, "did you mean snoozed.test?"),
+        ("/queue?key=http://snoozed.test:80/a", 404, "did you mean snoozed.test?"),
         ("/queue/%ff%fe", 404, "There is no queue"),
         ("/queue?key=", 404, "There is no queue"),
         ("/nothing", 404, "There is no such page"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -12,30 +11,28 @@ from budgetfrontier.console.query import NotThere, Query
 from budgetfrontier.reports.cost_terms import cost_terms
 from budgetfrontier.reports.explain import explain
 from budgetfrontier.reports.format import clean
+from budgetfrontier.reports.near_queues import did_you_mean
 from budgetfrontier.reports.path_patterns import path_patterns
 from budgetfrontier.reports.queue_sample import FOR_PATTERNS, spread
-from budgetfrontier.rules.queue_keys import queue_key_bytes
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.names import per_uri
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
 from budgetfrontier.store.budgets_in_force import BudgetsInForce
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.view import PendingUri, View
+from budgetfrontier.store.view import PendingUri
 
 HEAD = SPREAD = 50
 """URIs that are shown of the head of a queue, and spread over the whole."""
-_COMPARED = 1000  # keys
 _COMMANDS = 5000  # of the audit, that are looked through
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
-    """Return what is known of a queue. Raises NotThere, with the nearest key that there is."""
+    """Return what is known of a queue. Raises NotThere, with the nearest keys that there are."""
     key = query.target or query.text("key")
     with job.view() as view:
         stored = view.find_queue(key)
         if stored is None:
-            near = _nearest(view, key)
-            raise NotThere(f"There is no queue {clean(key[:300])!a}{f'; did you mean {clean(near)}?' if near else '.'}")
+            raise NotThere(f"There is no queue {clean(key[:300])!a}{did_you_mean(view, key) or '.'}")
         queue = BudgetsInForce(view).show(stored)
         out = frozenset(view.leased_keys()) if queue.out else frozenset()
         head = list(view.pending(queue, HEAD, out))
@@ -57,12 +54,6 @@ def build(job: Job, query: Query) -> dict[str, Any]:
         "sampled": len(sample),
         "history": history,
     }
-
-
-def _nearest(view: View, key: str) -> str | None:
-    """Return the most similar key of those that begin alike; None if there is none."""
-    begins = list(islice(view.names(key[:3]), _COMPARED)) if queue_key_bytes(key[:3]) else []
-    return next(iter(get_close_matches(key[:255], begins, n=1, cutoff=0.8)), None)
 
 
 def _with_terms(item: PendingUri, settings: QueueSettings) -> dict[str, Any]:
