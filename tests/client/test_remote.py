@@ -290,7 +290,12 @@ def test_leases_end_and_others_begin_in_one_exchange(served: Served, kind: Any) 
         remote.schedule_many(pages("ABC", 2))
         late, leases = remote.finish_and_lease([], 3)
         assert late == [] and len(leases) == 3
-        given = [leases[0], leases[0], Finish(leases[1], discovered=[CrawlUri("https://x.test/", meta={"a": 1}), 5])]
+        nonsense: Any = 5
+        given = [
+            leases[0],
+            leases[0],
+            Finish(leases[1], discovered=[CrawlUri("https://x.test/", meta={"a": 1}), nonsense]),
+        ]
         late, more = remote.finish_and_lease(given, 10)
         assert late == [leases[0]] and len(more) == 3
         total = remote.summary()

