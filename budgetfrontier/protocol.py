@@ -127,6 +127,34 @@ class RawEnded(msgspec.Struct, array_like=True):
     size: int = 0
 
 
+class Exchange(msgspec.Struct, array_like=True):
+    """Ends of leases, and a request for more, which does not wait."""
+
+    ended: list[int | Ended]
+    wanted: Wanted
+
+
+class RawExchange(msgspec.Struct, array_like=True):
+    """The same, if some of the URIs discovered cannot be decoded."""
+
+    ended: msgspec.Raw
+    wanted: Wanted
+
+
+class Exchanged(msgspec.Struct, array_like=True):
+    """The positions of leases that had ended, and the new leases."""
+
+    late: list[int]
+    leases: list[Lease]
+
+
+class RawExchanged(msgspec.Struct, array_like=True):
+    """The same, as it is sent."""
+
+    late: list[int]
+    leases: msgspec.Raw
+
+
 class Renewal(msgspec.Struct, array_like=True):
     """Leases that are to have a new deadline, by id."""
 
@@ -181,6 +209,7 @@ MARK_SEEN: Final = Method("MarkSeen", Uris, Tally)
 LEASE: Final = Method("Lease", Wanted, list[Lease])
 FINISH_MANY: Final = Method("FinishMany", list[int | Ended], list[int])
 """A bare id is the lease of a success; the reply has the positions of leases that had ended."""
+EXCHANGE: Final = Method("Exchange", Exchange, Exchanged)
 RENEW: Final = Method("Renew", Renewal, Renewed)
 GIVE_BACK: Final = Method("GiveBack", list[int], list[int])
 LANDED: Final = Method("Landed", Landing, None)
@@ -190,7 +219,8 @@ LOOK: Final = Method("Look", Request, Any, changes=False)
 STEER: Final = Method("Steer", Request, Any)
 
 METHODS: Final = (
-    CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, LEASE, FINISH_MANY, RENEW, GIVE_BACK, LANDED, LEAVE, LOOK, STEER,
+    CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, LEASE, FINISH_MANY, EXCHANGE, RENEW, GIVE_BACK, LANDED, LEAVE,
+    LOOK, STEER,
 )  # fmt: skip
 
 

@@ -102,12 +102,14 @@ def api() -> str:
     """Every public name of `budgetfrontier`, and its integrations."""
     import budgetfrontier
     from budgetfrontier.aio import Scheduler
+    from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
     from budgetfrontier.leasing import LeaseQueue
 
     names = [name for name in budgetfrontier.__all__ if not name.startswith("_")]
     objects = {name: getattr(budgetfrontier, name) for name in names}
     classes = {n: o for n, o in objects.items() if not (isinstance(o, type) and issubclass(o, Exception))}
     integrations = {"aio.Scheduler": Scheduler, "leasing.LeaseQueue": LeaseQueue}
+    integrations |= {"client.RemoteFrontier": RemoteFrontier, "client.AsyncRemoteFrontier": AsyncRemoteFrontier}
     return "\n\n".join(_entry(name, thing) for name, thing in {**classes, **integrations}.items())
 
 

@@ -123,6 +123,19 @@ class AsyncRemoteFrontier:
         self._held.drop(each.lease.id if isinstance(each, Finish) else each.id for each in given)
         return late
 
+    async def finish_and_lease(
+        self, finished: Iterable[Lease | Finish], count: int = 1, *, ttl: float | None = None, wait: float = 0.0
+    ) -> tuple[list[Lease], list[Lease]]:
+        """End leases like `finish_many`, then lease URIs like `lease`; return what both return.
+
+        One message and one commit instead of two. It does not wait before the leases have ended.
+        """
+        given = calls.endings(finished)
+        late, leases = await self._run(calls.finish_and_lease(given, count, ttl, wait))
+        self._held.drop(each.lease.id if isinstance(each, Finish) else each.id for each in given)
+        self._held.add(leases)
+        return late, leases
+
     async def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)

@@ -168,6 +168,27 @@ def lease(count: int, ttl: float | None, wait: float) -> Steps[list[Lease]]:
         return found
 
 
+def finish_and_lease(
+    given: list[Lease | Finish], count: int, ttl: float | None, wait: float
+) -> Steps[tuple[list[Lease], list[Lease]]]:
+    """End leases, and lease URIs."""
+    ended = [_end(each) for each in given]
+    parts = list(_finishes(ended)) or [(0, 0)]
+    late: list[Lease] = []
+    if len(parts) > 1:
+        late = yield from finish_many(given[: parts[-2][1]])
+    start = parts[-1][0]
+    ttl = None if ttl is None else float(ttl)
+    wanted = protocol.Wanted(min(int(count), protocol.MOST_ITEMS), ttl)
+    exchange = protocol.Exchange(ended[start:], wanted)
+    exchanged: protocol.Exchanged = yield Rpc(protocol.EXCHANGE, protocol.encode(exchange))
+    late += [_lease_of(given[start + place]) for place in exchanged.late]
+    leases = exchanged.leases
+    if not leases and count > 0 and arguments.seconds(wait, "wait") > 0.0:
+        leases = yield from lease(count, ttl, wait)
+    return late, leases
+
+
 def finish(
     lease: Lease,
     outcome: Outcome = Outcome.SUCCESS,
@@ -208,8 +229,13 @@ def finish_many(given: list[Lease | Finish]) -> Steps[list[Lease]]:
     ended = [_end(each) for each in given]
     parts = list(_finishes(ended))
     replies = yield Train(Rpc(protocol.FINISH_MANY, protocol.encode(ended[start:end])) for start, end in parts)
-    late = [given[start + place] for (start, _), places in zip(parts, replies, strict=True) for place in places]
-    return [each.lease if isinstance(each, Finish) else each for each in late]
+    return [
+        _lease_of(given[start + place]) for (start, _), places in zip(parts, replies, strict=True) for place in places
+    ]
+
+
+def _lease_of(item: Lease | Finish) -> Lease:
+    return item.lease if isinstance(item, Finish) else item
 
 
 def _end(item: Lease | Finish) -> int | protocol.Ended:

@@ -91,8 +91,7 @@ class Leases:
             self._write(lease, self._written[lease.id])
 
     def _write(self, lease: Lease, began: float) -> None:
-        row = encode(LeaseRow(lease.queue_id, lease.key, lease.expires, lease.landed, began))
-        self._env.txn.put(keys.u64.pack(lease.id), row, db=self._env.db[keys.LEASES])
+        self._env.txn.put(*_row(lease, began), db=self._env.db[keys.LEASES])
 
     def flush(self) -> None:
         """Write the leases that are out, take out those that have ended."""
@@ -101,11 +100,17 @@ class Leases:
         if out != before.keys():
             for lease_id in sorted(before.keys() - out):
                 self._env.txn.delete(keys.u64.pack(lease_id), db=self._env.db[keys.LEASES])
-            began, calls, when = {}, deque(self.calls), 0.0
+            began, rows, calls, when = {}, list[tuple[bytes, bytes]](), deque(self.calls), 0.0
             for lease_id in sorted(out - before.keys()):
                 while calls and calls[0][0] <= lease_id:
                     _, when = calls.popleft()
                 began[lease_id] = when
-                self._write(self.out[lease_id], when)
+                rows.append(_row(self.out[lease_id], when))
+            self._env.txn.cursor(self._env.db[keys.LEASES]).putmulti(rows)
             self._written = {lease_id: before[lease_id] for lease_id in before.keys() & out} | began
         self.calls.clear()
+
+
+def _row(lease: Lease, began: float) -> tuple[bytes, bytes]:
+    row = LeaseRow(lease.queue_id, lease.key, lease.expires, lease.landed, began)
+    return keys.u64.pack(lease.id), encode(row)

@@ -9,13 +9,14 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError, LeaseExpired
+from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
 
 _NO_URI = CrawlUri("")
 
 _uri: Callable[[Any], protocol.Uri] = protocol.decoder(protocol.Uri)
 _raw_uris: Callable[[Any], protocol.RawUris] = protocol.decoder(protocol.RawUris)
+_raw_exchange: Callable[[Any], protocol.RawExchange] = protocol.decoder(protocol.RawExchange)
 _raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
 
 
@@ -32,6 +33,8 @@ def decode(method: protocol.Method) -> Callable[[msgspec.Raw], Any]:
         return lambda raw: _tolerant(raw, typed, _uris)
     if method is protocol.FINISH_MANY:
         return lambda raw: _tolerant(raw, typed, _finishes)
+    if method is protocol.EXCHANGE:
+        return lambda raw: _tolerant(raw, typed, _exchange)
     return typed
 
 
@@ -55,6 +58,11 @@ def _finishes(raw: msgspec.Raw) -> list[int | protocol.Ended]:
         else protocol.Ended(**{**msgspec.structs.asdict(item), "discovered": _each(item.discovered)})
         for item in given
     ]
+
+
+def _exchange(raw: msgspec.Raw) -> protocol.Exchange:
+    given = _raw_exchange(raw)
+    return protocol.Exchange(_finishes(given.ended), given.wanted)
 
 
 def _each(raws: Iterable[msgspec.Raw]) -> list[protocol.Uri]:
@@ -117,6 +125,16 @@ def finish_many(frontier: Frontier, ended: list[int | protocol.Ended]) -> list[i
         return []
     places = {id(each.lease if isinstance(each, Finish) else each): place for place, each in enumerate(finished)}
     return [places[id(each)] for each in late]
+
+
+def exchange(frontier: Frontier, given: protocol.Exchange) -> protocol.RawExchanged:
+    """End leases, and lease URIs: one commit for both. If a policy fails for a lease, there is none."""
+    late = finish_many(frontier, given.ended)
+    try:
+        leases, _ = lease(frontier, given.wanted)
+    except PolicyError:  # which the next lease raises, too; the ends are to be told
+        leases = protocol.encode([])
+    return protocol.RawExchanged(late, msgspec.Raw(leases))
 
 
 def renew(frontier: Frontier, renewal: protocol.Renewal) -> protocol.Renewed:

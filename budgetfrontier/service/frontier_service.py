@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -35,6 +36,7 @@ _CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
     protocol.MARK_SEEN.name: frontier_calls.mark_seen,
     protocol.FINISH_MANY.name: frontier_calls.finish_many,
+    protocol.EXCHANGE.name: frontier_calls.exchange,
     protocol.RENEW.name: frontier_calls.renew,
     protocol.GIVE_BACK.name: frontier_calls.give_back,
     protocol.LANDED.name: frontier_calls.landed,
@@ -43,6 +45,7 @@ _CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
 
 _decode_call: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
 _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE.reply)
+_decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -175,12 +178,18 @@ async def _leased(replies: Iterable[Reply]) -> list[int]:
     """Return the ids of the leases in replies."""
     found: list[int] = []
     for reply in replies:
-        try:
+        with suppress(Exception):  # what has failed has no leases
             encoded: bytes = await Step(reply.wait)
-            found += [lease.id for lease in _decode_leases(encoded)]
-        except Exception:  # what has failed, or is the reply to another method, has no leases
-            continue
+            found += [lease.id for lease in _leases_in(encoded)]
     return found
+
+
+def _leases_in(reply: bytes) -> list[Lease]:
+    with suppress(msgspec.DecodeError):
+        return _decode_leases(reply)
+    with suppress(msgspec.DecodeError):
+        return _decode_exchanged(reply).leases
+    return []  # the reply to another method
 
 
 def _end(call: Call, reply: bytes | None, error: BaseException | None) -> None:

@@ -60,17 +60,6 @@ class FromAsync:
         self._loop.close()
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(START)
-
-
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> Iterator[Served]:
-    with Served(tmp_path, make_settings(), monkeypatch, clock) as served:
-        yield served
-
-
 @pytest.fixture(params=["local", "remote", "asynchronous"])
 def frontier(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Any]:
     if request.param == "local":
@@ -292,6 +281,42 @@ def test_a_client_waits_on_the_server_for_what_others_schedule(served: Served) -
         other.schedule_many(pages("AB", 1))
         thread.join(PATIENCE)
         assert found and one.finish_many(found) == []
+
+
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_leases_end_and_others_begin_in_one_exchange(served: Served, kind: Any) -> None:
+    with kind(served.address) as remote:
+        assert remote.finish_and_lease([], 5) == ([], [])
+        remote.schedule_many(pages("ABC", 2))
+        late, leases = remote.finish_and_lease([], 3)
+        assert late == [] and len(leases) == 3
+        nonsense: Any = 5
+        given = [
+            leases[0],
+            leases[0],
+            Finish(leases[1], discovered=[CrawlUri("https://x.test/", meta={"a": 1}), nonsense]),
+        ]
+        late, more = remote.finish_and_lease(given, 10)
+        assert late == [leases[0]] and len(more) == 3
+        total = remote.summary()
+        assert (total.succeeded, total.in_process, total.invalid) == (2, 4, 1)
+        late, rest = remote.finish_and_lease([leases[2], *more], 5, wait=PATIENCE)
+        assert late == [] and remote.finish_many(rest) == [] and remote.summary().succeeded == 7
+        with pytest.raises(TypeError, match="list"):
+            remote.finish_and_lease(leases[0])
+        with pytest.raises(TypeError, match="Finish"):
+            remote.finish_and_lease([7])
+
+
+def test_many_clients_wait_and_each_uri_goes_to_one(served: Served) -> None:
+    async def main() -> list[str]:
+        async with AsyncRemoteFrontier(served.address) as remote:
+            waiting = [asyncio.ensure_future(remote.lease(1, wait=PATIENCE)) for _ in range(20)]
+            for letter in "ABCDEFGHIJKLMNOPQRST":
+                await remote.schedule_many(pages(letter, 1))
+            return [lease.uri.url for leases in await asyncio.gather(*waiting) for lease in leases]
+
+    assert sorted(asyncio.run(main())) == sorted(pages("ABCDEFGHIJKLMNOPQRST", 1))
 
 
 def test_threads_share_a_client(served: Served) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from budgetfrontier import CorruptFrontier, CrawlUri, Frontier, Lease, LeaseExpired, Reader, Settings, SettingsError
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.leasing import LeaseQueue, Reason
+from budgetfrontier.leasing import AS_WRITTEN, NO_DELAYS, LeaseQueue, Reason
 from budgetfrontier.model import RunEnd
+from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.testing import crash
+from tests.client.served import Served
 from tests.support import START, make_settings
 
 A, B, C = (f"https://a.test/{letter}" for letter in "abc")
@@ -24,9 +26,19 @@ def clock() -> ManualClock:
     return ManualClock(START)
 
 
-@pytest.fixture
-def queue(clock: ManualClock) -> Iterator[LeaseQueue]:
-    with LeaseQueue.open(":memory:", clock=clock) as queue:
+@pytest.fixture(params=["local", "shared"])
+def queue(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LeaseQueue]:
+    if request.param == "local":
+        with LeaseQueue.open(":memory:", clock=clock) as queue:
+            yield queue
+        return
+    frontier = FrontierSettings(politeness=NO_DELAYS, canonicalization=AS_WRITTEN)
+    with (
+        Served(tmp_path, Settings(frontier=frontier), monkeypatch, clock) as served,
+        LeaseQueue.connect(served.address) as queue,
+    ):
         yield queue
 
 
@@ -41,6 +53,30 @@ def popped(queue: LeaseQueue) -> list[str]:
     while (uri := queue.pop()) is not None:
         urls.append(uri.url)
     return urls
+
+
+# -- a queue that processes share
+
+
+def test_a_shared_queue_has_the_uris_and_counters_of_all(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        Served(tmp_path, Settings(), monkeypatch, clock) as served,
+        LeaseQueue.connect(served.address, crawl="shared") as mine,
+        LeaseQueue.connect(served.address, crawl="shared") as theirs,
+        LeaseQueue.connect(served.address) as another,
+    ):
+        assert mine.push(A) and not theirs.push(A) and theirs.push("https://b.test/")
+        lease = leased(mine)
+        assert lease.uri.url == A and leased(theirs).uri.url == "https://b.test/"
+        for queue in (mine, theirs):
+            state = queue.state()
+            assert (state.leased, state.seen, state.dir) == (2, 2, tmp_path / "jobs/shared/frontier")
+        assert theirs.ack_lease(lease.id) and not mine.ack_lease(lease)
+        assert another.is_empty() and another.state().seen == 0
+        theirs.close()
+        assert leased(mine).uri.url == "https://b.test/"
 
 
 # -- the queue
@@ -375,7 +411,9 @@ def test_the_frontier_itself_is_at_hand(queue: LeaseQueue) -> None:
     queue.push(A)
     lease = leased(queue)
     assert queue.ack_lease(lease, fetch_seconds=0.1, discovered=[B])
-    assert queue.frontier.report().totals.queued == 1
+    assert queue.frontier.summary().queued == 1
+    if isinstance(queue.frontier, Frontier):  # not the one that is shared
+        assert queue.frontier.report().totals.queued == 1
     with pytest.raises(LeaseExpired):
         queue.frontier.finish(lease)
 
