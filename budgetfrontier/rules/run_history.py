@@ -18,17 +18,19 @@ LONGEST_REASON = 500  # characters
 _Ended = TypeVar("_Ended", Run, RunRow)
 
 CRAWL = "budgetfrontier crawl"
-"""The program of a crawl; other programs of this name with a space are commands, which hand nothing out."""
+"""The program of a crawl."""
+SERVE = "budgetfrontier serve"
+"""The program of a server; other programs of this name with a space are commands, which hand nothing out."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
 
 
 def may_crawl(program: str) -> bool:
     """Tell whether a program hands out URIs, as far as its name tells: commands do not, nor does one without a name.
 
-    >>> may_crawl("budgetfrontier crawl"), may_crawl("spider.py"), may_crawl("budgetfrontier import")
-    (True, True, False)
+    >>> may_crawl(CRAWL), may_crawl(SERVE), may_crawl("spider.py"), may_crawl("budgetfrontier import")
+    (True, True, True, False)
     """
-    return bool(program) and (program == CRAWL or not program.startswith(f"{CRAWL.split(maxsplit=1)[0]} "))
+    return bool(program) and (program in (CRAWL, SERVE) or not program.startswith(f"{CRAWL.split(maxsplit=1)[0]} "))
 
 
 def was_refused(program: str, end: RunEnd | None) -> bool:

@@ -15,12 +15,12 @@ from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.model import RunEnd
+from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.settings import Settings
 
 _T = TypeVar("_T")
 
-PROGRAM = "budgetfrontier serve"
 MOST_SECONDS = 0.01
 """Seconds of work between two commits, at the least one piece: what waits shares a commit."""
 MOST_AT_ONCE = 1000
@@ -89,7 +89,7 @@ class CrawlThread:
         while not ended:
             works = self._receive(None if failed else IDLE)  # what cannot be opened is tried again for the next work
             try:
-                frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=PROGRAM)
+                frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=SERVE)
             except BaseException as e:
                 ended, failed = _fail(works, e), True
                 continue

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.store.whole_files import atomic_file
 
 FILE = "node.json"
@@ -21,11 +22,14 @@ class Node(msgspec.Struct):
 
 
 def read(folder: Path) -> Node:
-    """Return the state that is stored in a folder, the initial one if none is. Raises ValueError if it is damaged."""
+    """Return the state that is stored in a folder, the initial one if none is. Raises FrontierError if it is damaged."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Node)
     except FileNotFoundError:
         return Node()
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        path = folder / FILE
+        raise FrontierError(f"{path} is damaged ({e}); delete it, then set the active flag and the delay again") from e
 
 
 def write(folder: Path, node: Node) -> None:

@@ -90,7 +90,8 @@ def serve(
             pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
             port = server.add_secure_port(listen, grpc.ssl_server_credentials([pair]))
     except RuntimeError as e:
-        raise FrontierError(f"{listen} cannot be listened on: {e}") from e
+        tls_too = "" if tls is None else f", or {tls.key} is not the key of {tls.certificate}"
+        raise FrontierError(f"{listen} cannot be listened on{tls_too}: {e}") from e
     address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
     server.add_generic_rpc_handlers([service.handlers(crawls, address) for service in services])
     checks = health.HealthServicer()
