@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from budgetfrontier.reports import files
@@ -28,7 +29,8 @@ async def write_reports(frontier: Path, folder: Path) -> None:
     try:
         _, errors = await process.communicate()
     except asyncio.CancelledError:
-        process.kill()
+        with suppress(ProcessLookupError):  # it has just ended
+            process.kill()
         await process.wait()
         raise
     if process.returncode:
