@@ -22,7 +22,7 @@ class Node(msgspec.Struct):
 
 
 def read(folder: Path) -> Node:
-    """Return the state that is stored in a folder, the initial one if none is. Raises FrontierError if it is damaged."""
+    """Return the state stored in a folder, the initial one if there is none. Raises FrontierError if it is damaged."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Node)
     except FileNotFoundError:
