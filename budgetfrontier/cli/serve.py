@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
 
 def serve(args: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
-    from budgetfrontier.errors import MissingExtra
+    from budgetfrontier.errors import FrontierError, MissingExtra
     from budgetfrontier.settings import Settings
 
     try:
@@ -55,6 +55,8 @@ def serve(args: argparse.Namespace) -> None:
         raise MissingExtra("grpc") from error
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
+    if token == "":
+        raise FrontierError(f"{args.token_file} is empty; write a token into it")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -1,0 +1,49 @@
+"""Starts that fail: each says in a sentence of its own what to do."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.urlfrontier.service_client import command
+
+
+def refusal(jobs: Path, *options: str | Path, listen: str = "127.0.0.1:0") -> str:
+    """The last line of a server that does not start."""
+    done = command("serve", jobs, "--listen", listen, *options)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_what_is_wrong_with_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert f"{tmp_path / 'file'}: File exists" in refusal(tmp_path / "file")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "node.json").write_text("{x")
+    assert "node.json is damaged" in refusal(tmp_path / "jobs")
+
+
+def test_what_is_wrong_with_the_address(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        assert "cannot be listened on" in refusal(tmp_path / "jobs", listen=f"127.0.0.1:{used.getsockname()[1]}")
+    assert "cannot be listened on" in refusal(tmp_path / "jobs", listen="unix:/no/such/socket")
+
+
+def test_a_token_file_without_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("\n")
+    assert "is empty" in refusal(tmp_path / "jobs", "--token-file", tmp_path / "token")
+
+
+def test_a_key_of_another_certificate(tmp_path: Path) -> None:
+    make = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2")
+    try:
+        for name in ("a", "b"):
+            files = ("-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem")
+            subprocess.run((*make, *files), check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    assert "is not the key of" in refusal(tmp_path / "jobs", "--tls", tmp_path / "a.pem", tmp_path / "b.key")
