@@ -43,6 +43,7 @@ DRAINS: dict[str, dict[str, Any]] = {
         "overrides": [{"match": f"host:site{i}.example.com", "set": {"error_penalty_amount": 50}} for i in range(50)]
     },
     "concurrency 8": {"politeness": {**_NO_POLITENESS, "per_queue_concurrency": 8}},
+    "keep_urls": {"keep_urls": True},
     "links": {},
 }
 """What is drained, and the settings of the frontier that differ from those of the others."""
@@ -72,6 +73,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "schedule_many max_queue_size": {"max_queue_size": 1_000_000},
     "schedule_many full": {"max_queue_size": 20},
     "schedule_many wag": {"cost_policy": "wag"},
+    "schedule_many keep_urls": {"keep_urls": True},
     "schedule_each": {},
 }
 """How URIs are scheduled, and the settings of the frontier that differ from those of the others."""

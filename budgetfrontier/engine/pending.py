@@ -286,14 +286,11 @@ class PendingTable:
         cursor = self._env.pending
         at, seek, delete = cursor.key, cursor.set_key, cursor.delete
         self.removed.sort()
-        left: list[Record] = []
+        if self.urls is not None:
+            self.urls.left([(key, cursor.value()) for key in self.removed if at() == key or seek(key)])
         for key in self.removed:
             if at() == key or seek(key):
-                if self.urls is not None:
-                    left.append((key, cursor.value()))
                 delete()
-        if self.urls is not None:
-            self.urls.left(left)
         self.taken.difference_update(self.removed)
         self.removed.clear()
 

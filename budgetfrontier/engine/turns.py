@@ -87,7 +87,7 @@ class Turns:
             self.move(queue, after, now)
             return
         tables.rotation.move(queue, after)
-        if at_once:
+        if at_once and not queue.max_completed:  # how many are completed then is known in its turn
             self.activate(queue, settings, queue.precedence, now)
 
     # -- activation and leases
@@ -131,6 +131,7 @@ class Turns:
         if tables.urls is not None:  # then queues may have limits and intervals of their own
             limited = paced = True
             is_spent = self.is_spent
+        one_by_one = not paced and concurrency == 1  # of each queue, whatever its settings
         if deadline < leases.next_expiry:
             leases.next_expiry = deadline
         try:
@@ -200,7 +201,9 @@ class Turns:
                 queue.out = out + 1
                 queue.reserved += cost
                 queue.last_leased, queue.last_lease_time = uri.url, when
-                if paced and self.rest_after_lease(queue, settings, now):
+                if one_by_one:
+                    queue.state = IN_PROCESS
+                elif paced and self.rest_after_lease(queue, settings, now):
                     self._rotation.ring.appendleft(queue_id)
                     self.move(queue, SNOOZED, now)
                     in_ring += 1

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from budgetfrontier import CrawlUri
+from pathlib import Path
+
+import pytest
+
+from budgetfrontier import CrawlUri, Frontier
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.known_urls import Known
+from budgetfrontier.errors import FrontierError, PolicyError
 from tests.engine.test_url_table import START, kept, waits
+from tests.support import kernel
 
 URL = "http://a.test/1"
+
+
+def picky(uri: CrawlUri) -> int:
+    """A cost policy that fails."""
+    if uri.url.endswith("bad"):
+        raise ValueError("no cost")
+    return 1
 
 
 def test_a_report_ends_the_lease_and_a_second_one_changes_nothing() -> None:
@@ -84,3 +97,71 @@ def test_what_is_forgotten_may_be_discovered_again() -> None:
         assert (totals.active, totals.completed, totals.queues) == (0, 0, 0)
         assert f.schedule_many([URL, "http://a.test/2"]).added == 2
         f.check()
+
+
+def test_a_date_that_has_passed_is_a_report_like_any_other() -> None:
+    with kept() as f:
+        f.schedule(URL)
+        f.lease()
+        report = [(CrawlUri(URL), START - 5)]
+        assert f.fetched(report) == [Known.FINISHED]
+        assert f.fetched(report) == [Known.UNCHANGED], "it is not charged again"
+        assert (waits(f, URL), f.summary().queued, f.summary().expenditure) == ("-5", 1, 1)
+        assert len(f.lease()) == 1
+        f.check()
+
+
+def test_a_url_that_was_seen_and_is_not_kept_waits_for_its_date() -> None:
+    with kept() as f:
+        f.mark_seen([URL])
+        assert f.find_url(URL) is None
+        assert f.fetched([(CrawlUri(URL), START + 60)]) == [Known.ADDED]
+        assert (waits(f, URL), f.summary().future) == ("60", 1)
+        f.check()
+
+
+def test_a_known_url_needs_no_room_and_an_unknown_one_is_told_to_have_none() -> None:
+    with kept(max_queued=2) as f:
+        f.schedule_many([URL, "http://a.test/2"])
+        again = START + 60
+        assert f.fetched([(CrawlUri("http://b.test/"), again), (CrawlUri(URL), again)]) == [Known.FULL, Known.CHANGED]
+        f.schedule("http://a.test/3")
+        assert f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START)]) == [Known.CHANGED, Known.CHANGED]
+        assert (waits(f, URL), f.summary().queued, f.summary().full) == ("0", 3, 1)
+        f.check()
+
+
+def test_a_policy_that_fails_changes_nothing_of_that_url_and_ends_the_reports() -> None:
+    with kept(cost_policy="tests.engine.test_known_urls:picky") as f:
+        bad, later = "http://a.test/bad", START + 60
+        f.fetched([(CrawlUri(bad, cost=1), None)])
+        f.schedule_many([URL, "http://a.test/2"])
+        with pytest.raises(PolicyError):
+            f.fetched([(CrawlUri(URL), later), (CrawlUri(bad), later), (CrawlUri("http://a.test/2"), later)])
+        assert [waits(f, url) for url in (URL, bad, "http://a.test/2")] == ["60", "nothing", "0"]
+        f.check()
+        assert len(f.lease(9)) == 1
+        f.commit()
+
+
+def test_a_canonical_form_that_fails_afterwards_closes_the_frontier_as_of_its_last_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A PolicyError in the middle of an operation would leave half of it."""
+    f = kept(path=tmp_path / "frontier")
+    f.schedule_many([URL, "http://a.test/2"])
+    f.commit()
+    [lease] = f.lease()
+    urls = kernel(f).tables.urls
+    assert urls is not None
+
+    def fails(url: str) -> str:
+        raise ValueError("no form")
+
+    monkeypatch.setattr(urls, "_canonical", fails)
+    f.finish(lease)
+    with pytest.raises(FrontierError, match=r"has failed for http://a\.test/1, for which it had a form before"):
+        f.commit()
+    with Frontier.open(tmp_path / "frontier", clock=ManualClock(START)) as f:
+        f.check()
+        assert waits(f, URL) == "0"

@@ -222,7 +222,7 @@ class Model:
         self.take(queue, uri)
         if queue.state == EXHAUSTED and queue.by_name:
             self.move(queue, RETIRED)
-        elif queue.state == EXHAUSTED and self.options["hold_queues"]:
+        elif queue.state == EXHAUSTED and (self.options["hold_queues"] or queue.limit):
             self.move(queue, INACTIVE)
         elif queue.state == EXHAUSTED:
             self.activate(queue)

@@ -138,12 +138,12 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         changed |= (queue.state == RETIRED) != (left == "RETIRED")
     if changed and not force:
         return False
-    for due, uri in entry["later"]:
-        model.note(uri, due)
     model.future = sorted(model.future + entry["later"], key=lambda due: due[1].postponed)
     for uri in entry["waiting"]:
         model.place(uri)
         queue.placed -= 1
+    for due, uri in entry["later"]:
+        model.note(uri, due)
     model.last = {"command": "return"}
     return True
 

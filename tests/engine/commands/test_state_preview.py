@@ -81,6 +81,29 @@ def test_a_dry_run_shows_the_queue_as_the_command_and_its_undo_leave_it(
         assert (shown["before"], shown["after"]) == (undone.effect["before"], undone.effect["after"])
 
 
+@pytest.mark.parametrize("chosen", [{"interval": 0.0}, {"interval": 900.0}, {"max_completed": 5}, {}])
+@pytest.mark.parametrize("state", STATES)
+def test_a_dry_run_shows_the_interval_and_the_limit_as_the_command_and_its_undo_leave_them(
+    tmp_path: Path, state: str, chosen: dict[str, Any]
+) -> None:
+    politeness = {"min_delay": "60s", "max_delay": "60s", "min_interval": "100s"}
+    with on_disk(tmp_path, ManualClock(START), keep_urls=True, politeness=politeness) as f:
+        f.schedule_many(pages("A", 3))
+        STATES[state](f)
+        f.commit()
+        args = {"queue": "a.test", **chosen}
+        shown = tried(tmp_path, lambda view: state_preview.of_queue(view, "set_queue", args, START))
+        f.set_queue("a.test", **chosen)
+        (entry,) = f.audit(limit=1)
+        assert (shown["before"], shown["after"]) == (entry.effect["before"], entry.effect["after"])
+        if shown["before"] != shown["after"]:
+            f.commit()
+            shown = tried(tmp_path, lambda view: preview(view, tmp_path / "frontier", {"id": entry.id}, START))
+            f.undo(entry.id)
+            (undone,) = f.audit(limit=1)
+            assert (shown["before"], shown["after"]) == (undone.effect["before"], undone.effect["after"])
+
+
 @pytest.mark.parametrize("op", ["pause", "resume", "terminate"])
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_dry_run_shows_the_crawl_as_the_command_leaves_it(
