@@ -68,7 +68,7 @@ def test_a_commit_syncs_its_pages_before_it_writes_the_one_that_names_them(tmp_p
 
 def test_a_commit_that_is_told_but_not_made_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = begun(tmp_path, Random(1), commit_operations=1)
-    steps = plan(subject.after(), Random(2), 30)
+    steps = plan(subject.after(), Random(3), 30)
     commit, count = Environment.commit, 0
 
     def forgetful(env: Environment) -> None:

@@ -104,16 +104,18 @@ def any_options(chance: Random) -> dict[str, Any]:
         "retry_delay": chance.choice((0.0, 10.0, 900.0)),
         "retry_scope": chance.choice(("queue", "uri")),
         "commit_operations": chance.choice((1, 2, 4, 10)),
+        "keep_urls": chance.random() < 0.5,
+        "min_interval": chance.choice((0.0, 0.0, 30.0)),
     }
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
     """The settings of a frontier that commits by count only, so that a seed decides when."""
-    politeness: dict[str, Any] = {"per_queue_concurrency": options["per_queue_concurrency"]}
+    politeness: dict[str, Any] = {name: options[name] for name in ("per_queue_concurrency", "min_interval")}
     if not options["polite"]:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {"max_retries": options["max_retries"], "delay": options["retry_delay"], "scope": options["retry_scope"]}
-    nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope")
+    nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "min_interval")
     frontier = {name: value for name, value in options.items() if name not in nested}
     frontier |= {"politeness": politeness, "retry": retry, "commit_interval": 3600.0}
     return Settings.from_dict({"crawl": "campaign", "frontier": frontier})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -868,16 +869,25 @@ class Model:
         self.runs.append((self.began, "KILLED", None))
         self.begin()
 
-    def drop_leases(self, *, counted: bool) -> None:
-        """To the front of the ring, in the order of the leases."""
-        queues = list(dict.fromkeys(lease.queue for _, lease in sorted(self.leases.items())))
-        for number in sorted(self.leases):
+    def give_back_many(self, numbers: list[int]) -> list[int]:
+        """Those that had ended, and those given twice, are returned."""
+        self.expire()
+        chosen = set(numbers) & self.leases.keys()
+        late = [number for place, number in enumerate(numbers) if number not in chosen or number in numbers[:place]]
+        self.drop_leases(chosen, counted=False)
+        return late
+
+    def drop_leases(self, numbers: Collection[int] | None = None, *, counted: bool) -> None:
+        """To the front of the ring, in the order of the leases: these, or all."""
+        numbers = self.leases.keys() if numbers is None else numbers
+        queues = list(dict.fromkeys(self.leases[number].queue for number in sorted(numbers)))
+        for number in sorted(numbers):
             self.give_back(number, counted=counted)
         for queue in reversed(queues):
             if self.depleted(queue):
-                self.move(queue, INACTIVE)
+                self.move(queue, IN_PROCESS if queue.out else INACTIVE)
             elif queue.state in (READY, IN_PROCESS) or (queue.state == SNOOZED and queue.wake <= self.now):
-                self.move(queue, READY)
+                self.move(queue, READY, surely=True)
                 if queue.state == READY:
                     self.ring.insert(0, self.ring.pop())
         self.settle()

@@ -93,7 +93,7 @@ moves = st.tuples(
         + ("RETRY",) * 5
         + ("SUCCESS",) * 3
         + ("wait",) * 4
-        + ("landed", "landed", "arrive", "arrive", "DEFERRED", "DEAD", "renew", "delete")
+        + ("landed", "landed", "arrive", "arrive", "DEFERRED", "DEAD", "renew", "delete", "back", "back")
     ),
     st.integers(0, 9),
 )
@@ -271,6 +271,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.land(lease, leased, PLAIN)
             elif what == "renew":
                 self.prolong(lease, leased, 300.0)
+            elif what == "back":
+                self.give_back_pairs(out[number % len(out) :] if number > 4 else [(lease, leased)])
             else:
                 self.end(lease, leased, what, PLAIN | {"delay": (10.0, 10.0, 10.0, 40.0)[number % 4]}, [])
 
@@ -325,6 +327,17 @@ class FrontierMachine(RuleBasedStateMachine):
         else:
             with pytest.raises(LeaseExpired):
                 self.frontier.renew(lease, ttl)
+
+    @precondition(lambda self: self.model.leases)
+    @rule(which=st.lists(st.integers(0, 99), min_size=1, max_size=5))
+    def give_back(self, which: list[int]) -> None:
+        self.give_back_pairs([self.pick(number) for number in which])
+
+    def give_back_pairs(self, pairs: list[tuple[Any, int]]) -> None:
+        ids = {number: lease.id for lease, number in pairs}
+        late = self.model.give_back_many([number for _, number in pairs])
+        found = self.frontier.give_back([lease for lease, _ in pairs])
+        same("late", [lease.id for lease in found], [ids[number] for number in late])
 
     @rule(seconds=st.sampled_from((0.5, 3.0, 4.0, 15.0, 45.0, 300.0, 1000.0)))
     def time_passes(self, seconds: float) -> None:
