@@ -67,6 +67,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "queue": names,
     "pattern": st.none() | st.sampled_from(("test", "(", "/1$", "[")),
     "until": numbers | st.just(START + 5),
+    "interval": numbers,
     "ids": st.none() | st.lists(numbers, max_size=3),
     "match": matches,
     "set": st.dictionaries(
@@ -94,6 +95,7 @@ TAKES = {
     "replay": ("ids",),
     "drop": ("ids", "for_good"),
     "snooze": ("queue", "until"),
+    "set_queue": ("queue", "interval"),
     **dict.fromkeys(("retire", "unretire", "wake"), ("queue",)),
     **dict.fromkeys(("pause", "resume", "terminate"), ()),
 }
@@ -103,6 +105,7 @@ SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
     "queue": st.sampled_from(("a.test", "b.test", "c.test")),
     "pattern": st.sampled_from((None, None, "/1$")),
     "until": st.just(START + 5),
+    "interval": st.sampled_from((0, 5)),
     "ids": st.none(),
     "match": st.sampled_from(("*", "queue:b.test")),
     "set": st.fixed_dictionaries({"queue_total_budget": st.integers(-1, 3)}),
