@@ -19,6 +19,9 @@ from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Ta
 
 _T = TypeVar("_T")
 
+_NOT_ENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""The exceptions of an encoder that is given what no message can hold."""
+
 PART = 1000
 """URIs taken from a caller's iterable at a time, and finishes in one call with the URIs found on them."""
 
@@ -62,10 +65,10 @@ class Held:
                     held.pop(lease_id, None)
             self._most = max(10_000, 2 * len(held))
 
-    def drop(self, lease_ids: Iterable[int]) -> None:
+    def drop(self, ended: Iterable[Lease | Finish]) -> None:
         """Forget leases that have ended."""
-        for lease_id in lease_ids:
-            self._leases.pop(lease_id, None)
+        for each in ended:
+            self._leases.pop(_lease_of(each).id, None)
 
     def ids(self) -> list[int]:
         """Return the ids of all."""
@@ -128,7 +131,7 @@ def _parts(uris: list[protocol.Uri]) -> Iterator[bytes]:
     """Yield URIs encoded, in parts that are no longer than a message may be."""
     try:
         encoded = protocol.encode(uris)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except _NOT_ENCODABLE:
         encoded = protocol.encode([_encodable(uri) for uri in uris])
     if len(encoded) <= protocol.MOST_BYTES:
         yield encoded
@@ -143,7 +146,7 @@ def _parts(uris: list[protocol.Uri]) -> Iterator[bytes]:
 def _encodable(uri: protocol.Uri) -> protocol.Uri:
     try:
         protocol.encode(uri)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except _NOT_ENCODABLE:
         return None
     return uri
 
@@ -240,7 +243,7 @@ def _lease_of(item: Lease | Finish) -> Lease:
 
 def _end(item: Lease | Finish) -> int | protocol.Ended:
     """Return the end of a lease as it is sent, after the checks of `Frontier.finish_many`."""
-    lease = item.lease if isinstance(item, Finish) else item
+    lease = _lease_of(item)
     if not isinstance(lease, Lease) or lease.id.__class__ is not int:  # type: ignore[redundant-expr]
         raise TypeError(f"finish_many takes leases, or Finish(lease, ...) for each, not {type(item).__name__}")
     if not isinstance(item, Finish):
@@ -253,7 +256,7 @@ def _end(item: Lease | Finish) -> int | protocol.Ended:
         found = _sendable(item.discovered)
         try:
             protocol.encode(found)
-        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        except _NOT_ENCODABLE:
             found = [_encodable(uri) for uri in found]
     outcome, reason = Outcome(item.outcome), str(item.reason or "")
     size = arguments.size(item.size) if item.size != 0 else 0

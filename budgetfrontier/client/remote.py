@@ -17,7 +17,7 @@ from budgetfrontier import protocol
 from budgetfrontier.client import calls, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import ConnectionLost, FrontierClosed
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -113,14 +113,16 @@ class RemoteFrontier:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
         try:
             self._run(calls.finish(lease, outcome, **options))
-        finally:
-            self._held.drop([lease.id])
+        except LeaseExpired:
+            self._held.drop([lease])
+            raise
+        self._held.drop([lease])
 
     def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         """End many leases in order; return those that had already ended, and those given twice."""
         given = calls.endings(finished)
         late = self._run(calls.finish_many(given))
-        self._held.drop(each.lease.id if isinstance(each, Finish) else each.id for each in given)
+        self._held.drop(given)
         return late
 
     def finish_and_lease(
@@ -132,7 +134,7 @@ class RemoteFrontier:
         """
         given = calls.endings(finished)
         late, leases = self._run(calls.finish_and_lease(given, count, ttl, wait))
-        self._held.drop(each.lease.id if isinstance(each, Finish) else each.id for each in given)
+        self._held.drop(given)
         self._held.add(leases)
         return late, leases
 
@@ -140,7 +142,7 @@ class RemoteFrontier:
         """End leases as if they had never been given; return those that had already ended."""
         given = list(leases)
         late = self._run(calls.give_back(given))
-        self._held.drop(lease.id for lease in given)
+        self._held.drop(given)
         return late
 
     def landed(self, lease: Lease, *, fetch_seconds: float | None = None, crawl_delay: float | None = None) -> None:

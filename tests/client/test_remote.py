@@ -236,6 +236,18 @@ def test_a_closed_client_gives_its_leases_back_and_is_used_no_more(served: Serve
         assert other.finish_many([*theirs, again]) == []
 
 
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_a_closed_client_gives_back_what_it_failed_to_finish(served: Served, kind: Any) -> None:
+    with RemoteFrontier(served.address) as watcher:
+        with kind(served.address) as one:
+            one.schedule("https://a.test/")
+            (lease,) = one.lease()
+            with pytest.raises(ValueError, match="NONSENSE"):
+                one.finish(lease, "NONSENSE")
+        total = watcher.summary()
+        assert (total.in_process, total.queued) == (0, 1)
+
+
 def test_a_client_may_leave_its_leases_out(served: Served) -> None:
     with RemoteFrontier(served.address, keep_leases=True) as one:
         one.schedule_many(pages("A", 1))
