@@ -20,7 +20,7 @@ from budgetfrontier.model import KeptUrl
 from budgetfrontier.service import crawls, tasks
 from budgetfrontier.service.calls import Call, Handed, Turns
 from budgetfrontier.service.crawl_thread import CrawlThread
-from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.crawls import Crawls, InvalidCrawlId
 from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.urlfrontier import engine_calls
@@ -32,6 +32,8 @@ STEP = 1000
 PAGE = 100
 """Items that a list has if its size is not given."""
 _ANY = 1 << 30
+MOST_TOLD = 1000
+"""Crawls of whose failures it is remembered what was logged."""
 
 _LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING}
 
@@ -61,6 +63,8 @@ class Service:
         self._crawls = crawls
         self._address = address
         self._first = 0
+        self._told: dict[str, set[str]] = {}
+        """By crawlID: the effects of its failures that were logged since it was all right."""
 
     def __repr__(self) -> str:
         return f"<Service of {self._crawls!r} at {self._address}>"
@@ -86,13 +90,50 @@ class Service:
                 handler = getattr(self, call.method.name)
                 tasks.run(handler(request, call), partial(_end, call))
         for crawl_id, items in puts.items():
-            done = partial(_acknowledge, items)
+            done = partial(self._put, crawl_id, items)
             try:
                 self._crawls.get(crawl_id).submit(partial(engine_calls.put, items=[item for _, item in items]), done)
             except (FrontierError, OSError) as e:
                 done(None, e)
 
     # -- URLs in
+
+    def _put(
+        self, crawl_id: str, items: list[tuple[Call, Any]], statuses: list[int] | None, error: BaseException | None
+    ) -> None:
+        """Send the acknowledgements of items of a crawl, after their work."""
+        try:
+            if statuses is None:
+                statuses = self._refused(crawl_id, len(items), error)
+            elif self._told:
+                self._told.pop(crawl_id, None)
+            _acknowledge(items, statuses)
+        except BaseException as e:
+            for call in {call for call, _ in items}:
+                call.end(status_of(e), str(e))
+
+    def _refused(self, crawl_id: str, count: int, error: BaseException | None) -> list[int]:
+        """Return the status of the items of a crawl that an error has refused: those of other crawls are put.
+
+        Raises the error if it ends the calls: a full disk, on which all crawls are, the end of the server, or a bug.
+        """
+        error = error or FrontierError()
+        full = status_of(error) is grpc.StatusCode.RESOURCE_EXHAUSTED
+        if full or self._crawls.stopping.is_set() or not isinstance(error, FrontierError | OSError):
+            raise error
+        if isinstance(error, InvalidCrawlId):
+            return [engine_calls.SKIPPED] * count  # to send them again would not help
+        self._tell(crawl_id, "its URLs are answered with FAIL", error)
+        return [engine_calls.FAIL] * count
+
+    def _tell(self, crawl_id: str, effect: str, error: BaseException) -> None:
+        """Log the failure of a crawl, once until it is all right again."""
+        if len(self._told) > MOST_TOLD:
+            self._told.clear()
+        told = self._told.setdefault(crawl_id, set())
+        if effect not in told:
+            told.add(effect)
+            log.warning("crawl %r: %s: %s", crawl_id, effect, error)
 
     async def PutDiscovered(self, batch: Any, call: Call) -> Any:
         """Schedule a batch of URLs that were found; answer with their statuses."""
@@ -102,7 +143,10 @@ class Service:
         statuses = [engine_calls.FAIL] * len(batch.items)
         for crawl_id, numbers in places.items():
             infos = [batch.items[number] for number in numbers]
-            found = await self._crawls.get(crawl_id).run(partial(engine_calls.discovered, infos=infos))
+            try:
+                found = await self._crawls.get(crawl_id).run(partial(engine_calls.discovered, infos=infos))
+            except BaseException as e:
+                found = self._refused(crawl_id, len(infos), e)
             for number, status in zip(numbers, found, strict=True):
                 statuses[number] = status
         reply = messages.BatchAck(ID=batch.ID)
@@ -134,7 +178,7 @@ class Service:
                 except FrontierError as e:
                     if request.WhichOneof("item") == "crawlID":
                         raise
-                    log.warning("GetURLs leaves out the crawl %r: %s", crawl.name, e)  # the others are served
+                    self._tell(crawl.name, "GetURLs leaves it out", e)  # the others are served
                     break
                 left -= queues
                 room = _Room(call)
@@ -291,12 +335,8 @@ class Service:
 # -- the parts of handlers
 
 
-def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int] | None, error: BaseException | None) -> None:
-    """Send the acknowledgements of items, or end their calls."""
-    if statuses is None:
-        for call in {call for call, _ in items}:
-            call.end(status_of(error or FrontierError()), str(error))
-        return
+def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int]) -> None:
+    """Send the acknowledgements of items."""
     acks: dict[Call, list[bytes]] = {}
     for (call, item), status in zip(items, statuses, strict=True):
         name = item.ID or (item.known.info.url if item.HasField("known") else item.discovered.info.url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import grpc
 import pytest
 
 from budgetfrontier.service.crawls import DELETED
-from tests.urlfrontier.service_client import OK, SKIPPED, Client, discovered, serving
+from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
+from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
 
 HOLD = """
 import sys
@@ -25,16 +27,30 @@ with Frontier.open(sys.argv[1], Settings.from_dict({"profile": "served"})):
 
 def status(client: Client, crawl: str) -> grpc.StatusCode:
     """How a crawl answers that cannot be opened."""
-    with pytest.raises(grpc.RpcError) as caught:
-        client.put(discovered("http://a.test/1", crawl))
+    codes = set()
     for call in (client.GetURLs, client.GetStats, client.ListQueues):
-        with pytest.raises(grpc.RpcError) as again:
+        with pytest.raises(grpc.RpcError) as caught:
             call(crawlID=crawl)
-        assert again.value.code() is caught.value.code()
-    return caught.value.code()
+        codes.add(caught.value.code())
+    assert len(codes) == 1
+    return codes.pop()
 
 
-def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(tmp_path: Path) -> None:
+def check_others(client: Client, bad: Collection[str]) -> None:
+    """A stream with items of several crawls, of which some fail, goes on with the others; so does a batch."""
+    for start in (0, 3):
+        urls = [
+            discovered(f"http://m.test/{n}/{crawl}", crawl) for n in range(start, 3 + start) for crawl in ("c", *bad)
+        ]
+        assert client.put(*urls) == [OK, *[FAIL] * len(bad)] * 3
+        infos = [info(f"http://n.test/{crawl}/{start}", crawl) for crawl in ("c", *bad, "c")]
+        [batch] = client.PutDiscovered([m.DiscoveredBatch(items=infos)])
+        assert list(batch.statuses) == [OK, *[FAIL] * len(bad), SKIPPED]
+
+
+def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     jobs = tmp_path / "jobs"
     (jobs / "damaged" / "frontier").mkdir(parents=True)
     (jobs / "damaged" / "frontier" / "data.mdb").write_bytes(b"x" * 20_000)
@@ -46,7 +62,8 @@ def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(tmp_path: Path) 
             assert client.put(discovered("http://a.test/1"), discovered("http://a.test/2", "z")) == [OK, OK]
             assert status(client, "damaged") is grpc.StatusCode.FAILED_PRECONDITION
             assert status(client, "locked") is grpc.StatusCode.UNAVAILABLE
-            assert len(client.GetURLs()) == 2
+            check_others(client, ["damaged", "locked"])
+            assert len(client.GetURLs()) == 10
             with pytest.raises(grpc.RpcError):
                 client.SetDelay(delay_requestable=0)
             assert client.put(discovered("http://b.test/1", "z"), discovered("http://b.test/2", "z")) == [OK, OK]
@@ -54,6 +71,8 @@ def test_a_crawl_that_cannot_be_opened_does_not_harm_the_others(tmp_path: Path) 
             holder.stdin.close()
             holder.wait()
             assert client.put(discovered("http://a.test/1", "locked")) == [OK]  # tried again
+    told = [record.getMessage() for record in caplog.records if "answered with FAIL" in record.getMessage()]
+    assert [text.split(":")[0] for text in told] == ["crawl 'damaged'", "crawl 'locked'"]  # once each
 
 
 def test_a_folder_without_a_frontier_is_created_anew(tmp_path: Path) -> None:
@@ -90,7 +109,7 @@ def test_a_crawl_is_deleted_by_several_while_it_is_used(tmp_path: Path) -> None:
 
         for future in [*(pool.submit(delete, n) for n in range(4)), *(pool.submit(put, n) for n in range(100))]:
             results[future.result()] += 1
-        assert results.keys() <= {True, False, OK, SKIPPED, grpc.StatusCode.UNAVAILABLE}
+        assert results.keys() <= {True, False, OK, SKIPPED, FAIL, grpc.StatusCode.UNAVAILABLE}
         client.put(discovered("http://c.test/"))
         assert client.GetURLStatus(crawlID="c", url="http://c.test/").creation_date
         client.DeleteCrawl(value="c")

@@ -131,8 +131,9 @@ def test_any_crawl_id(client: Client, tmp_path: Path, crawl: str) -> None:
 
 def test_a_crawl_id_that_is_too_long(client: Client) -> None:
     long = "x" * 1000
-    assert refused(client.put, discovered("http://a.test/1", long)) is INVALID
-    assert refused(client.PutDiscovered, [m.DiscoveredBatch(items=[info("http://a.test/1", long)])]) is INVALID
+    assert client.put(discovered("http://a.test/1", long), discovered("http://a.test/2")) == [SKIPPED, OK]
+    [batch] = client.PutDiscovered([m.DiscoveredBatch(items=[info("http://a.test/1", long), info("http://a.test/3")])])
+    assert list(batch.statuses) == [SKIPPED, OK]
     for call in (client.GetURLs, client.GetStats, client.ListURLs):
         assert refused(call, crawlID=long) is INVALID
     assert refused(client.DeleteCrawl, value=long) is INVALID
