@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine import arguments, opening, queue_leases, reporting
+from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.api_calls import Steering
@@ -41,6 +42,7 @@ from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings
 from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.store import keys, meta
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry
 from budgetfrontier.store.report import Report, status_line
@@ -164,7 +166,7 @@ class Frontier:
         try:
             now = guard.now()
             kernel.catch_up(now)
-            if kernel.underway:
+            if kernel.underway and guard.batch is None:
                 guard.delivery.go_on()
             leases = kernel.lease(count, ttl, now)
             if not leases or kernel.turns.cut_short:
@@ -198,7 +200,7 @@ class Frontier:
         try:
             now = guard.now()
             kernel.catch_up(now)
-            if kernel.underway:
+            if kernel.underway and guard.batch is None:
                 guard.delivery.go_on()
             leases = kernel.lease_queues(queues, per_queue, key, ttl, now, int(limit))
             if not leases or kernel.turns.cut_short:
@@ -614,7 +616,27 @@ class Frontier:
 
     def commit(self) -> None:
         """Commit and sync all changes so far; commands in the mailbox are applied first, long ones in part."""
+        self._guard.enter()
+        if self._guard.batch is not None:
+            raise FrontierError("an atomic batch is committed at its end, and not before")
         self._guard.operate(self._guard.tick, changes=0)
+
+    def atomic(self, *, note: bytes | None = None) -> AtomicBatch:
+        """Return a context manager in whose block all calls are one transaction, committed at its end with a note.
+
+        A consumer of messages stores its offset there: at any kill, the effects of a batch and its note are there, or
+        neither is. The note (16 MiB at most) stays until the next one; `note` returns it. If the block raises, nothing
+        of it is stored, and the frontier is closed. In the block, commands of other processes and hooks wait, and
+        commands that take several steps, such as `delete` and `replay`, are refused. 100,000 operations at most: more
+        close the frontier; end the block when its `full` says so. Costs one commit.
+        """
+        return AtomicBatch(self._guard, note)
+
+    @property
+    def note(self) -> bytes | None:
+        """The note of the last atomic batch that had one; None if there was none. O(its size)."""
+        self._guard.enter()
+        return meta.read_note(self._tables.env.txn, self._tables.env.db[keys.META])
 
     def close(self, *, end: RunEnd | str | None = None, reason: str = "") -> None:
         """Give the leases back uncounted, commit, and release the lock. A second close does nothing.

@@ -17,6 +17,7 @@ from typing import NoReturn, TypeVar
 import lmdb
 
 from budgetfrontier.clock import Clock
+from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.commands.delivery import Delivery
 from budgetfrontier.engine.commands.mailbox import Mailbox
 from budgetfrontier.engine.commit_schedule import CommitSchedule
@@ -67,6 +68,8 @@ class Guard:
         mailbox = None if parts.kernel.tables.env.memory else Mailbox(parts.path)
         self.delivery = Delivery(self, self.commands, mailbox)
         self.commits = CommitSchedule(parts.kernel.tables)
+        self.batch: AtomicBatch | None = None
+        """The atomic batch in progress: nothing is committed before its end."""
         _open.add(self)
 
     def __repr__(self) -> str:
@@ -113,7 +116,7 @@ class Guard:
             full = commits.changes >= commits.most or env.due or len(queues.dirty) >= env.most_queues
             if full or monotonic() >= commits.next_tick:  # here, for a call would cost 1 % of a lease and its finish
                 self.tick()
-            if self.hooks.waiting:
+            if self.hooks.waiting and self.batch is None:
                 self.hooks.run()
         except BaseException as e:
             self._abort(e)
@@ -159,6 +162,9 @@ class Guard:
 
     def tick(self) -> None:
         """Apply commands from the mailbox, and commit what has changed: once every commit interval."""
+        if self.batch is not None:
+            self.batch.check_size()
+            return
         self.delivery.read_mailbox()
         if self.kernel.rollout.waiting:
             self.kernel.rollout.step()
@@ -166,6 +172,11 @@ class Guard:
         self.commit()
         self.tables.runs.touch()
         self.commits.begin_interval()
+
+    def is_commit_due(self, operations: int) -> bool:
+        """Tell whether so many operations wait for a commit, or as much memory as should."""
+        env = self.tables.env
+        return self.commits.changes >= operations or env.due or len(self.tables.queues.dirty) >= env.most_queues
 
     def commit(self) -> None:
         """Commit and sync all changes."""
@@ -186,7 +197,9 @@ class Guard:
         """Commit if a lease has found nothing, or has more to do after moving many queues."""
         if not leased:
             self.settle()
-        if self.commits.is_due_after_lease(leased, wanted, cut_short=self.kernel.turns.cut_short):
+        if self.batch is None and self.commits.is_due_after_lease(
+            leased, wanted, cut_short=self.kernel.turns.cut_short
+        ):
             self.commit()
 
     def materialize(self, given: Iterable[_T]) -> list[_T]:
@@ -226,12 +239,22 @@ class Guard:
             error.add_note(f"The frontier {path} was closed. {REOPEN}")
         raise error
 
+    def drop(self, error: BaseException) -> None:
+        """Drop everything since the last commit and close, because an atomic batch has failed."""
+        self.delivery.take_back_start()
+        self.tables.runs.fail(error, self._last_time, leased=self.tables.leases.given_out)
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        self.close(f"this frontier was closed because an atomic batch has failed ({what}); open it again")
+
     def end(self, *, keep_leases: bool, end: RunEnd | None, reason: str) -> None:
         """Give the leases back, unless they are kept, store how the run ended, commit and close.
 
         A second call does nothing.
         """
         if self.closed is not None and not self.forked:
+            return
+        if self.batch is not None:
+            self.drop(FrontierError("`close` was called in it"))
             return
         self.attempt(lambda: self._commit_last(end, reason, keep_leases=keep_leases))
         self.close("this frontier was closed; open it again")

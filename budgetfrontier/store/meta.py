@@ -1,4 +1,4 @@
-"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, and the command in progress."""
+"""The table `meta`: settings, adjustments, suffix list, canonicalizer's id, totals, command in progress, and a note."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from budgetfrontier.store.records import (
 
 NAMES = frozenset(
     (b"schema", b"counters", b"settings", b"adjustments", b"suffixes", b"canonicalizer", b"command", b"progress",
-     b"sources")
+     b"sources", b"note")
 )  # fmt: skip
 """The keys of the table."""
 
@@ -136,3 +136,14 @@ def end_begun(txn: keys.Txn, db: Any) -> None:
     """Remove the command in progress when it has ended."""
     txn.delete(b"command", db=db)
     txn.delete(b"progress", db=db)
+
+
+def read_note(txn: keys.Txn, db: Any) -> bytes | None:
+    """Return the note that the caller has stored with a batch; None if there is none."""
+    note = txn.get(b"note", db=db)
+    return None if note is None else bytes(note)
+
+
+def write_note(txn: keys.Txn, db: Any, note: bytes) -> None:
+    """Store a note of the caller's."""
+    txn.put(b"note", note, db=db)

@@ -136,6 +136,8 @@ class Model:
         self.state, self.reason = "NEW", None  # type: str, str | None
         self.lease_ids = 0
         self.committed: dict[str, Any] = {}
+        self.in_batch = False
+        self.batch_note: bytes | None = None
         self.runs: list[tuple[float, str, int | None]] = []  # beginning, end, URIs handed out
         self.begin()
 
@@ -848,8 +850,10 @@ class Model:
         }
 
     def commit(self) -> None:
-        kept = {name: value for name, value in vars(self).items() if name not in ("committed", "lease_ids", "now")}
-        self.committed = copy.deepcopy(kept)
+        if self.in_batch:
+            return
+        apart = ("committed", "in_batch", "lease_ids", "now")
+        self.committed = copy.deepcopy({name: value for name, value in vars(self).items() if name not in apart})
 
     def begin(self) -> None:
         self.began, self.given = self.now, 0

@@ -579,10 +579,39 @@ class FrontierMachine(RuleBasedStateMachine):
         self.frontier = self.open(None, keep_leases=keep_leases)
         self.finishes = self.model.counts["finishes"]
 
+    @rule(
+        specs=st.lists(uris, max_size=4),
+        ends=st.lists(outcomes, max_size=6),
+        options=ways_to_finish,
+        killed=booleans,
+        really=rarely,
+    )
+    def atomic_batch(
+        self, specs: list[dict[str, Any]], ends: list[str], options: dict[str, Any], killed: bool, really: bool
+    ) -> None:
+        """Nothing of a batch is stored before its end, and then all of it, with its note."""
+        if not really:
+            return
+        batch = self.frontier.atomic()
+        self.model.in_batch = True
+        batch.__enter__()
+        self.schedule_many(specs[:2])
+        self.work(2, ends, options)
+        self.schedule_each(specs[2:])
+        self.model.in_batch = False
+        batch.note = str(len(self.handed)).encode()
+        if killed:
+            self.crash_and_reopen(False, True)
+        else:
+            batch.__exit__(None, None, None)
+            self.model.batch_note = batch.note
+            self.model.commit()
+
     # ---- comparing
 
     @invariant()
     def agree(self) -> None:
+        assert self.frontier.note == self.model.batch_note
         for key, mine in self.model.queues.items():
             record = self.frontier.queue(key)
             assert record is not None, key

@@ -9,7 +9,7 @@ from budgetfrontier.engine.commands import operations
 from budgetfrontier.engine.commands.adjustment import Adjustment
 from budgetfrontier.engine.commands.mailbox import Command, checked
 from budgetfrontier.engine.commands.runner import CommandRun
-from budgetfrontier.errors import SettingsError
+from budgetfrontier.errors import FrontierError, SettingsError
 from budgetfrontier.model import CrawlState
 from budgetfrontier.settings.overrides import validate_override
 from budgetfrontier.store.records import AuditEntry
@@ -95,6 +95,10 @@ class Steering:
         """Apply a command, all of its steps."""
         self._guard.enter()
         command, guard = checked(command), self._guard
+        if guard.batch is not None and (command.op in operations.STEPWISE or guard.commands.must_wait(command)):
+            raise FrontierError(
+                f"{command.op} may take several steps, and commits each: give it after the atomic batch"
+            )
         while guard.commands.must_wait(command):
             guard.operate(guard.delivery.go_on, changes=0)
         job = guard.operate(lambda: guard.delivery.begin(command, number))

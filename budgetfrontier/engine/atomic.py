@@ -1,0 +1,92 @@
+"""Batches of calls that are one transaction, with a note of the caller's in it."""
+
+from __future__ import annotations
+
+from math import inf
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.store import keys, meta
+
+if TYPE_CHECKING:
+    from budgetfrontier.engine.guard import Guard
+
+MOST_OPERATIONS = 100_000
+"""Operations of an atomic batch: URIs admitted, leased and finished, and other changes. They are in memory."""
+LONGEST_NOTE = 16 << 20
+"""Bytes of a note."""
+
+
+class AtomicBatch:
+    """The calls in one `with frontier.atomic()` block: committed together at its end, or not at all.
+
+    `note` is stored with them; set it anywhere in the block.
+    """
+
+    def __init__(self, guard: Guard, note: bytes | None) -> None:
+        self.note = note
+        self._guard = guard
+        self._next_tick = inf
+        self._soon = self._limit = 0
+
+    def __repr__(self) -> str:
+        return f"<AtomicBatch of {self._guard!r}>"
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch should end soon: as much is in memory as is usually committed at a time."""
+        return self._guard.is_commit_due(self._soon)
+
+    def __enter__(self) -> Self:
+        guard = self._guard
+        guard.enter()
+        if guard.batch is not None:
+            raise FrontierError("an atomic batch is in progress: batches cannot be nested")
+        commits = guard.commits
+        if guard.is_commit_due(commits.most // 2):
+            guard.attempt(guard.commit)  # what came before must not use up the room
+        self._next_tick = commits.next_tick
+        self._soon = commits.changes + min(commits.most, MOST_OPERATIONS // 2)
+        self._limit = min(commits.changes + MOST_OPERATIONS, guard.tables.env.operations)
+        commits.next_tick, commits.most = inf, self._limit
+        guard.batch = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        guard = self._guard
+        if guard.batch is not self or guard.forked:
+            return
+        if error is not None:
+            guard.drop(error)
+        elif guard.closed is not None:
+            guard.refuse()
+        else:
+            guard.attempt(self._commit)
+            guard.leave(0)
+
+    def check_size(self) -> None:
+        """Raise FrontierError if the batch has become too large."""
+        if self._guard.commits.changes >= self._limit:
+            raise FrontierError(
+                f"this atomic batch has more than {self._limit - 1:,} operations, and nothing of it was stored: end it "
+                "when `full` says so"
+            )
+
+    def _commit(self) -> None:
+        guard = self._guard
+        if self.note is not None:
+            meta.write_note(guard.tables.env.txn, guard.tables.env.db[keys.META], _checked(self.note))
+            guard.commits.changes += 1
+        guard.commit()
+        guard.batch, guard.commits.next_tick = None, self._next_tick
+
+
+def _checked(note: bytes) -> bytes:
+    if not isinstance(note, bytes):
+        raise TypeError(f"a note is bytes, not {type(note).__name__}")
+    if len(note) > LONGEST_NOTE:
+        raise ValueError(f"a note may have {LONGEST_NOTE:,} bytes, not {len(note):,}")
+    return note
