@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import signal
 import threading
 from pathlib import Path
 
+from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
+
+MOST_FILES = 1 << 16
+"""Open files up to which the limit of the process is raised, if it may be."""
 
 
 def register(commands: Commands) -> None:
@@ -39,6 +44,11 @@ def register(commands: Commands) -> None:
         "--token-file", type=Path, default=None, metavar="FILE",
         help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
     )  # fmt: skip
+    parser.add_argument(
+        "--close-after", type=common.duration, default=600.0, metavar="TIME",
+        help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
+        "never)",
+    )  # fmt: skip
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -57,6 +67,7 @@ def serve(args: argparse.Namespace) -> None:
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
     if token == "":
         raise FrontierError(f"{args.token_file} is empty; write a token into it")
+    _raise_limit_of_files()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -71,6 +82,15 @@ def serve(args: argparse.Namespace) -> None:
         pool=POOL,
         tls=None if args.tls is None else server.Tls(*args.tls),
         token=token,
+        close_after=args.close_after,
         started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
         stop=stop,
     )
+
+
+def _raise_limit_of_files() -> None:
+    """Raise the limit of open files, which is low for programs that use select: an open crawl has six."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

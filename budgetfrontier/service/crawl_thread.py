@@ -6,18 +6,20 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep, time
 from typing import Any, NamedTuple, TypeVar
 
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed
-from budgetfrontier.model import RunEnd
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked
+from budgetfrontier.model import CrawlState, RunEnd
 from budgetfrontier.rules.run_history import SERVE
-from budgetfrontier.service.tasks import Step
+from budgetfrontier.service.tasks import Done, Step
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.reader import Reader
 
 _T = TypeVar("_T")
 
@@ -27,8 +29,10 @@ MOST_AT_ONCE = 1000
 """Pieces of work that are taken together."""
 IDLE = 0.5
 """Seconds without work after which the mailbox is looked at, and what has expired or is due is moved."""
-
-Done = Callable[[Any, BaseException | None], None]
+PATIENCE = 5.0
+"""Seconds for which a frontier is waited for that a command has opened."""
+LOOK_AGAIN = 0.02
+"""Seconds between two looks whether it is closed."""
 
 log = logging.getLogger("budgetfrontier.service")
 
@@ -39,82 +43,171 @@ class _Work(NamedTuple):
     changes: bool
 
 
+class _Rest(NamedTuple):
+    """The state in which a frontier was closed because nobody used it."""
+
+    until: float
+    """The time at which something may be leased."""
+    changed: int
+    """The modification time of its file: other programs may change it."""
+
+
 class CrawlThread:
     """A crawl whose frontier runs in a thread of its own, which opens it. `submit` may be called in any thread.
 
     The results of work that changes something go out once the changes are on disk: what was acknowledged survives a
     crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
-    full disk, is opened again for the next work.
+    full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (0: never mind) is
+    closed, and its thread ends; the next work starts another. `settings` returns those of a frontier that is created.
     """
 
-    def __init__(self, name: str, folder: Path, settings: Settings | None) -> None:
+    def __init__(self, name: str, folder: Path, settings: Callable[[], Settings], *, close_after: float = 0.0) -> None:
         self.name = name
         self.folder = folder
         self._settings = settings
+        self._close_after = close_after or inf
         self._inbox: SimpleQueue[_Work] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
         self._closing = self._ended = False
-        self._thread = threading.Thread(target=self._main, name=f"crawl {name}", daemon=True)
-        self._thread.start()
+        self._used = monotonic()
+        self._rest: _Rest | None = None
+        self._patience = PATIENCE
 
     def __repr__(self) -> str:
         return f"<CrawlThread {self.name}: {self.folder}>"
 
-    def submit(self, work: Callable[[Frontier], Any], done: Done, *, changes: bool = True) -> None:
+    def submit(self, work: Callable[[Frontier], Any], done: Done, *, changes: bool = True, uses: bool = True) -> None:
         """Let the thread call `work(frontier)`, then `done(result, None)` or `done(None, error)`.
 
-        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing.
+        If it `changes` something, `done` is called after a commit. It must be short, and raise nothing. What `uses` the
+        crawl keeps it open.
         """
         if self._closing:
             done(None, self._being_closed())
-        else:
-            self._inbox.put(_Work(work, done, changes))
-            if self._ended:
-                self._refuse()
+            return
+        if uses:
+            self.use()
+        self._inbox.put(_Work(work, done, changes))
+        if self._thread is None:
+            self._start()
+        if self._ended:
+            self._refuse(self._being_closed())
 
-    def run(self, work: Callable[[Frontier], _T], *, changes: bool = True) -> Step[_T]:
+    def run(self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True) -> Step[_T]:
         """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
-        return Step(lambda done: self.submit(work, done, changes=changes))
+        return Step(lambda done: self.submit(work, done, changes=changes, uses=uses))
 
-    def close(self) -> None:
+    def use(self) -> None:
+        """Note that somebody uses the crawl."""
+        self._used = monotonic()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the frontier is closed, and known to have nothing to lease."""
+        rest = self._rest
+        if rest is None or self._thread is not None or time() >= rest.until:
+            return False
+        return _changed(self.folder) == rest.changed
+
+    def close(self, *, wait: bool = True) -> None:
         """Do the work that waits, commit and close. Leases stay for the next run."""
-        if not self._closing:
-            self._closing = True
-            self._inbox.put(_Work(None, _ignore, True))
-        self._thread.join()
+        with self._lock:
+            thread = self._thread
+            if not self._closing:
+                self._closing = True
+                self._inbox.put(_Work(None, _ignore, True))
+            self._ended |= thread is None
+        if thread is None:
+            self._refuse(self._being_closed())
+        elif wait:
+            thread.join()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._ended:
+                self._thread = threading.Thread(target=self._main, name=f"crawl {self.name}", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError as e:
+                    self._thread = None
+                    self._refuse(FrontierError(f"there cannot be more threads ({e}); raise the limit of processes"))
 
     # -- in the thread
 
     def _main(self) -> None:
-        ended = failed = False
-        while not ended:
-            works = self._receive(None if failed else IDLE)  # what cannot be opened is tried again for the next work
+        ended = False
+        while not ended and not self._leaves():
+            works = self._receive(0.0)
             try:
-                frontier = Frontier.open(self.folder, self._settings, keep_leases=True, program=SERVE)
+                frontier = self._open()
             except BaseException as e:
-                ended, failed = _fail(works, e), True
+                ended = _fail(works, e)
                 continue
-            failed = False
-            self._settings = None  # from now on those that are stored
             try:
                 while not ended:
                     ended = self._round(frontier, works)
+                    if not ended and self._is_idle(works):
+                        break
                     works = [] if ended else self._receive(IDLE)
-                frontier.close(end=RunEnd.EXIT)
+                self._close(frontier, ended=ended)
             except BaseException as e:
                 log.error("the frontier of crawl %r was closed by an error: %s", self.name, e)
-        self._ended = True
-        self._refuse()
+        self._ended = ended
+        if ended:
+            self._refuse(self._being_closed())
+
+    def _leaves(self) -> bool:
+        """Tell whether there is no work: then the thread ends."""
+        with self._lock:
+            if self._inbox.empty():
+                self._thread = None
+                return True
+        return False
+
+    def _open(self) -> Frontier:
+        """Open the frontier, or create it; a command that has it open is waited for, once until it was opened."""
+        self._rest = None
+        until = monotonic() + self._patience
+        while True:
+            settings = None if (self.folder / "data.mdb").is_file() else self._settings()
+            try:
+                frontier = Frontier.open(self.folder, settings, keep_leases=True, program=SERVE)
+            except FrontierLocked:
+                if monotonic() < until and not self._closing:
+                    sleep(LOOK_AGAIN)
+                    continue
+                self._patience = 0.0
+                raise
+            self._patience = PATIENCE
+            return frontier
+
+    def _is_idle(self, works: list[_Work]) -> bool:
+        """Tell whether nobody has used the crawl for a while, and no command is in progress."""
+        if works or monotonic() < self._used + self._close_after or not self._inbox.empty():
+            return False
+        with Reader(self.folder) as reader:
+            return reader.in_progress() is None
+
+    def _close(self, frontier: Frontier, *, ended: bool) -> None:
+        if ended:
+            frontier.close(end=RunEnd.EXIT)
+            return
+        ready_in = frontier.next_ready_in() if frontier.state is CrawlState.RUNNING else None
+        until = inf if ready_in is None else time() + ready_in
+        frontier.close(reason="nobody used it; `budgetfrontier serve` opens it again for who does")
+        self._rest = _Rest(until, _changed(self.folder))
 
     def _being_closed(self) -> FrontierClosed:
         return FrontierClosed(f"the crawl {self.name!r} is being closed")
 
-    def _refuse(self) -> None:
-        """Refuse the work that has come after the last."""
+    def _refuse(self, error: FrontierError) -> None:
+        """Refuse the work that is left."""
         with suppress(Empty):
             while True:
-                self._inbox.get_nowait().done(None, self._being_closed())
+                self._inbox.get_nowait().done(None, error)
 
-    def _receive(self, timeout: float | None) -> list[_Work]:
+    def _receive(self, timeout: float) -> list[_Work]:
         """Return the work that waits, none after some seconds without any."""
         try:
             works = [self._inbox.get(timeout=timeout)]
@@ -174,6 +267,14 @@ def _fail(works: list[_Work], error: BaseException) -> bool:
     for work in works:
         work.done(None, error)
     return any(work.work is None for work in works)
+
+
+def _changed(folder: Path) -> int:
+    """Return the modification time of the file of a frontier; 0 if there is none."""
+    try:
+        return (folder / "data.mdb").stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _ignore(result: Any, error: BaseException | None) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import threading
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, unquote
 
-import msgspec
+from msgspec.structs import replace
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
@@ -24,6 +26,8 @@ DELETED = ".deleted-"
 """The start of the name to which a folder is moved before it is removed, so that a kill leaves no half of a job."""
 LONGEST = 200
 """Bytes of the name of a folder."""
+LIST_EVERY = 1.0
+"""Seconds between two looks whether other programs have created crawls."""
 
 
 class InvalidCrawlId(FrontierError):
@@ -52,11 +56,16 @@ def _is_job(path: Path) -> bool:
 
 
 class Crawls:
-    """The crawls in a folder; each is opened when it is first asked for. All methods may be called in any thread."""
+    """The crawls in a folder; each is opened when it is asked for, closed if it is not for `close_after` seconds.
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
+    All methods may be called in any thread.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, *, close_after: float = 0.0) -> None:
         self.folder = folder
         self._settings = settings
+        self._close_after = close_after
+        self._listed: tuple[float, list[str]] = (-inf, [])
         self._lock = threading.Lock()
         self._open: dict[str, CrawlThread] = {}
         self.node = node.read(folder)
@@ -91,18 +100,27 @@ class Crawls:
 
     def _start(self, crawl_id: str) -> CrawlThread:
         job = self.folder / folder_name(crawl_id)
-        exists = _is_job(job)
         job.mkdir(parents=True, exist_ok=True)
-        crawl = CrawlThread(crawl_id, job / FRONTIER, None if exists else self._settings)
-        if not exists and self.node.delay is not None:
-            delay = self.node.delay
-            crawl.submit(lambda frontier: set_default_delay(frontier, delay), lambda result, error: None)
+        crawl = CrawlThread(crawl_id, job / FRONTIER, self._settings_of_new, close_after=self._close_after)
         self._open[crawl_id] = crawl
         return crawl
 
+    def _settings_of_new(self) -> Settings:
+        """Return the settings of a crawl that is created now."""
+        settings, delay = self._settings, self.node.delay
+        if delay is None:
+            return settings
+        politeness = replace(settings.frontier.politeness, min_interval=delay)
+        return replace(settings, frontier=replace(settings.frontier, politeness=politeness))
+
     def all(self) -> list[CrawlThread]:
-        """Return all crawls, in the order of their crawlIDs."""
-        return [self.get(name) for name in self.names()]
+        """Return all crawls, in the order of their crawlIDs; one that another program has created may be missing."""
+        listed, names = self._listed
+        if monotonic() > listed + LIST_EVERY:
+            names = self.names()
+            self._listed = monotonic(), names
+        found = (self.find(name) for name in sorted({*names, *self._open.copy()}))
+        return [crawl for crawl in found if crawl is not None]
 
     async def delete(self, crawl_id: str) -> int:
         """Delete a crawl with all that its folder holds; return the number of its URLs, 0 if there is none.
@@ -135,7 +153,7 @@ class Crawls:
 
     def set_node(self, **changes: Any) -> None:
         """Store fields of the state that holds for all crawls; they hold from then on. Raises OSError."""
-        changed = msgspec.structs.replace(self.node, **changes)
+        changed = replace(self.node, **changes)
         node.write(self.folder, changed)
         self.node = changed
 
@@ -143,8 +161,9 @@ class Crawls:
         """Close all crawls; their leases stay."""
         with self._lock:
             crawls = list(self._open.values())
-        for crawl in crawls:
-            crawl.close()
+        for wait in (False, True):  # all at once
+            for crawl in crawls:
+                crawl.close(wait=wait)
 
 
 def set_default_delay(frontier: Frontier, delay: float) -> None:

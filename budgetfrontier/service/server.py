@@ -68,16 +68,18 @@ def serve(
     pool: Any = None,
     tls: Tls | None = None,
     token: str | None = None,
+    close_after: float = 0.0,
     started: Callable[[str], None] = lambda where: None,
     stop: threading.Event | None = None,
 ) -> None:
     """Serve the crawls in a folder until `stop` is set. Raises FrontierError if `listen` cannot be bound.
 
-    `pool` has the descriptors of the services, for reflection; `started` is called with the address.
+    `pool` has the descriptors of the services, for reflection; `started` is called with the address. A crawl that
+    nobody has used for `close_after` seconds is closed until it is used again (0: none is).
     """
     stop = stop or threading.Event()
     folder.mkdir(parents=True, exist_ok=True)
-    crawls = Crawls(folder, settings)
+    crawls = Crawls(folder, settings, close_after=close_after)
     server = grpc.server(
         ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
         interceptors=[] if token is None else [_Tokens(token)],
@@ -98,7 +100,6 @@ def serve(
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     names = [service.name for service in services]
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
-    crawls.all()
     server.start()
     try:
         for name in ("", *names):

@@ -21,6 +21,7 @@ from budgetfrontier.store.lmdb_env import (
     create_environment,
     open_lmdb,
     open_tables,
+    publish,
     translate_error,
 )
 from budgetfrontier.store.lock import LOCK, WriterLock
@@ -42,7 +43,8 @@ _open_here: dict[str, Environment] = {}
 class Environment:
     """The writer's environment: the tables, and a write transaction that is always open.
 
-    The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next.
+    The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next. A new
+    frontier is there from its first commit on: a kill, or an error, before it leaves none.
     Without a `path`, the frontier is in memory. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
@@ -57,11 +59,10 @@ class Environment:
             check_files(self.path)
             make_folder(self.path)
             self._lock = WriterLock(self.path / LOCK)
-            self.fresh = not check_files(self.path)  # checked again under the lock: another process may have created it
+            self._fresh = not check_files(self.path)  # again under the lock: another process may have created it
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
-            if self.fresh:
-                create_environment(self.path)
-            self.env = open_lmdb(self.path, sync=not self.memory, map_size=map_size)
+            folder = create_environment(self.path) if self._fresh else self.path
+            self.env = open_lmdb(folder, sync=not self.memory, map_size=map_size)
         except BaseException as e:
             _open_here.pop(self._key)
             if self._lock is not None:
@@ -151,8 +152,11 @@ class Environment:
         """Make all changes since the last commit durable, and begin the next transaction."""
         try:
             self.txn.commit()
+            if self._fresh and not self.memory:
+                publish(self.path)
         except (lmdb.Error, OSError) as e:
             raise translate_error(e, self.path) from e
+        self._fresh = False
         self._begin()
 
     def abort(self) -> None:

@@ -147,8 +147,8 @@ def _reserve_lock_table(path: Path) -> None:
         os.close(fd)
 
 
-def create_environment(path: Path) -> None:
-    """Create an environment with empty tables, atomically: a kill in between leaves no data file."""
+def create_environment(path: Path) -> Path:
+    """Create an environment with empty tables in a subfolder of `path`, which is returned; `publish` moves it."""
     making = path / UNFINISHED
     make_folder(making, like=path)
     env = open_lmdb(making)
@@ -157,7 +157,14 @@ def create_environment(path: Path) -> None:
             txn.put(keys.SENTINEL, b"", db=env.open_db(name.encode(), txn=txn))
         txn.put(b"schema", str(keys.SCHEMA).encode(), db=env.open_db(keys.META.encode(), txn=txn))
     env.close()
-    os.replace(making / "data.mdb", path / "data.mdb")
+    return making
+
+
+def publish(path: Path) -> None:
+    """Move what `create_environment` has made to `path`, also while it is open: a kill before leaves no data file."""
+    making = path / UNFINISHED
+    for name in ("lock.mdb", "data.mdb"):
+        os.replace(making / name, path / name)
     sync_folder(path)
     shutil.rmtree(making)
 

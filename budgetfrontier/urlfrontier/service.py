@@ -159,7 +159,8 @@ class Service:
         """Lease URLs of a crawl, or of any."""
         if not self._crawls.node.active:
             return
-        if request.WhichOneof("item") == "crawlID":
+        of_any = request.WhichOneof("item") != "crawlID"
+        if not of_any:
             found = self._crawls.find(request.crawlID)
             chosen = [] if found is None else [found]
         else:
@@ -170,17 +171,19 @@ class Service:
         infos: list[bytes]
         left = request.max_queues or _ANY
         for crawl in chosen:
-            full, queues = True, 0
+            full, queues = not (of_any and crawl.is_resting), 0
             while full and left > 0 and not call.ended:
                 work = partial(engine_calls.lease, crawl_id=crawl.name, request=request, queues=left, limit=STEP)
                 try:
-                    infos, queues = await crawl.run(work)
+                    infos, queues = await crawl.run(work, uses=not of_any)
                 except FrontierError as e:
-                    if request.WhichOneof("item") == "crawlID":
+                    if not of_any:
                         raise
                     self._tell(crawl.name, "GetURLs leaves it out", e)  # the others are served
                     break
                 left -= queues
+                if infos:
+                    crawl.use()
                 room = _Room(call)
                 call.reply(infos)
                 full = len(infos) >= STEP
@@ -289,7 +292,7 @@ class Service:
             failed: FrontierError | None = None
             for crawl in self._crawls.all():
                 try:
-                    await crawl.run(partial(crawls.set_default_delay, delay=delay))
+                    await crawl.run(partial(crawls.set_default_delay, delay=delay), uses=False)
                 except FrontierError as e:  # the others take it
                     failed = e
             if failed is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from budgetfrontier import (
     CrawlUri,
     Frontier,
+    FrontierError,
     LeaseExpired,
     Outcome,
     QueueState,
@@ -21,8 +23,37 @@ from budgetfrontier import (
     SettingsError,
 )
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine import opening
+from budgetfrontier.store import environment, lmdb_env
 from budgetfrontier.testing import crash
+from tests.crash.line_kills import killed_at_each_line
 from tests.support import START, crawl, memory, on_disk, one, pages, whole
+
+
+def test_a_kill_at_its_creation_leaves_a_frontier_with_its_settings_or_none(tmp_path: Path) -> None:
+    path, settings = tmp_path / "frontier", Settings.from_dict({"profile": "served"})
+    outcomes = set()
+
+    def create() -> None:
+        Frontier.open(path, settings).close()
+
+    for _ in killed_at_each_line(create, tmp_path, opening, environment, lmdb_env):
+        there = (path / "data.mdb").exists()
+        outcomes.add(there)
+        with Frontier.open(path, None if there else settings) as f:  # as the server opens it
+            assert f.settings == settings
+            assert f.audit() == []
+            whole(f)
+        shutil.rmtree(path)
+    assert outcomes == {True, False}
+
+
+def test_what_fails_at_its_creation_leaves_no_frontier(tmp_path: Path) -> None:
+    with pytest.raises(FrontierError):
+        Frontier.open(tmp_path / "f", Settings.from_dict({"frontier": {"politeness_policy": "nowhere:x"}}))
+    assert not (tmp_path / "f" / "data.mdb").exists()
+    with Frontier.open(tmp_path / "f", Settings.from_dict({"frontier": {"keep_urls": True}})) as f:
+        assert f.audit() == []
 
 
 @pytest.mark.parametrize("ahead", [3600.0, 365 * 86_400.0])

@@ -20,6 +20,7 @@ from budgetfrontier.store.lmdb_env import (
     is_unfinished,
     open_lmdb,
     open_tables,
+    publish,
     translate_error,
 )
 from tests.crash.line_kills import killed_at_each_line
@@ -32,6 +33,7 @@ def test_a_kill_while_it_is_made_leaves_all_of_it_or_nothing(tmp_path: Path) -> 
     def make() -> None:
         path.mkdir()
         create_environment(path)
+        publish(path)
 
     for _ in killed_at_each_line(make, tmp_path, lmdb_env):
         whole = path.exists() and check_files(path)

@@ -34,8 +34,7 @@ class Meta:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[Meta]:
-    create_environment(tmp_path)
-    env = open_lmdb(tmp_path)
+    env = open_lmdb(create_environment(tmp_path))
     with env.begin(write=True) as txn:
         yield Meta(txn, env.open_db(keys.META.encode(), txn=txn))
     env.close()
