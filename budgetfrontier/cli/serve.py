@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import resource
 import signal
 import threading
 from pathlib import Path
@@ -11,9 +10,6 @@ from pathlib import Path
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
 from budgetfrontier.cli.messages import note
-
-MOST_FILES = 1 << 16
-"""Open files up to which the limit of the process is raised, if it may be."""
 
 
 def register(commands: Commands) -> None:
@@ -58,7 +54,7 @@ def serve(args: argparse.Namespace) -> None:
 
     try:
         from budgetfrontier import protocol
-        from budgetfrontier.service import frontier_service, server
+        from budgetfrontier.service import frontier_service, process, server
         from budgetfrontier.urlfrontier import methods, service
         from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
@@ -67,7 +63,7 @@ def serve(args: argparse.Namespace) -> None:
     token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
     if token == "":
         raise FrontierError(f"{args.token_file} is empty; write a token into it")
-    _raise_limit_of_files()
+    process.prepare()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -86,11 +82,3 @@ def serve(args: argparse.Namespace) -> None:
         started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
         stop=stop,
     )
-
-
-def _raise_limit_of_files() -> None:
-    """Raise the limit of open files, which is low for programs that use select: an open crawl has six."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

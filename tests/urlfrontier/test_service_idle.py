@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from budgetfrontier import Frontier, FrontierLocked, Reader
 from budgetfrontier.service import crawl_thread
 from tests.support import until
-from tests.urlfrontier.service_client import OK, Client, command, discovered, known, serving
+from tests.urlfrontier.service_client import OK, Client, Process, command, discovered, known, serving
 
 
 def open_crawls() -> set[str]:
@@ -158,3 +159,16 @@ def test_many_crawls(tmp_path: Path) -> None:
         assert sorted(client.ListCrawls().values) == sorted(names)
         assert len(list(client.GetURLs())) == count
         assert list(client.GetURLs()) == []
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators are left as they are")
+def test_crawls_that_are_open_take_little_memory(tmp_path: Path) -> None:
+    def taken() -> int:
+        status = Path(f"/proc/{server.popen.pid}/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0]) >> 10
+
+    with Process(tmp_path / "jobs") as server, server.client() as client:
+        client.put(discovered("http://a.test/"))
+        before = taken()
+        client.put(*[discovered("http://a.test/", str(n), id=str(n)) for n in range(50)])
+        assert taken() - before < 50  # MiB; more than 200 if the allocator keeps what LMDB does not use
