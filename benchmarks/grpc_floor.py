@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from benchmarks import script
-from benchmarks.grpc_servers import FORMS, URLS, info
+from benchmarks.grpc_servers import FORMS, HOSTS, URLS, info
 from benchmarks.http2_load import Connection, message
 from budgetfrontier.urlfrontier.methods import METHODS
 from budgetfrontier.urlfrontier.urlfrontier_pb2 import DiscoveredBatch, GetParams, URLItem
@@ -71,15 +71,12 @@ def items(count: int, kind: str) -> list[bytes]:
     return made
 
 
-def batches(count: int) -> list[bytes]:
-    """Return the batches of PutDiscovered for a number of URLs."""
+def batches(numbers: Sequence[int], hosts: int = HOSTS) -> list[bytes]:
+    """Return the batches of PutDiscovered for URLs."""
+    parts = [numbers[first : first + BATCH] for first in range(0, len(numbers), BATCH)]
     return [
-        message(
-            DiscoveredBatch(
-                ID=str(first), items=[info(number) for number in range(first, min(count, first + BATCH))]
-            ).SerializeToString()
-        )
-        for first in range(0, count, BATCH)
+        message(DiscoveredBatch(ID=str(part[0]), items=[info(n, hosts) for n in part]).SerializeToString())
+        for part in parts
     ]
 
 
@@ -117,7 +114,7 @@ def get_and_finish(port: int, finished: Sequence[bytes]) -> None:
 
 def legs(count: int) -> dict[str, Callable[[int], None]]:
     """Return what is measured, by name; each takes a port, and deals with `count` URLs."""
-    found, finished, grouped = items(count, "discovered"), items(count, "known"), batches(count)
+    found, finished, grouped = items(count, "discovered"), items(count, "known"), batches(range(count))
     return {
         "PutURLs": partial(put, path=PUT, messages=found, in_flight=IN_FLIGHT),
         f"PutURLs, {STREAMS} streams": partial(put_on_streams, messages=found),

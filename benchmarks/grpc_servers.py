@@ -32,9 +32,9 @@ URLS = 100  # that GetURLs returns
 HOSTS = 1000
 
 
-def info(number: int) -> URLInfo:
+def info(number: int, hosts: int = HOSTS) -> URLInfo:
     """Return a URL as clients of URLFrontier send it."""
-    host = f"www.host{number % HOSTS}.example.org"
+    host = f"www.host{number % hosts}.example.org"
     made = URLInfo(url=f"https://{host}/section/{number}/a-page-of-some-length.html", key=host, crawlID="crawl")
     made.metadata["depth"].values.append("3")
     return made

@@ -24,11 +24,12 @@ def message(encoded: bytes) -> bytes:
 
 
 class Stream:
-    """A call: how many replies have come, and whether it has ended."""
+    """A call: how many replies have come, and whether it has ended. The replies are added to `kept`, if it is given."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, kept: list[bytes] | None = None) -> None:
         self.window = window
         self.replies = 0
+        self.kept = kept
         self.ended = False
         self._partly = bytearray()
 
@@ -40,6 +41,8 @@ class Stream:
             size = 5 + int.from_bytes(self._partly[at + 1 : at + 5], "big")
             if len(self._partly) - at < size:
                 break
+            if self.kept is not None:
+                self.kept.append(bytes(self._partly[at + 5 : at + size]))
             at += size
             self.replies += 1
         del self._partly[:at]
@@ -65,9 +68,9 @@ class Connection:
         """Close the connection."""
         self._socket.close()
 
-    def call(self, path: str, request: bytes) -> int:
-        """Make a call with one request; return the number of replies."""
-        number, stream = self._open(path)
+    def call(self, path: str, request: bytes, kept: list[bytes] | None = None) -> int:
+        """Make a call with one request; return the number of replies, which are added to `kept`."""
+        number, stream = self._open(path, kept)
         self._send(number, stream, request, END_STREAM)
         self._finish(number, stream)
         return stream.replies
@@ -98,9 +101,9 @@ class Connection:
         self._send(number, stream, b"", END_STREAM)
         self._finish(number, stream)
 
-    def _open(self, path: str) -> tuple[int, Stream]:
+    def _open(self, path: str, kept: list[bytes] | None = None) -> tuple[int, Stream]:
         number, self._next = self._next, self._next + 2
-        stream = self._streams[number] = Stream(self._first_window)
+        stream = self._streams[number] = Stream(self._first_window, kept)
         self._socket.sendall(_frame(HEADERS, END_HEADERS, number, _headers(path.encode())))
         return number, stream
 

@@ -71,6 +71,7 @@ class Frontier:
         self._known: KnownUrls | None = None
         if self._tables.urls is not None:
             self._tables.urls.now = self._guard.now
+            self._tables.urls.shortcut = self._admitter.known_fingerprint
             self._known = KnownUrls(self._tables.urls, self._tables, self._kernel.turns, self._admitter, self._finisher)
         self._batches = Batches(self._guard, self._admitter)
         self._batch_finisher = BatchFinisher(self._guard, self._finisher)

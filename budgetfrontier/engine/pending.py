@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from budgetfrontier.engine.url_table import UrlTable
+from budgetfrontier.engine.url_table import New, UrlTable
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
@@ -186,26 +186,33 @@ class PendingTable:
 
     # -- changes
 
-    def insert(self, records: Sequence[Record]) -> None:
-        """Add records, which are in the order of their keys. O(records), and one seek each."""
+    def insert(self, records: Sequence[Record], admitted: list[New] | None = None) -> None:
+        """Add records, which are in the order of their keys. O(records), and one seek each.
+
+        `admitted` says the same of their URLs, if all have just been found to be new, for the table of URLs.
+        """
         if self.runs:
             self._end_runs(records)
         if self.removed and not self.taken.isdisjoint([key for key, _ in records]):
             self.delete_removed()  # a URI comes back under its old key
         self._env.pending.putmulti(records)
         self._env.wrote(sum(map(_size, records)), len(records))
-        if self.urls is not None:
+        if self.urls is None:
+            return
+        if admitted is None:
             self.urls.queued(records)
+        else:
+            self.urls.admitted(admitted)
 
-    def insert_one(self, queue_id: int, key: bytes, value: bytes) -> None:
-        """Add a record that was never there before."""
+    def insert_one(self, queue_id: int, key: bytes, value: bytes, fingerprint: bytes, short: str) -> None:
+        """Add a record that was never there before, of a URL that is new."""
         read = self._read.get(queue_id)
         if read is not None and key <= read[0]:
             self.forget(queue_id)
         self._env.pending.put(key, value)
         self._env.wrote(len(value), 1)
         if self.urls is not None:
-            self.urls.queued([(key, value)])
+            self.urls.admitted([(fingerprint, queue_id, short, key)])
 
     def _end_runs(self, records: Sequence[Record]) -> None:
         """Drop the runs that records are put into, or before."""
@@ -286,11 +293,17 @@ class PendingTable:
         cursor = self._env.pending
         at, seek, delete = cursor.key, cursor.set_key, cursor.delete
         self.removed.sort()
-        if self.urls is not None:
-            self.urls.left([(key, cursor.value()) for key in self.removed if at() == key or seek(key)])
-        for key in self.removed:
-            if at() == key or seek(key):
-                delete()
+        if self.urls is None:
+            for key in self.removed:
+                if at() == key or seek(key):
+                    delete()
+        else:
+            left: list[Record] = []
+            for key in self.removed:
+                if at() == key or seek(key):
+                    left.append((key, cursor.value()))
+                    delete()
+            self.urls.left(left)
         self.taken.difference_update(self.removed)
         self.removed.clear()
 

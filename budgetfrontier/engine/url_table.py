@@ -7,6 +7,7 @@ that was finished is completed once its record is deleted: at the latest at the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
 
 _queue_of = keys.u32.unpack_from
 
+New = tuple[bytes, int, str, bytes]
+"""A URL that was admitted: its fingerprint, its queue, its short form, and the key of its record in `pending`."""
+
 LATEST = 1 << 62
 """The latest date that a row says, in epoch seconds; what is due later is said to be due then."""
 
 
 class UrlTable:
-    """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes.
+    """The kept URLs, by fingerprint. One look-up and one put for each record that comes or goes; one put if it is new.
 
     `canonical` is the policy that returns the canonical form of a URL, `now` returns the time.
     """
@@ -50,6 +54,8 @@ class UrlTable:
         self._queues = queues
         self._canonical = canonical
         self.now = now
+        self.shortcut: Callable[[str], bytes | None] = lambda url: None
+        """Returns the fingerprint of a URL at a third of the cost, or None."""
 
     def __repr__(self) -> str:
         return f"<UrlTable {self._counters.urls} URLs, {self._counters.completed} completed>"
@@ -60,6 +66,8 @@ class UrlTable:
         A policy that fails for it now must not leave half an operation, as a PolicyError would in the middle of one.
         """
         try:
+            if uri.method == "GET" and not uri.body and (known := self.shortcut(uri.url)) is not None:
+                return known
             return duplicates.fingerprint_of(uri, uri.url, self._canonical)
         except Exception as e:
             raise FrontierError(
@@ -97,10 +105,30 @@ class UrlTable:
         """Drop the row of a URL that waits for nothing."""
         row = self.find(fingerprint)
         if row is not None:
-            self._count(row, -1)
+            self._count(row.queue, -1, waiting=bool(row.place))
             self._env.txn.delete(fingerprint, db=self._table)
 
     # -- what the tables of URIs tell
+
+    def admitted(self, new: list[New]) -> None:
+        """Note records of URLs that admission has put into `pending`: one put each for those that are not kept yet."""
+        now, added, size = int(self.now()), Counter[int](), 0
+        put = self._env.txn.cursor(self._table).put
+        known: list[New] = []
+        new.sort()
+        for each in new:
+            fingerprint, queue_id, url, place = each
+            value = encode((queue_id, url, place, now, now))  # a UrlRow
+            if put(fingerprint, value, True, False):
+                size += len(value)
+                added[queue_id] += 1
+            else:  # with `force`, before
+                known.append(each)
+        for queue_id, count in added.items():
+            self._count(queue_id, count, waiting=True)
+        self._env.wrote(size, len(new) - len(known))
+        for fingerprint, queue_id, url, place in known:
+            self._put_in_place(fingerprint, queue_id, url, place, 0, now)
 
     def queued(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Note records that were put into `pending`."""
@@ -119,11 +147,14 @@ class UrlTable:
             placed.append((self._fingerprint(uri), queue_id, shorten(uri.url, name), place, due))
         placed.sort()
         for fingerprint, queue_id, url, place, due in placed:
-            before = self.find(fingerprint)
-            created = now if before is None else before.created
-            if not due:  # in `pending`: due since it was known, or since the time that it has waited for
-                due = before.due if before is not None and before.due else now
-            self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due))
+            self._put_in_place(fingerprint, queue_id, url, place, due, now)
+
+    def _put_in_place(self, fingerprint: bytes, queue_id: int, url: str, place: bytes, due: int, now: int) -> None:
+        before = self.find(fingerprint)
+        created = now if before is None else before.created
+        if not due:  # in `pending`: due since it was known, or since the time that it has waited for
+            due = before.due if before is not None and before.due else now
+        self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due))
 
     def left(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere."""
@@ -140,18 +171,18 @@ class UrlTable:
     def _put(self, fingerprint: bytes, before: UrlRow | None, after: UrlRow) -> None:
         if before is None or before.queue != after.queue or (not before.place) != (not after.place):
             if before is not None:
-                self._count(before, -1)
-            self._count(after, 1)
+                self._count(before.queue, -1, waiting=bool(before.place))
+            self._count(after.queue, 1, waiting=bool(after.place))
         value = encode(after)
         self._env.txn.put(fingerprint, value, db=self._table)
         self._env.wrote(len(value), before is None)
 
-    def _count(self, row: UrlRow, change: int) -> None:
-        queue, counters = self._queues.get(row.queue), self._counters
+    def _count(self, queue_id: int, change: int, *, waiting: bool) -> None:
+        queue, counters = self._queues.get(queue_id), self._counters
         had, waited = queue.urls > 0, queue.urls > queue.completed
         queue.urls += change
         counters.urls += change
-        if not row.place:
+        if not waiting:
             queue.completed += change
             counters.completed += change
         counters.url_queues += (queue.urls > 0) - had

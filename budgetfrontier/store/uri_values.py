@@ -53,6 +53,7 @@ MAX_ATTEMPTS = 0xFDFF  # so that the first byte differs from these
 # Fields of a CrawlUri that are in the key of its pending record come last, so that the record leaves them out.
 _STORED = ("url", "via", "hops", "source", "method", "headers", "body", "meta", "payload", "force", "queue")
 _DEFAULTS = (None, "", None, "GET", None, b"", None, None, False, None)
+_BEFORE_PAYLOAD = _DEFAULTS[: _STORED.index("payload") - 1]
 
 
 def plain_start(prefix: str, queue: str) -> tuple[bytes | None, str]:
@@ -89,6 +90,11 @@ def link_hops(via: CrawlUri) -> str:
 def encode_found(short: str, via: str, hops: str) -> bytes:
     """Return the value of a URL found on the page `via`; both URLs are in their short form."""
     return keys.FRESH + encode((short, via, hops))
+
+
+def encode_carrying(short: str, payload: bytes) -> bytes:
+    """Return the value of a URL in its short form that has a payload and nothing else."""
+    return keys.FRESH + encode((short, *_BEFORE_PAYLOAD, payload))
 
 
 def encode_uri(uri: CrawlUri, url: str, queue: str) -> bytes:

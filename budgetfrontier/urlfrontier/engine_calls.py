@@ -50,7 +50,7 @@ log = logging.getLogger("budgetfrontier.urlfrontier")
 
 def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
     """Schedule URLs that were found; return the status of each."""
-    given: list[str | CrawlUri | None] = [_uri(info) for info in infos]
+    given: list[str | CrawlUri | None] = [uri_of(info) for info in infos]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
     admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
     _take_budgets(frontier, infos, [admission is not Admission.INVALID for admission in admissions])
@@ -61,7 +61,7 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
     """Take reports of fetches (KnownURLItem); return the status of each."""
     given: list[tuple[CrawlUri, float | None] | None] = []
     for item in items:
-        uri = _uri(item.info)
+        uri = uri_of(item.info)
         if isinstance(uri, str):
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
@@ -91,7 +91,7 @@ def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
     return statuses
 
 
-def _uri(info: Any) -> str | CrawlUri | None:
+def uri_of(info: Any) -> str | CrawlUri | None:
     """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long."""
     url, key = info.url, info.key
     if len(key) > LONGEST_KEY:

@@ -159,6 +159,7 @@ def test_a_canonical_form_that_fails_afterwards_closes_the_frontier_as_of_its_la
         raise ValueError("no form")
 
     monkeypatch.setattr(urls, "_canonical", fails)
+    monkeypatch.setattr(urls, "shortcut", lambda url: None)
     f.finish(lease)
     with pytest.raises(FrontierError, match=r"has failed for http://a\.test/1, for which it had a form before"):
         f.commit()

@@ -168,6 +168,10 @@ class Step(NamedTuple):
         """Whether a URL of the step is forced."""
         return self.kind == MIXED and index % 4 == 3
 
+    def payload(self, index: int) -> bytes | None:
+        """The payload of a URL of the step."""
+        return b"%d" % index if self.kind == MIXED and index % 4 == 1 else None
+
 
 class Batches(NamedTuple):
     """The settings of a frontier, and what happens to it."""
@@ -206,6 +210,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"overrides": [{"match": "domain:a.test", "set": {"order": "lifo", "max_queue_size": 3}}]},
     {"overrides": [{"match": "regex:[?]a", "set": {"cost_policy": "zero"}}]},
     {"canonicalization_policy": f"{__name__}:Verbatim"},
+    {"keep_urls": True},
+    {"keep_urls": True, "cost_policy": "wag", "canonicalization": {"sort_query": False}},
 ]
 SETTINGS = [make_settings(**options) for options in OPTIONS]
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -218,6 +224,7 @@ class Expected:
         self._canonical = policy_factory.canonicalization(settings.frontier)
         self._assign = policy_factory.assignment(settings.frontier, policy_factory.suffix_list(settings.frontier))
         self.seen: set[bytes] = set()
+        self.forms: set[bytes] = set()
         self.urls: dict[str, set[str]] = defaultdict(set)
 
     def add(self, url: str, *, force: bool) -> bool:
@@ -231,6 +238,7 @@ class Expected:
         if len(key.encode()) > queue_keys.MAX_QUEUE_KEY:
             return False
         self.urls[key].add(href)
+        self.forms.add(fingerprint)
         if force:
             return True
         new = fingerprint not in self.seen
@@ -246,6 +254,11 @@ def contents(frontier: Frontier) -> tuple[dict[str, Any], dict[str, list[Any]], 
     held = {key: [(p.uri, p.cost) for p in env.view().pending(queue)] for key, queue in records.items()}
     seen = {key for key, _ in env.view().items(keys.SEEN)}
     return {key: row(queue) for key, queue in records.items()}, held, seen
+
+
+def kept(frontier: Frontier) -> dict[bytes, bytes]:
+    """The rows of the URLs that are kept."""
+    return dict(kernel(frontier).tables.env.view().items(keys.URLS))
 
 
 def count(tally: Tally, admission: Admission) -> None:
@@ -270,6 +283,9 @@ def check_batches(batches: Batches) -> None:
             assert all({uri.url for uri, _ in held_there} <= expected.urls[key] for key, held_there in held.items())
             if "max" not in str(OPTIONS[batches.settings % len(SETTINGS)]):
                 assert (seen, added) == (expected.seen, sum(new))
+            assert kept(fast) == kept(slow)
+            if settings.frontier.keep_urls:
+                assert kept(fast).keys() - {keys.SENTINEL} == expected.forms
         fast.check()
 
 
@@ -299,7 +315,9 @@ def _take(step: Step, fast: Frontier, slow: Frontier) -> int:
         via = {"via": page.uri.url, "hops": page.uri.hops + "L"}
     single, many = Tally(), Tally()
     for index, url in enumerate(step.urls):
-        count(single, slow.schedule(CrawlUri(url, force=step.force(index), **via)))
+        uri = CrawlUri(url, force=step.force(index), payload=step.payload(index), **via)
+        with mock.patch.object(candidates, "_is_url_and_payload", lambda uri: False):
+            count(single, slow.schedule(uri))
     if page is not None:
         fast.finish(page, discovered=step.urls)
         slow.finish(again)
@@ -308,7 +326,9 @@ def _take(step: Step, fast: Frontier, slow: Frontier) -> int:
         for url in step.urls:
             count(many, fast.schedule(url))
     elif step.kind == MIXED:
-        mixed = [CrawlUri(u, force=step.force(i)) if i % 2 else u for i, u in enumerate(step.urls)]
+        mixed = [
+            CrawlUri(u, force=step.force(i), payload=step.payload(i)) if i % 2 else u for i, u in enumerate(step.urls)
+        ]
         many = fast.schedule_many(mixed)
     else:
         many = fast.schedule_many(step.urls)

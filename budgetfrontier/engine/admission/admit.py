@@ -77,6 +77,10 @@ class Admitter:
         """Return the fingerprint of a URI with a normalized URL, forced or not. Raises PolicyError."""
         return self._candidates.fingerprint(uri)
 
+    def known_fingerprint(self, url: str) -> bytes | None:
+        """Return the fingerprint of a URL if it is plain and its authority is in memory. Raises PolicyError."""
+        return self._candidates.known_fingerprint(url)
+
     def is_seen(self, fingerprint: bytes) -> bool:
         """Tell whether a URI with this fingerprint is a DUPLICATE, unless it is forced."""
         return self._seen.is_seen(fingerprint)
@@ -167,7 +171,7 @@ class Admitter:
         counters, in_force = tables.counters, tables.in_force
         if (
             in_force.has_limits
-            and (limit := self._limits.reached((authority, rest), via)) is not None
+            and (limit := self._limits.reached((authority, rest, None), via)) is not None
             and not self._seen.is_seen(fingerprint)
         ):
             self._refuse(limit, 1, tally)
@@ -181,7 +185,7 @@ class Admitter:
         queue = tables.queues.find_or_create(authority.queue)
         arrival = uri_order.arrival(ordinal, lifo=True) if base.lifo else ordinal
         key = keys.pending.pack(queue.id, NORMAL, PRIORITY_ZERO, in_force.constant_cost, arrival)
-        tables.pending.insert_one(queue.id, key, plain_value(authority, short, via))
+        tables.pending.insert_one(queue.id, key, plain_value(authority, short, via), fingerprint, short)
         self._turns.arrived(queue, 1, short, base, None, now)
         return _ADDED
 
@@ -210,7 +214,7 @@ class Admitter:
         if self._limits.have_room(candidates.values()):
             self._seen.drop_seen(found)
             if candidates:
-                self._placer.place(candidates.values(), via, now)
+                self._placer.place(candidates, via, now)
         else:
             limits = self._admit_while_there_is_room(found, via, now)
             for limit, count in Counter(limits).items():

@@ -7,6 +7,7 @@ faster.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from budgetfrontier.settings.overrides import ByAuthority, QueueSettings
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.uri_values import (
+    encode_carrying,
     encode_found,
     encode_uri,
     encode_url,
@@ -72,12 +74,17 @@ class Special(msgspec.Struct, gc=False):
     """The values that its queue takes from it, if a policy determined them."""
 
 
-Plain = tuple[Authority, str]
-"""A URL that may be admitted: its authority, and the rest of it. A tuple, because there are many of them."""
+Plain = tuple[Authority, str, bytes | None]
+"""A URL that may be admitted: its authority, the rest of it, and its payload. A tuple, because there are many."""
 
 
 Known = tuple[str, bytes, Authority, str]
 """A plain URL that was read alone: the URL, its fingerprint, its authority, and the rest of it."""
+
+_nothing_else = attrgetter(*(each for each in CrawlUri.__struct_fields__ if each not in ("url", "payload")))
+_NOTHING_ELSE = _nothing_else(CrawlUri(""))
+_LONGEST_PAYLOAD = 1 << 16
+"""Bytes of a payload that is stored with any URL: no record becomes too large."""
 
 
 class Batch(NamedTuple):
@@ -160,16 +167,25 @@ class Candidates:
                         fingerprint = authority.hash + digest(canonical.encode())[:12]
                     except Exception as e:
                         raise self._no_form(given, e) from e
-                    candidate = (authority, rest) if simple else self._plain_special(given, authority, rest, via)
+                    candidate = (authority, rest, None) if simple else self._plain_special(given, authority, rest, via)
                     if fingerprint not in candidates:
                         candidates[fingerprint] = candidate
                     if every is not None:
                         every.append((fingerprint, candidate))
                     continue
-            elif (url := identifying_url(given)) is not None and url in recent:
-                if every is not None:
-                    every.append((Admission.DUPLICATE, None))
-                continue
+            elif (url := identifying_url(given)) is not None:
+                if url in recent:
+                    if every is not None:
+                        every.append((Admission.DUPLICATE, None))
+                    continue
+                alone = self.read_plain(url) if simple and via is None and _is_url_and_payload(given) else None
+                if alone is not None:
+                    _, fingerprint, authority, rest = alone
+                    candidate = (authority, rest, given.payload)
+                    candidates.setdefault(fingerprint, candidate)
+                    if every is not None:
+                        every.append((fingerprint, candidate))
+                    continue
             try:
                 fingerprint, candidate = self.prepare(given, via)
             except InvalidUrl as e:
@@ -193,12 +209,13 @@ class Candidates:
         for authority in self._known.values():
             authority.overriding = None
 
-    def read_plain(self, given: str) -> Known | None:
+    def read_plain(self, given: str, *, known_only: bool = False) -> Known | None:
         """Read one URL alone as `read` reads a plain one; None if it is not plain, or cannot be admitted.
 
-        Raises PolicyError.
+        With `known_only`, whatever settings are in force, but only with an authority that is in memory. Raises
+        PolicyError.
         """
-        if self._tables.in_force is not self._simple_in and not self._are_simple():
+        if not known_only and self._tables.in_force is not self._simple_in and not self._are_simple():
             return None
         slash = given.find("/", 8)
         rest = given[slash:]
@@ -208,9 +225,11 @@ class Candidates:
             return None
         if not plain or slash < 0 or "/." in rest or len(given) > uris.MAX_LENGTH:
             return None
-        authority = self._known.get(given[:slash]) or self._parse_authority(given)  # as the parser writes it
+        authority = self._known.get(given[:slash])
         if authority is None:
-            return None
+            authority = None if known_only else self._parse_authority(given)  # as the parser writes it
+            if authority is None:
+                return None
         if "?" in rest:
             path, _, query = rest.partition("?")
             try:
@@ -220,6 +239,11 @@ class Candidates:
         else:
             canonical = authority.canonical + rest
         return given, authority.hash + xxhash.xxh3_128_digest(canonical.encode())[:12], authority, rest
+
+    def known_fingerprint(self, url: str) -> bytes | None:
+        """Return the fingerprint of a URL if it is plain and its authority is in memory. Raises PolicyError."""
+        known = self.read_plain(url, known_only=True)
+        return None if known is None else known[1]
 
     def _are_simple(self) -> bool:
         """Tell whether all plain strings have the same cost, and their authority determines their queue."""
@@ -345,6 +369,8 @@ class Candidates:
         """Return the fingerprint of a URI, forced or not. Raises InvalidUrl and PolicyError."""
         if uri.body or uri.method != "GET":
             return uris.fingerprint(self._form(uris.parse(uri.url)), uri.method, uri.body)
+        if (known := self.known_fingerprint(uri.url)) is not None:
+            return known
         return self._parse(uri.url)[1]
 
     def _form(self, url: str) -> str:
@@ -364,8 +390,21 @@ class Candidates:
         return policy_results.queue_key(self._assign, self._in_force.frontier.queue_assignment_policy, uri)
 
 
-def plain_value(authority: Authority, short: str, via: CrawlUri | None) -> bytes:
+def _is_url_and_payload(uri: CrawlUri) -> bool:
+    """Tell whether a URI has the default of every field but these two, and a payload that is not large, or none.
+
+    `is`, because a caller may give anything: what is merely equal to a default goes the long way.
+    """
+    payload: object = uri.payload
+    return (payload is None or (payload.__class__ is bytes and len(payload) <= _LONGEST_PAYLOAD)) and all(
+        map(is_, _nothing_else(uri), _NOTHING_ELSE)
+    )
+
+
+def plain_value(authority: Authority, short: str, via: CrawlUri | None, payload: bytes | None = None) -> bytes:
     """Return the value of a plain URL in its short form, found on the page `via` if there is one."""
+    if payload is not None:
+        return encode_carrying(short, payload)
     if via is not None:
         return encode_found(short, shorten(via.url, authority.queue), link_hops(via))
     return keys.FRESH + encode((short,)) if authority.mark is None else authority.mark + short[1:].encode()

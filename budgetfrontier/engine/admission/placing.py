@@ -8,13 +8,14 @@ from typing import Any
 from budgetfrontier.engine.admission.candidates import Plain, Special, plain_value
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
+from budgetfrontier.engine.url_table import New
 from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.rules import budgets, uri_order
 from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, RETIRED
 from budgetfrontier.rules.uri_order import NORMAL, PRIORITY_ZERO
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.uri_values import LONGEST_SHOWN, encode_found, link_hops, shorten
+from budgetfrontier.store.uri_values import LONGEST_SHOWN, encode_carrying, encode_found, link_hops, shorten
 
 Group = tuple[int, QueueRecord, list[Any], list[int]]
 """The candidates for a queue: its id, itself, the candidates, and their ordinals."""
@@ -30,20 +31,20 @@ class Placer:
     def __repr__(self) -> str:
         return f"<Placer {self._tables.counters.ordinal} URIs placed>"
 
-    def place(self, candidates: Iterable[Any], via: CrawlUri | None, now: float) -> None:
-        """Put candidates on their queues; `via` is the page on which all were found."""
+    def place(self, candidates: dict[Any, Any], via: CrawlUri | None, now: float) -> None:
+        """Put candidates on their queues, given by fingerprint; `via` is the page on which all were found."""
         if self._tables.in_force.fixed_precedence:
             self._place_by_queue(candidates, via, now)
             return
         arrivals = self.arrivals(via, now)
-        arrivals.add(candidates)
+        arrivals.add(candidates.values())
         arrivals.write()
 
     def arrivals(self, via: CrawlUri | None, now: float) -> Arrivals:
         """Return a batch to which candidates are added in order."""
         return Arrivals(self._tables, self._turns, via, now)
 
-    def _place_by_queue(self, candidates: Iterable[Any], via: CrawlUri | None, now: float) -> None:
+    def _place_by_queue(self, candidates: dict[Any, Any], via: CrawlUri | None, now: float) -> None:
         """Put candidates on their queues, and update each queue once, in the order of the first arrivals.
 
         This does what `Arrivals` does, if all have the same settings and precedence: then only the first arrival may
@@ -51,9 +52,9 @@ class Placer:
         """
         tables = self._tables
         counters = tables.counters
-        ordinal = counters.ordinal
+        first = ordinal = counters.ordinal
         groups: dict[str, Group] = {}
-        for candidate in candidates:
+        for candidate in candidates.values():
             if type(candidate) is tuple:
                 name = candidate[0].queue
             else:
@@ -72,15 +73,17 @@ class Placer:
                 group[2].append(candidate)
                 group[3].append(ordinal)
         counters.ordinal = ordinal
-        self._insert(sorted(groups.values()), via)
+        fingerprints = None if tables.pending.urls is None else list(candidates)
+        self._insert(sorted(groups.values()), via, first, fingerprints)
         base = tables.in_force.base
         for _, queue, arrived, _ in groups.values():
-            last = arrived[-1]
-            short = last[0].short + last[1] if type(last) is tuple else last.short
-            self._turns.arrived(queue, len(arrived), short, base, None, now)
+            self._turns.arrived(queue, len(arrived), _short(arrived[-1]), base, None, now)
 
-    def _insert(self, groups: list[Group], via: CrawlUri | None) -> None:
-        """Write the pending records of candidates, which are given by queue."""
+    def _insert(self, groups: list[Group], via: CrawlUri | None, first: int, fingerprints: list[Any] | None) -> None:
+        """Write the pending records of candidates, which are given by queue.
+
+        `fingerprints` are those of the ordinals after `first`, if URLs are kept; a candidate with `force` has none.
+        """
         tables = self._tables
         start_of, pack_ordinal, fresh = keys.pending_start.pack, keys.u64.pack, keys.FRESH
         flip = uri_order.arrival(0, lifo=tables.in_force.base.lifo)  # ordinal ^ flip: its arrival, without a call
@@ -92,8 +95,10 @@ class Placer:
             found_on = None if via is None else shorten(via.url, queue.queue)
             for candidate, ordinal in zip(candidates, ordinals, strict=True):
                 if type(candidate) is tuple:
-                    authority, rest = candidate
-                    if found_on is not None:
+                    authority, rest, payload = candidate
+                    if payload is not None:
+                        value = encode_carrying(authority.short + rest, payload)
+                    elif found_on is not None:
                         value = encode_found(authority.short + rest, found_on, hops)
                     elif authority.mark is not None:
                         value = authority.mark + rest.encode()
@@ -102,8 +107,16 @@ class Placer:
                     records.append((start + pack_ordinal(ordinal ^ flip), value))
                 else:
                     records.append((_key(queue_id, candidate, ordinal), candidate.value))
+        admitted: list[New] | None = None
+        if fingerprints is not None and int not in set(map(type, fingerprints)):
+            keys_of = (key for key, _ in records)
+            admitted = [
+                (fingerprints[ordinal - first - 1], queue_id, _short(candidate), next(keys_of))
+                for queue_id, _, candidates, ordinals in groups
+                for candidate, ordinal in zip(candidates, ordinals, strict=True)
+            ]
         records.sort()  # in order already, but for priorities and costs
-        tables.pending.insert(records)
+        tables.pending.insert(records, admitted)
 
 
 class Arrivals:
@@ -168,9 +181,9 @@ class Arrivals:
 
     def _special(self, plain: Plain) -> Special:
         """Return a plain URL with the settings and the cost that all URIs have."""
-        in_force, (authority, rest) = self._tables.in_force, plain
+        in_force, (authority, rest, payload) = self._tables.in_force, plain
         short = authority.short + rest
-        value = plain_value(authority, short, self._via)
+        value = plain_value(authority, short, self._via, payload)
         return Special(authority.queue, value, short, None, in_force.constant_cost or 0, in_force.base, None)
 
     def write(self) -> None:
@@ -181,6 +194,14 @@ class Arrivals:
             budgets.take_budgets(queue, settings, revision)
         self._records.sort()
         self._tables.pending.insert(self._records)
+
+
+def _short(candidate: Any) -> str:
+    """Return the URL of a candidate in its short form."""
+    if type(candidate) is not tuple:
+        return candidate.short  # type: ignore[no-any-return]
+    authority, rest, _ = candidate
+    return authority.short + rest  # type: ignore[no-any-return]
 
 
 def _key(queue_id: int, special: Special, ordinal: int) -> bytes:

@@ -141,7 +141,7 @@ TAILS = ("/", "/p/{n}", "/p/{n}?b=2&a=1", "/x#y", "", "/./p", "/p {n}", "/\u00e9
 
 def without_shortcut() -> AbstractContextManager[object]:
     """Admission by the machinery of batches alone."""
-    return mock.patch.object(Candidates, "read_plain", lambda self, given: None)
+    return mock.patch.object(Candidates, "read_plain", lambda self, given, **_: None)
 
 
 def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
@@ -151,7 +151,7 @@ def stored(frontier: Frontier) -> dict[str, list[tuple[bytes, bytes]]]:
 
 
 @pytest.mark.parametrize("order", ["fifo", "lifo"])
-@pytest.mark.parametrize("limits", [{}, {"max_queued": 9}, {"max_queue_size": 2}])
+@pytest.mark.parametrize("limits", [{}, {"max_queued": 9}, {"max_queue_size": 2}, {"keep_urls": True}])
 @given(seed=st.integers(0, 1 << 32))
 def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[str, int], seed: int) -> None:
     draw = random.Random(seed)
@@ -167,6 +167,11 @@ def test_a_plain_url_alone_is_admitted_as_by_the_batch(order: str, limits: dict[
                 first = [quick.schedule(url) for url in urls]
                 with without_shortcut():
                     assert first == [slow.schedule(url) for url in urls]
+            elif kind < 0.5:
+                carrying = [CrawlUri(url, payload=draw.choice((None, b"", b"carried"))) for url in urls]
+                given_back = quick.schedule_each(carrying)
+                with without_shortcut():
+                    assert given_back == slow.schedule_each(carrying)
             elif kind < 0.7:
                 together = quick.schedule_many(urls[: admit.FEW])
                 apart = Tally()

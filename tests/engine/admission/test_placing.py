@@ -13,9 +13,9 @@ from tests.engine.admission.test_twins import tables
 from tests.support import START, memory, one, record
 
 
-def place_in_order(self: Placer, candidates: Any, via: CrawlUri | None, now: float) -> None:
+def place_in_order(self: Placer, candidates: dict[Any, Any], via: CrawlUri | None, now: float) -> None:
     arrivals = self.arrivals(via, now)
-    arrivals.add(candidates)
+    arrivals.add(candidates.values())
     arrivals.write()
 
 
