@@ -1,0 +1,3 @@
+"""A message bus between spiders and workers, with the streams and messages of Frontera."""
+
+from __future__ import annotations
