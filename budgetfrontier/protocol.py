@@ -236,6 +236,7 @@ PLAIN: Final[dict[str, Plain]] = {
     "summary": Plain(Summary, LOOK),
     "state": Plain(CrawlState, LOOK, is_property=True),
     "queue": Plain(QueueRecord | None, LOOK),
+    "queue_key": Plain(str, LOOK),
     "next_ready_in": Plain(float | None, LOOK),
     "dead_letters": Plain(list[DeadLetter], LOOK),
     "pause": Plain(CrawlState),

@@ -66,7 +66,8 @@ class RemoteFrontier:
         """
         self._link = link.Link(address, crawl, token, tls)
         self._held = calls.Held()
-        self._retry_for = retry_for
+        self.retry_for = retry_for
+        """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self._keep_leases = keep_leases
         self._closed = False
         self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
@@ -181,6 +182,10 @@ class RemoteFrontier:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
         return self._run(calls.plain("queue", key))
 
+    def queue_key(self, uri: CrawlUri) -> str:
+        """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
+        return self._run(calls.plain("queue_key", uri.url, queue=uri.queue))
+
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first."""
         return self._run(calls.plain("dead_letters", limit=limit))
@@ -198,6 +203,12 @@ class RemoteFrontier:
     def terminate(self, *, reason: str = "", who: str | None = None) -> CrawlState:
         """End the crawl permanently; leases that are out may still be finished."""
         return self._run(calls.plain("terminate", reason=reason, who=who))
+
+    def adjust(
+        self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any
+    ) -> dict[str, Any]:
+        """Change settings from now on, for what `match` names; return the fields of the `Adjustment`."""
+        return self._run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
 
     def retire(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """Retire a queue by name; False if there is no such queue, as for `unretire`, `snooze` and `wake`."""
@@ -236,7 +247,7 @@ class RemoteFrontier:
         if self._closed:
             return
         try:
-            self._retry_for = 0.0
+            self.retry_for = 0.0
             self._run(calls.leave([] if self._keep_leases else self._held.ids()))
         except ConnectionLost:
             pass
@@ -288,9 +299,9 @@ class RemoteFrontier:
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
-                if passed >= self._retry_for:
+                if passed >= self.retry_for:
                     raise self._link.lost(failure, passed) from None
-            time.sleep(min(pause, max(0.0, self._retry_for - passed)))
+            time.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:

@@ -13,31 +13,30 @@ import time
 from pathlib import Path
 from typing import Any
 
-from scrapy.dupefilters import RFPDupeFilter
 from scrapy.utils.job import job_dir
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from budgetfrontier import plugins
 from budgetfrontier.endings import end_leases, is_closed
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import InvalidUrl, PolicyError, StorageFull
-from budgetfrontier.model import Admission, CrawlState, CrawlUri, Lease, Outcome, QueueState
+from budgetfrontier.model import Admission, CrawlState, Lease, Outcome, QueueState
 from budgetfrontier.policies.assignment import Single
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.rules.run_history import end_of_spider
-from budgetfrontier.scrapy import download_slots, options
+from budgetfrontier.scrapy import options
 from budgetfrontier.scrapy.budgets import QueueBudgets
 from budgetfrontier.scrapy.closing import SpiderCloser
-from budgetfrontier.scrapy.conversion import BUDGET, QUEUE, STARTED, Refused, address, crawl_uri
+from budgetfrontier.scrapy.conversion import BUDGET, STARTED, Refused
 from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
+from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
-from budgetfrontier.scrapy.serialization import START, RequestLost, Serializer
+from budgetfrontier.scrapy.seals import KeyedHash, RequestLost
+from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.stats import Size, StatsHook, log_closing, log_opening
 from budgetfrontier.scrapy.wakeups import Wakeup
 
 LEASE_TTL = 1e9  # seconds: Scrapy has timeouts of its own, and the leases of a process that died are given back anyway
 MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
-MAX_SEEN_URLS = 1 << 15  # URLs remembered in memory that the frontier is known to have seen
 MIN_COMMIT_INTERVAL = 0.05  # seconds
 
 log = logging.getLogger(__name__)
@@ -55,12 +54,8 @@ class Scheduler:
     def __init__(self, crawler: Any) -> None:
         self.crawler = crawler
         self.stats = crawler.stats
-        self._own_dupefilter = options.own_dupefilter(crawler.settings)
-        if self._own_dupefilter:  # the frontier finds the duplicates; this dupefilter only logs and counts them
-            debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
-            self.df = RFPDupeFilter(None, debug, fingerprinter=crawler.request_fingerprinter)
-        else:
-            self.df = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
+        self._dupefilter = Dupefilter(crawler)
+        self.df = self._dupefilter.filter
         self._closed = True  # until `open`
         self._policy_failed = False  # after a policy failed: nothing is scheduled, handed out or finished any more
         self._spider_closer = SpiderCloser(crawler)
@@ -69,8 +64,15 @@ class Scheduler:
         """Whether the last call of `next_request` found nothing to hand out."""
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> Scheduler:
-        """Create the scheduler of a crawler. Scrapy calls this."""
+    def from_crawler(cls, crawler: Any) -> Any:
+        """Create the scheduler of a crawler: with BUDGETFRONTIER_URL that of a shared frontier. Scrapy calls this.
+
+        Raises MissingExtra.
+        """
+        if crawler.settings.get("BUDGETFRONTIER_URL"):
+            from budgetfrontier.scrapy.shared.scheduler import SharedScheduler
+
+            return SharedScheduler(crawler)
         return cls(crawler)
 
     # -- opening and closing
@@ -95,13 +97,13 @@ class Scheduler:
             hooks=[StatsHook(self.stats)],
             program=f"scrapy spider {spider.name}",
         )
-        self._serializer = Serializer(spider, key=key, durable=bool(folder))
+        self._serializer = Serializer(spider, seal=KeyedHash(key), durable=bool(folder))
         self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
         policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
-        self._one_queue = isinstance(policy, Single)
+        one_queue = isinstance(policy, Single)
+        self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
         self._author = f"spider {spider.name}"
         self._queue_budgets = QueueBudgets(frontier, who=self._author)
-        self._seen_urls: set[str] = set()
         self._closed = False
         self._resumed = frontier.state not in (CrawlState.NEW, CrawlState.FINISHED) and not self._paused_at_finish()
         log_opening(frontier, folder, spider, waiting=len(self) if self._resumed else None)
@@ -145,61 +147,39 @@ class Scheduler:
         return False
 
     def _enqueue(self, request: Any) -> bool:
-        filtered = not request.dont_filter
-        if filtered and not self._own_dupefilter and self.df.request_seen(request):
-            self.df.log(request, self.spider)
+        if self._dupefilter.stops(request):
+            self._dupefilter.log(request)
             return False
-        plain = filtered and self._own_dupefilter and request.method == "GET" and not request.body
-        if plain and request.url in self._seen_urls:  # most links of a page: they need not be serialized
+        if self._intake.is_seen(request):
             self.frontier.schedule(request.url)  # counts the duplicate
-            self.df.log(request, self.spider)
+            self._dupefilter.log(request)
             return False
-        url, scheme_queue = address(request.url)
-        slot = download_slots.take_own(request)
-        queue = request.meta.get(QUEUE) or (None if self._one_queue else slot or scheme_queue)
-        is_start = not filtered and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
-        payload, reason = self._serializer.store(request, url)
-        priority = self._priorities.priority(request)
+        candidate = self._intake.convert(request)
         admission = None
         try:
-            uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
             if BUDGET in request.meta:
-                self._queue_budgets.set(uri, request.meta[BUDGET])
-            force = not is_start and not (filtered and self._own_dupefilter)
-            admission = self._admit(uri, is_start=is_start, force=force)
+                self._queue_budgets.set(candidate.uri, request.meta[BUDGET])
+            admission = self._admit(candidate)
         finally:
-            if admission is not Admission.ADDED:
-                self._serializer.forget(payload)
-                self._priorities.remove(request)
-        if plain and scheme_queue is None and admission in (Admission.ADDED, Admission.DUPLICATE):
-            self._remember_seen(request.url)
+            self._intake.settle(candidate, admission)
         if admission is Admission.ADDED:
-            self._count(request, reason)
+            self._count(request, candidate.reason)
         elif admission is Admission.DUPLICATE:
-            self.df.log(request, self.spider)
+            self._dupefilter.log(request)
         else:
             full = admission is Admission.FULL
             self._refuse(request, "the frontier is full" if full else "the frontier cannot keep it")
         return admission is Admission.ADDED
 
-    def _admit(self, uri: CrawlUri, *, is_start: bool, force: bool) -> Admission:
-        if (
-            is_start
-        ):  # deduplicated apart from other requests, so that a resumed crawl does not repeat its start requests
-            uri.method = START + uri.method
-        uri.force = force
+    def _admit(self, candidate: Candidate) -> Admission:
+        uri = candidate.uri
         admission = self.frontier.schedule(uri)
-        if admission is Admission.DUPLICATE and is_start and not self._resumed:
+        if admission is Admission.DUPLICATE and candidate.is_start and not self._resumed:
             uri.force = True
             admission = self.frontier.schedule(uri)
         if admission is Admission.ADDED and self._paused_at_finish():  # it was empty for a moment
             self.frontier.resume(reason="there is more to crawl", who=self._author)
         return admission
-
-    def _remember_seen(self, url: str) -> None:
-        if len(self._seen_urls) >= MAX_SEEN_URLS:
-            self._seen_urls.clear()
-        self._seen_urls.add(url)
 
     def _count(self, request: Any, reason: str) -> None:
         storage = self._storage

@@ -1,28 +1,29 @@
 """Serialization of requests to payloads of the frontier, and back.
 
-A payload begins with a keyed hash (BLAKE2b, 16 bytes) whose key only this job has. It is checked first, so that nothing
-is unpickled, and no class or callback looked up by name, unless this job has written it. Plain data is msgpack; a
-request that carries more than that, such as an item, is pickled, as in Scrapy's own disk queues.
+A payload is sealed (`seals`). The seal is checked first, so that nothing is unpickled, and no class or private callback
+looked up by name, unless somebody with the key has written it. Plain data is msgpack; a request that carries more than
+that, such as an item, is pickled, as in Scrapy's own disk queues.
 """
 
 from __future__ import annotations
 
-import hmac
+import os
 import pickle
 from collections.abc import Callable
-from hashlib import blake2b
 from itertools import count
 from typing import Any
 
 import msgspec
-from scrapy import Request, Spider
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.spiders import CrawlSpider
 from scrapy.utils.request import request_from_dict
 
 from budgetfrontier.model import CrawlUri
+from budgetfrontier.scrapy.seals import RequestLost, Seal
 
 MAX_PAYLOAD = 900 << 10  # bytes; the engine accepts 1 MiB for all that a URI carries
 
-_HASH_SIZE = 16
 _PLAIN, _PICKLED, _HELD = b"m", b"p", b"h"
 _SCALARS = frozenset((str, bytes, int, float, bool, type(None)))
 _KEYS = frozenset((str, bytes))
@@ -30,12 +31,11 @@ _IN_URI = ("url", "method", "body")  # stored in fields of the CrawlUri
 _IMPORTED = ("callback", "errback", "cb_kwargs", "flags", "cookies", "encoding")
 _FIELDS = ("callback", "errback", "cookies", "meta", "cb_kwargs", "priority", "dont_filter", "flags")
 
+_OF_CRAWL_SPIDERS = ("_callback", "_errback")  # they choose among the rules of the spider
+_CLASSES = tuple(f"{kind.__module__}.{kind.__name__}" for kind in (Request, FormRequest, JsonRequest, XmlRpcRequest))
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
-
-
-class RequestLost(ValueError):
-    """A stored request cannot be restored; the message says why."""
 
 
 class Serializer:
@@ -45,9 +45,10 @@ class Serializer:
     object it is, as in Scrapy's memory queues.
     """
 
-    def __init__(self, spider: Any, *, key: bytes, durable: bool) -> None:
-        self._spider, self._key, self._durable = spider, key, durable
+    def __init__(self, spider: Any, *, seal: Seal, durable: bool) -> None:
+        self._spider, self._seal, self._durable = spider, seal, durable
         self._held: dict[bytes, Request] = {}
+        self._nonce = os.urandom(8)  # nobody else can name a request that is held
         self._numbers = count(1)
 
     @property
@@ -74,7 +75,7 @@ class Serializer:
     def forget(self, payload: bytes) -> None:
         """Forget the request of a payload that was not admitted."""
         if self._held:
-            self._held.pop(payload[_HASH_SIZE:], None)
+            self._held.pop(self._seal.content(payload), None)
 
     def load(self, uri: CrawlUri) -> Request:
         """Return the request of a URI; one without a payload was imported, and is made from plain data.
@@ -84,17 +85,19 @@ class Serializer:
         payload, method = uri.payload, uri.method.removeprefix(START)
         if payload is None:
             return self._imported(uri)
-        data = payload[_HASH_SIZE:]
-        if not hmac.compare_digest(payload[:_HASH_SIZE], self._keyed_hash(data)):
-            raise RequestLost("its payload was not written by this job")
+        data = self._seal.opened(payload)
         form = data[:1]
         if form == _HELD:
             held = self._held.pop(data, None)
             if held is None:
                 raise RequestLost("it could not be stored, and was in the memory of a process that has ended")
             return held
+        if form != _PLAIN and not self._seal.trusted:
+            raise RequestLost("it is pickled, and nothing shows who has written it")
         try:
             fields = (_decode if form == _PLAIN else pickle.loads)(data[1:])
+            if not self._seal.trusted:
+                self._check_names(fields)
             fields = {"url": uri.url, "method": method, "body": uri.body, **fields}
             return request_from_dict(fields, spider=self._spider)
         except Exception as e:  # a callback or class that no longer exists, or an error of code that unpickling runs
@@ -109,16 +112,24 @@ class Serializer:
         own = meta.pop("scrapy", None)
         try:
             fields = {name: own[name] for name in _IMPORTED if name in own} if isinstance(own, dict) else {}
-            for name in ("callback", "errback"):
-                method = fields.get(name) or "parse"
-                if method != "parse" and (method.startswith("_") or hasattr(Spider, method)):
-                    raise ValueError(f"{method!r} is not a callback")
+            self._check_names(fields)
             fields |= {"url": uri.url, "method": uri.method, "body": uri.body, "headers": uri.headers, "meta": meta}
             fields |= {"priority": uri.priority, "dont_filter": uri.force}
             _restore_kinds(fields, own.get("kinds") if isinstance(own, dict) else None)
             return request_from_dict(fields, spider=self._spider)
         except Exception as e:
             raise RequestLost(f"it cannot be made of what was imported: {type(e).__name__}: {e}") from e
+
+    def _check_names(self, fields: dict[str, Any]) -> None:
+        """Raise ValueError unless the names in a request, which anybody may have written, can do no harm."""
+        for field in ("callback", "errback"):
+            method = fields.get(field) or "parse"
+            if method == "parse" or (isinstance(self._spider, CrawlSpider) and method in _OF_CRAWL_SPIDERS):
+                continue
+            if method.startswith("_") or hasattr(Spider, method):
+                raise ValueError(f"{method!r} is not a public callback")
+        if fields.get("_class", _CLASSES[0]) not in _CLASSES:
+            raise ValueError(f"{fields['_class']!r} is no class of Scrapy's requests")
 
     def _pack(self, request: Request, url: str) -> bytes:
         fields = self._fields(request)
@@ -128,9 +139,13 @@ class Serializer:
             data = _PLAIN + _encode(fields) if _is_plain(fields) else None
         except (ValueError, TypeError, RecursionError):  # a lone surrogate, for example
             data = None
+        if not self._seal.trusted:
+            if data is None:
+                raise ValueError("it has more than plain data, which needs BUDGETFRONTIER_KEY to be shared")
+            self._check_names(fields)
         if data is None:
             data = _PICKLED + pickle.dumps(fields, protocol=5)
-        return self._keyed_hash(data) + data
+        return self._seal.sealed(data)
 
     def _fields(self, request: Request) -> dict[str, Any]:
         """Return the fields that differ from those of a new request.
@@ -154,12 +169,9 @@ class Serializer:
         return fields
 
     def _hold(self, request: Request) -> bytes:
-        data = _HELD + next(self._numbers).to_bytes(8, "big")
+        data = _HELD + self._nonce + next(self._numbers).to_bytes(8, "big")
         self._held[data] = request
-        return self._keyed_hash(data) + data
-
-    def _keyed_hash(self, data: bytes) -> bytes:
-        return blake2b(data, digest_size=_HASH_SIZE, key=self._key).digest()
+        return self._seal.sealed(data)
 
 
 _CONTAINER_TYPES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}

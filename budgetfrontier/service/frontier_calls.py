@@ -169,6 +169,8 @@ def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method
     if offered is None or offered.method is not method:
         raise FrontierError(f"this server has no {method.name} {request.name[:50]!r}; it may be older than its client")
     found = getattr(frontier, request.name)
+    if request.name == "queue_key":  # takes a URI, which is no plain data: its URL and queue stand for it
+        return found(CrawlUri(*request.positional, **request.named))
     return found if offered.is_property else found(*request.positional, **request.named)
 
 

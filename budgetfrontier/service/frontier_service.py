@@ -118,9 +118,11 @@ class Service:
         try:
             while True:
                 changes = waiting.changes
+                if call.ended:  # nobody would take them
+                    return reply
                 reply, ready_in = await self._lease_now(asked, wanted)
                 left = end - monotonic()
-                if ready_in == 0.0 or left <= 0.0 or call.ended or self._crawls.stopping.is_set():
+                if ready_in == 0.0 or left <= 0.0 or self._crawls.stopping.is_set():
                     return reply
                 await waiting.sleep(min(left, LOOK_AGAIN if ready_in is None else min(ready_in, LOOK_AGAIN)), changes)
         finally:
@@ -145,8 +147,7 @@ class Service:
     async def _leave(self, asked: protocol.Call, leases: list[int]) -> bytes:
         session = self._sessions.get(asked.crawl, asked.session)
         session.forget(asked.received)
-        await self._give_back(asked.crawl, [*leases, *await _leased(session.taken())])
-        self._sessions.end(asked.crawl, asked.session)
+        await self._give_back(asked.crawl, [*leases, *await _leased(session.leave())])
         return protocol.encode(None)
 
     # -- their parts

@@ -7,10 +7,11 @@ nothing, and to schedule a URI again finds it known, unless it has `force`; leas
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.service import tasks
 from budgetfrontier.service.tasks import Done, Step
 
@@ -19,7 +20,7 @@ MOST_REPLIES = 1000
 MOST_NUMBERS = 10_000
 """Calls of one session that a later one may name as the one before it."""
 SILENCE = 600.0
-"""Seconds without a call after which a session is forgotten."""
+"""Seconds without a call after which a session is forgotten, also one whose client has left."""
 
 Work = Callable[[], Coroutine[Any, Any, bytes]]
 
@@ -61,8 +62,10 @@ class Session:
     def __init__(self) -> None:
         self.used = monotonic()
         self._lock = threading.Lock()
+        self._left = False
         self._replies: dict[int, Reply] = {}
         self._begun: dict[int, None] = {}
+        self._unwanted: dict[int, None] = {}
         self._later: dict[int, list[Callable[[], None]]] = {}
         """By the number of a call that has not begun: those that come after it."""
 
@@ -81,16 +84,24 @@ class Session:
             for number in numbers:
                 self._replies.pop(number, None)
 
-    def taken(self, numbers: Iterable[int] | None = None) -> list[Reply]:
-        """Forget replies that nobody waits for any more (None: all), and return them."""
+    def taken(self, numbers: Sequence[int]) -> list[Reply]:
+        """Forget the replies to calls that nobody waits for any more, and return them; begin none of these calls."""
         with self._lock:
-            chosen = list(self._replies if numbers is None else numbers)
-            return [self._replies.pop(number) for number in chosen if number in self._replies]
+            self._unwanted.update(dict.fromkeys(numbers))
+            _trim(self._unwanted, MOST_NUMBERS)
+            return [self._replies.pop(number) for number in numbers if number in self._replies]
+
+    def leave(self) -> list[Reply]:
+        """Begin no call any more; forget all replies, and return them."""
+        with self._lock:
+            self._left = True
+            left, self._replies = list(self._replies.values()), {}
+        return left
 
     def reply(self, number: int, after: int, work: Work) -> Step[bytes]:
         """Return the reply to a call; do the work if the call is new, once the call `after` has begun.
 
-        The work goes on if the client loses its connection meanwhile.
+        The work goes on if the client loses its connection meanwhile. Raises FrontierClosed after `leave` and `taken`.
         """
         return Step(lambda done: self._start(number, after, work, done))
 
@@ -99,7 +110,7 @@ class Session:
             self.used = monotonic()
             reply = self._replies.get(number)
             new = reply is None
-            if reply is None:
+            if reply is None and not (self._left or number in self._unwanted):
                 if after and after not in self._begun:
                     self._later.setdefault(after, []).append(lambda: self._start(number, 0, work, done))
                     _trim(self._later, MOST_REPLIES)
@@ -108,6 +119,9 @@ class Session:
                 self._begun[number] = None
                 _trim(self._replies, MOST_REPLIES)
                 _trim(self._begun, MOST_NUMBERS)
+        if reply is None:  # a call that was waiting for URIs: nobody would take them
+            done(None, FrontierClosed("this client has given the call up"))
+            return
         reply.wait(done)
         if new:
             tasks.run(work(), reply.end)
@@ -141,11 +155,6 @@ class Sessions:
             if session is None:
                 session = self._sessions[crawl, name] = Session()
         return session
-
-    def end(self, crawl: str, name: bytes) -> None:
-        """Forget a session."""
-        with self._lock:
-            self._sessions.pop((crawl, name), None)
 
 
 def _trim(numbers: dict[int, Any], most: int) -> None:

@@ -29,10 +29,10 @@ frontier:
 class Server:
     """A process of `budgetfrontier serve`, which can be killed and started again."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, config: str = CONFIG) -> None:
         self.folder = folder
         self.address = f"unix:{folder / 's'}"
-        (folder / "config.yaml").write_text(CONFIG)
+        (folder / "config.yaml").write_text(config)
         self._command = [
             sys.executable, "-m", "budgetfrontier", "serve", str(folder / "jobs"), "--listen", self.address,
             "--config", str(folder / "config.yaml"), *options,
@@ -56,8 +56,8 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Server]:
-    server = Server(folder, *options)
+def serving(folder: Path, *options: str, config: str = CONFIG) -> Iterator[Server]:
+    server = Server(folder, *options, config=config)
     try:
         yield server
         assert server.stop() == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from budgetfrontier.errors import FrontierClosed
 from budgetfrontier.service import sessions
 from budgetfrontier.service.sessions import Session, Sessions
 from budgetfrontier.service.tasks import Done, Step
@@ -78,7 +79,17 @@ def test_what_nobody_waits_for_is_taken_out(calls: Calls) -> None:
     session = Session()
     calls.ask(session, 1, "one")
     calls.ask(session, 2, "two")
-    assert len(session.taken([2, 7])) == 1 and len(session.taken()) == 1 and session.taken() == []
+    assert len(session.taken([2, 7])) == 1 and len(session.leave()) == 1 and session.leave() == []
+
+
+def test_a_call_that_nobody_waits_for_is_not_begun(calls: Calls) -> None:
+    session = Session()
+    session.taken([1])
+    calls.ask(session, 1, "given up")
+    calls.ask(session, 2, "two")
+    session.leave()
+    calls.ask(session, 3, "after the client has left")
+    assert calls.begun == ["two"] and [type(reply) for reply in calls.replies] == [FrontierClosed, FrontierClosed]
 
 
 def test_memory_is_bounded(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +97,7 @@ def test_memory_is_bounded(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Non
     session = Session()
     for number in range(1, 10):
         calls.ask(session, number, str(number))
-    assert len(session.taken()) == 3
+    assert len(session.leave()) == 3
 
 
 def test_sessions_that_are_silent_are_forgotten_unless_a_call_goes_on(
@@ -102,5 +113,3 @@ def test_sessions_that_are_silent_are_forgotten_unless_a_call_goes_on(
     assert found.get("other", b"silent") is not silent and found.get("crawl", b"silent") is silent
     now = sessions.SILENCE + 1
     assert found.get("crawl", b"busy") is busy and found.get("crawl", b"silent") is not silent
-    found.end("crawl", b"busy")
-    assert found.get("crawl", b"busy") is not busy

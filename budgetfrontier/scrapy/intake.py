@@ -1,0 +1,108 @@
+"""Requests on their way into a frontier: which are known at once to be duplicates, and what the frontier is given."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from budgetfrontier.model import Admission, CrawlUri
+from budgetfrontier.scrapy import download_slots, options
+from budgetfrontier.scrapy.conversion import QUEUE, STARTED, address, crawl_uri
+from budgetfrontier.scrapy.order import PriorityMapping
+from budgetfrontier.scrapy.serialization import START, Serializer
+
+MAX_SEEN_URLS = 1 << 15  # URLs remembered in memory that the frontier is known to have seen
+
+
+class Dupefilter:
+    """The dupefilter of a crawler. With `own`, the frontier finds the duplicates, and this only logs and counts them.
+
+    Otherwise the project has set one: it decides, and the frontier takes all that it passes.
+    """
+
+    def __init__(self, crawler: Any) -> None:
+        self.own = options.own_dupefilter(crawler.settings)
+        self._crawler = crawler
+        if self.own:
+            debug = crawler.settings.getbool("DUPEFILTER_DEBUG")
+            self.filter = RFPDupeFilter(None, debug, fingerprinter=crawler.request_fingerprinter)
+        else:
+            self.filter = build_from_crawler(load_object(crawler.settings["DUPEFILTER_CLASS"]), crawler)
+
+    def stops(self, request: Any) -> bool:
+        """Return whether the dupefilter of the project knows a request."""
+        return not self.own and not request.dont_filter and self.filter.request_seen(request)
+
+    def log(self, request: Any) -> None:
+        """Log and count a duplicate."""
+        self.filter.log(request, self._crawler.spider)
+
+
+class Candidate(NamedTuple):
+    """A request, and what the frontier is to be given for it."""
+
+    request: Any
+    uri: CrawlUri
+    is_start: bool
+    """Whether it is a start request, which is deduplicated apart from all others."""
+    reason: str
+    """Why it cannot be stored, "" if it can."""
+    plain: bool
+    """Whether its URL alone tells whether it is a duplicate."""
+
+
+class Intake:
+    """A converter of the requests of one spider."""
+
+    def __init__(
+        self, dupefilter: Dupefilter, serializer: Serializer, priorities: PriorityMapping, *, one_queue: bool
+    ) -> None:
+        """Take `one_queue` for a frontier with a single queue, where requests have no queue of their own."""
+        self._own_dupefilter = dupefilter.own
+        self._serializer, self._priorities = serializer, priorities
+        self._one_queue = one_queue
+        self._seen_urls: set[str] = set()
+
+    def is_seen(self, request: Any) -> bool:
+        """Return whether the frontier is known to have a request, as most links of a page: they are not serialized."""
+        return request.url in self._seen_urls and self._is_plain(request)
+
+    def convert(self, request: Any) -> Candidate:
+        """Return what the frontier is to be given, with `force` for what it must not compare with others.
+
+        `settle` has to follow. Raises InvalidUrl and Refused.
+        """
+        filtered = not request.dont_filter
+        url, scheme_queue = address(request.url)
+        slot = download_slots.take_own(request)
+        queue = request.meta.get(QUEUE) or (None if self._one_queue else slot or scheme_queue)
+        is_start = not filtered and bool(request.meta.get("is_start_request")) and STARTED not in request.meta
+        payload, reason = self._serializer.store(request, url)
+        priority = self._priorities.priority(request)
+        try:
+            uri = crawl_uri(request, url, queue=queue, payload=payload, priority=priority, method=request.method)
+        except BaseException:
+            self._forget(request, payload)
+            raise
+        uri.force = not is_start and not (filtered and self._own_dupefilter)
+        if is_start:  # so that a resumed crawl does not repeat its start requests
+            uri.method = START + uri.method
+        return Candidate(request, uri, is_start, reason, scheme_queue is None and self._is_plain(request))
+
+    def settle(self, candidate: Candidate, admission: Admission | None) -> None:
+        """Note what has become of a candidate; None: it could not be scheduled."""
+        if admission is not Admission.ADDED:
+            self._forget(candidate.request, candidate.uri.payload)
+        if candidate.plain and admission in (Admission.ADDED, Admission.DUPLICATE):
+            if len(self._seen_urls) >= MAX_SEEN_URLS:
+                self._seen_urls.clear()
+            self._seen_urls.add(candidate.request.url)
+
+    def _is_plain(self, request: Any) -> bool:
+        return self._own_dupefilter and not request.dont_filter and request.method == "GET" and not request.body
+
+    def _forget(self, request: Any, payload: bytes | None) -> None:
+        self._serializer.forget(payload or b"")
+        self._priorities.remove(request)

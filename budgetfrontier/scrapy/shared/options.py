@@ -1,0 +1,128 @@
+"""Scrapy's settings for a shared frontier."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, NamedTuple
+
+from budgetfrontier.errors import SettingsError
+from budgetfrontier.scrapy.order import SCOPE, Order
+from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
+from budgetfrontier.settings import Settings
+
+LEASE_TTL = 60.0
+IDLE_BEFORE_CLOSE = 300.0
+MIN_KEY = 16  # characters
+
+
+class SharedOptions(NamedTuple):
+    """The options of one process that shares a frontier."""
+
+    address: str
+    crawl: str
+    token: str | None
+    tls: bool | str
+    seal: SharedKey | NoKey
+    lease_ttl: float
+    """Seconds after which the leases of a process that has died are handed out again."""
+    prefetch: int
+    """Leases that may wait in this process for the downloader."""
+    idle_before_close: float
+    """Seconds without a request after which the spider closes, though others have some."""
+
+
+def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
+    """Return the options in the settings of Scrapy. Raises SettingsError."""
+    if scrapy.get("BUDGETFRONTIER_SETTINGS"):
+        raise SettingsError(
+            "BUDGETFRONTIER_SETTINGS has no effect with BUDGETFRONTIER_URL: the frontier is the server's; give its "
+            "settings to `budgetfrontier serve --config`, or change them with `budgetfrontier adjust` on its folder"
+        )
+    return SharedOptions(
+        address=_address(scrapy.get("BUDGETFRONTIER_URL")),
+        crawl=_text(scrapy, "BUDGETFRONTIER_CRAWL") or spider.name,
+        token=_text(scrapy, "BUDGETFRONTIER_TOKEN"),
+        tls=_tls(scrapy.get("BUDGETFRONTIER_TLS")),
+        seal=_seal(_text(scrapy, "BUDGETFRONTIER_KEY"), spider.name),
+        lease_ttl=_seconds(scrapy, "BUDGETFRONTIER_LEASE_TTL", LEASE_TTL, least=1.0),
+        prefetch=_prefetch(scrapy),
+        idle_before_close=_seconds(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
+    )
+
+
+def check_order(order: Order, settings: Settings, *, one_queue: bool) -> None:
+    """Raise SettingsError if the spider wants priorities across hosts, and the server has a queue for each."""
+    if order.across_hosts and not one_queue:
+        raise SettingsError(
+            f'{SCOPE} is "crawl", and the frontier of the server has a queue for each host '
+            f"(queue_assignment_policy: {settings.frontier.queue_assignment_policy}): set it to `single` in the file "
+            "of `budgetfrontier serve --config` before the crawl is created"
+        )
+
+
+def _address(value: object) -> str:
+    text = str(value)
+    host, colon, port = text.rpartition(":")
+    if text.startswith("unix:") and len(text) > len("unix:"):
+        return text
+    if "/" in text or not (colon and host and port.isdigit()):
+        raise SettingsError(f'BUDGETFRONTIER_URL is "HOST:PORT" or "unix:PATH", not {text!r}')
+    return text
+
+
+def _text(scrapy: Any, name: str) -> str | None:
+    value = scrapy.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise SettingsError(f"{name} is text, not {type(value).__name__}")
+    return value
+
+
+def _tls(value: object) -> bool | str:
+    if value in (None, "", False, "0", "False", "false"):
+        return False
+    if value in (True, "1", "True", "true"):
+        return True
+    path = os.fspath(value)  # type: ignore[call-overload]
+    if not os.path.isfile(path):
+        raise SettingsError(f"BUDGETFRONTIER_TLS is True or a file of certificates, and there is no file {path}")
+    return str(path)
+
+
+def _seal(secret: str | None, spider: str) -> SharedKey | NoKey:
+    if secret is None:
+        return NoKey()
+    if len(secret) < MIN_KEY:
+        raise SettingsError(
+            f"BUDGETFRONTIER_KEY has {len(secret)} characters, and needs {MIN_KEY}: make one with "
+            '`python -c "import secrets; print(secrets.token_hex())"`, and give it to all processes'
+        )
+    return SharedKey(secret, spider)
+
+
+def _seconds(scrapy: Any, name: str, default: float, *, least: float) -> float:
+    value = scrapy.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not seconds >= least:
+        raise SettingsError(f"{name} is a number of seconds, {least:g} or more, not {value!r}")
+    return seconds
+
+
+def _prefetch(scrapy: Any) -> int:
+    value = scrapy.get("BUDGETFRONTIER_PREFETCH")
+    if value is None or value == "":
+        return max(1, (int(scrapy["CONCURRENT_REQUESTS"]) + 1) // 2)
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1:
+        raise SettingsError(f"BUDGETFRONTIER_PREFETCH is a whole number, 1 or more, not {value!r}")
+    return count

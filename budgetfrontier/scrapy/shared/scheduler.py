@@ -1,0 +1,413 @@
+"""The scheduler of a spider that shares a frontier with other processes.
+
+It has the interface and the rules of the scheduler with a frontier of its own. Answers of the server come later, as
+news of the courier: until then a request counts as enqueued, and a lease as finished.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from budgetfrontier import plugins
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
+from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome
+from budgetfrontier.policies.assignment import Single
+from budgetfrontier.scrapy.budgets import QueueBudgets, checked_budget
+from budgetfrontier.scrapy.closing import SpiderCloser
+from budgetfrontier.scrapy.conversion import BUDGET, STARTED, Refused
+from budgetfrontier.scrapy.in_flight import InFlight, RequestState, slot_of
+from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
+from budgetfrontier.scrapy.order import PriorityMapping, order
+from budgetfrontier.scrapy.seals import RequestLost
+from budgetfrontier.scrapy.serialization import Serializer
+from budgetfrontier.scrapy.shared.courier import MOST_WAITING, Admitted, Courier, Ended, Failed, Late
+from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, poster
+from budgetfrontier.scrapy.shared.options import check_order, shared_options
+from budgetfrontier.scrapy.shared.seals import OtherKey
+from budgetfrontier.scrapy.shared.staying import Stay, stay
+from budgetfrontier.scrapy.stats import Size
+from budgetfrontier.scrapy.wakeups import Wakeup
+
+CONNECT_WITHIN = 30.0
+"""Seconds for which a spider that is opened tries to reach the server."""
+CLOSE_WITHIN = 5.0
+"""Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
+SILENT = 5.0
+"""Seconds without an answer after which the server is said to be away."""
+TICK = 0.5
+"""Seconds between two looks at requests that have ended, and at the server."""
+MAX_DEAD_LETTERS = 100  # made by one call of `next_request`
+
+log = logging.getLogger(__name__)
+
+
+def _nowhere(function: Callable[[], object]) -> None:
+    """Stand for an event loop outside a crawl, where there is none."""
+
+
+class SharedScheduler:
+    """The scheduler of `BUDGETFRONTIER_URL = "HOST:PORT"`: all processes with the same crawl share one frontier.
+
+    `frontier` is the RemoteFrontier, from `open` to `close`: everybody's, and its calls wait for the server. `len()` is
+    the number of requests that wait in it, those of other processes too, as of the last look.
+    """
+
+    frontier: RemoteFrontier
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+        self.stats = crawler.stats
+        self._dupefilter = Dupefilter(crawler)
+        self.df = self._dupefilter.filter
+        self._spider_closer = SpiderCloser(crawler)
+        self._closed = True
+        self._failed_for_good = False
+        self._away = False
+        self._post: Post = _nowhere
+        self._warned: set[str] = set()
+
+    # -- opening and closing
+
+    def open(self, spider: Any) -> Any:
+        """Connect to the server. Return a Deferred if Scrapy's engine runs.
+
+        Raises SettingsError, ConnectionLost if the server does not answer, and what `Frontier.open` raises.
+        """
+        self.spider = spider
+        self._options = options = shared_options(self.crawler.settings, spider)
+        wanted_order = order(self.crawler.settings)
+
+        def connect() -> RemoteFrontier:
+            return RemoteFrontier(
+                options.address,
+                crawl=options.crawl,
+                token=options.token,
+                tls=options.tls,
+                retry_for=CONNECT_WITHIN,
+            )
+
+        if slot_of(self.crawler) is None:
+            self._connected(connect(), wanted_order)
+            return self.df.open()
+        self._post = poster()
+        opening = in_thread(connect, self._post, "budgetfrontier connect")
+        opening.addCallback(lambda frontier: self._connected(frontier, wanted_order))
+        opening.addCallback(lambda _: self.df.open())
+        return opening
+
+    def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
+        options, settings = self._options, frontier.settings
+        policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
+        one_queue = isinstance(policy, Single)
+        try:
+            check_order(wanted_order, settings, one_queue=one_queue)
+        except FrontierError:
+            frontier.close()
+            raise
+        frontier.retry_for = 1e9
+        self.frontier = frontier
+        self._in_flight = InFlight(self.crawler, self._on_fetched)
+        self._serializer = Serializer(self.spider, seal=options.seal, durable=True)
+        self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
+        self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
+        self._closed = False
+        self._last_work = monotonic()
+        budgets = QueueBudgets(frontier, who=f"spider {self.spider.name}")
+        self._courier = Courier(
+            frontier,
+            prefetch=options.prefetch,
+            ttl=options.lease_ttl,
+            set_budget=budgets.set,
+            wake=lambda: self._post(self._on_news),
+        )
+        self._ticker = Wakeup(self._tick)
+        self._idle_timer = Wakeup(self._wake_engine)
+        log.info("Sharing the crawl %s of the server at %s", options.crawl, options.address, extra=self._extra)
+        if slot_of(self.crawler) is not None:
+            self._ticker.set(TICK)
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return {"spider": self.spider}
+
+    def close(self, reason: str) -> Any:
+        """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
+        if self._closed:
+            return self.df.close(reason)
+        self._ticker.stop()
+        self._idle_timer.stop()
+        if slot_of(self.crawler) is not None:
+            self._finish_ended()
+        self._closed = True
+        within = 1.0 if self._courier.silent_for() > SILENT else CLOSE_WITHIN
+        if slot_of(self.crawler) is None:
+            self._disconnected(self._courier.close(within))
+            return self.df.close(reason)
+        closing = in_thread(lambda: self._courier.close(within), self._post, "budgetfrontier close")
+        closing.addCallback(self._disconnected)
+        closing.addCallback(lambda _: self.df.close(reason))
+        return closing
+
+    def _disconnected(self, all_told: bool) -> None:
+        self._hear()
+        summary = self._courier.summary
+        if summary is not None:
+            for name in ("succeeded", "failed", "queued", "in_process", "dead"):
+                self.stats.set_value(f"budgetfrontier/crawl/{name}", getattr(summary, name))
+        if not all_told:
+            log.warning(
+                "The server at %s did not take everything: the leases of this process expire within %g s, and their "
+                "pages are fetched again",
+                self._options.address,
+                self._options.lease_ttl,
+                extra=self._extra,
+            )
+
+    # -- requests in
+
+    def enqueue_request(self, request: Any) -> bool:
+        """Send a request to the server.
+
+        Return False for one that is known to be a duplicate, or refused. Whether the server finds it to be one is
+        counted once it answers. Raises nothing.
+        """
+        if self._closed or self._failed_for_good:
+            return False
+        try:
+            return self._enqueue(request)
+        except (InvalidUrl, Refused) as e:
+            self._refuse(request, str(e))
+        except Exception as e:
+            self._failed(e, f"Cannot enqueue {request}")
+        return False
+
+    def _enqueue(self, request: Any) -> bool:
+        if self._dupefilter.stops(request) or self._intake.is_seen(request):
+            self._dupefilter.log(request)
+            return False
+        budget = checked_budget(request.meta[BUDGET]) if BUDGET in request.meta else None
+        candidate = self._intake.convert(request)
+        if candidate.reason:
+            self._intake.settle(candidate, None)
+            self._refuse(request, candidate.reason)
+            return False
+        self._courier.schedule(candidate.uri, candidate, budget=budget)
+        return True
+
+    def _admitted(self, candidate: Candidate, admission: Admission) -> None:
+        self._intake.settle(candidate, admission)
+        if admission is Admission.ADDED:
+            self.stats.inc_value("scheduler/enqueued/shared")
+            self.stats.inc_value("scheduler/enqueued")
+        elif admission is Admission.DUPLICATE:
+            self._dupefilter.log(candidate.request)
+        else:
+            full = admission is Admission.FULL
+            self._refuse(candidate.request, "the frontier is full" if full else "the frontier cannot keep it")
+
+    def _refuse(self, request: Any, reason: str) -> None:
+        self.stats.inc_value("budgetfrontier/refused")
+        log.warning("Not scheduled: %s: %s", request, reason, extra=self._extra)
+
+    # -- requests out
+
+    def next_request(self) -> Any:
+        """Return the next request; None if no lease is here, and wake the engine once one is. Raises nothing."""
+        if self._closed or self._failed_for_good:
+            return None
+        try:
+            self._finish_ended()
+            if self._courier.waiting > MOST_WAITING:  # the server does not keep up
+                return None
+            for _ in range(MAX_DEAD_LETTERS):
+                lease = self._courier.next_lease()
+                if lease is None:
+                    return None
+                request = self._load_request(lease)
+                if request is not None or self._failed_for_good:
+                    return request
+            self._idle_timer.set(0.0)
+        except Exception as e:
+            self._failed(e, "Cannot take the next request")
+        return None
+
+    def _load_request(self, lease: Lease) -> Any:
+        """Return the request of a lease. If it cannot be restored, make the URI a dead letter and return None."""
+        try:
+            request = self._serializer.load(lease.uri)
+        except OtherKey as e:
+            log.error("Cannot run %s: %s", lease.uri.url, e, extra=self._extra)
+            self._stop("other_key")
+            return None
+        except RequestLost as e:
+            log.error("Dead letter: %s: %s", lease.uri.url, e, extra=self._extra)
+            self.stats.inc_value("budgetfrontier/dead_letters")
+            self._courier.finish(Finish(lease, Outcome.DEAD, reason=str(e)), None)
+            return None
+        if request.meta.get("is_start_request"):
+            request.meta[STARTED] = True
+        if before := self._in_flight.start(request, lease):
+            self._finish_all([(request, before)])
+        self.stats.inc_value("scheduler/dequeued/shared")
+        self.stats.inc_value("scheduler/dequeued")
+        return request
+
+    def _on_fetched(self, request: Any, request_state: RequestState) -> None:
+        """Tell the server that a request has left the downloader: its queue may be leased from again."""
+        if not self._closed:
+            self._mark_landed(request, request_state)
+
+    def _mark_landed(self, request: Any, request_state: RequestState) -> None:
+        if request_state.reached or request_state.received:
+            self._courier.landed(request_state.lease, request_state.seconds(request))
+
+    def _finish_ended(self) -> None:
+        """Tell of the requests that have ended, and of those that have left the downloader."""
+        if ended := self._in_flight.ended():
+            self._finish_all(ended)
+        for request, request_state in self._in_flight.landed():
+            self._mark_landed(request, request_state)
+
+    def _finish_all(self, ended: list[tuple[Any, RequestState]]) -> None:
+        self._last_work = monotonic()
+        for request, state in ended:
+            self._courier.finish(state.ending(request), state.outcome())
+
+    # -- news
+
+    def _on_news(self) -> None:
+        """Hear what the courier has, and let the engine look for requests."""
+        if not self._closed:
+            self._hear()
+            self._wake_engine()
+
+    def _hear(self) -> None:
+        for each in self._courier.news():
+            if isinstance(each, Admitted):
+                self._admitted(each.given, each.admission)
+            elif isinstance(each, Ended):
+                if each.given is not None:
+                    self.stats.inc_value(f"budgetfrontier/finished/{each.given.lower()}")
+            elif isinstance(each, Late):
+                self._late(each.lease)
+            elif isinstance(each, Failed):
+                self._failed(each.error, "The shared frontier cannot go on")
+
+    def _late(self, lease: Lease) -> None:
+        self.stats.inc_value("budgetfrontier/late")
+        if "late" not in self._warned:
+            self._warned.add("late")
+            log.warning(
+                "The lease of %s has expired before its end was told: another process may fetch it again - no more "
+                "will be logged (stats being collected)",
+                lease.uri.url,
+                extra=self._extra,
+            )
+
+    # -- sizes
+
+    def has_pending_requests(self) -> bool:
+        """Return whether the spider is to stay open: see `staying`."""
+        if self._closed:
+            return False
+        try:
+            self._finish_ended()
+            return self._stays()
+        except Exception as e:
+            self._failed(e, "Cannot tell what is pending")
+            return False
+
+    def _stays(self) -> bool:
+        courier, limit = self._courier, self._options.idle_before_close
+        since = monotonic() - max(courier.last_lease, self._last_work)
+        found = stay(
+            at_hand=bool(courier.waiting or courier.ready or self._in_flight),
+            left=courier.left,
+            since=since,
+            limit=limit,
+            away=courier.silent_for() > SILENT,
+        )
+        if found is Stay.WAIT:
+            if since < limit and slot_of(self.crawler) is not None:
+                self._idle_timer.set(limit - since)
+            return True
+        if found is Stay.IDLE:
+            log.info(
+                "No request for %.0f s, and other processes have %d (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)",
+                since,
+                courier.left,
+                extra=self._extra,
+            )
+            self._spider_closer.close_soon("idle_before_close")
+        elif found is Stay.AWAY:
+            self._spider_closer.close_soon("connection_lost")
+        return found is not Stay.DONE
+
+    def __len__(self) -> int:
+        summary = None if self._closed else self._courier.summary
+        return 0 if summary is None else summary.queued - summary.in_process + summary.future
+
+    @property
+    def mqs(self) -> Size:
+        """The requests in this process, for Scrapy's telnet console."""
+        return Size(0 if self._closed else self._courier.ready)
+
+    @property
+    def dqs(self) -> Size:
+        """The requests in the shared frontier, for Scrapy's telnet console."""
+        return Size(len(self))
+
+    # -- time
+
+    def _wake_engine(self) -> None:
+        slot = slot_of(self.crawler)
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _tick(self) -> None:
+        """Tell of requests that have ended, and say it once when the server goes away or comes back."""
+        if self._closed:
+            return
+        try:
+            self._finish_ended()
+            self._look_after_server()
+        except Exception as e:
+            self._failed(e, "Cannot tell the server")
+        if not self._closed:
+            self._ticker.set(TICK)
+
+    def _look_after_server(self) -> None:
+        away = self._courier.silent_for() > SILENT
+        if away and not self._away:
+            log.warning(
+                "The server at %s has not answered for %.0f s; what it is to be told waits until it does",
+                self._options.address,
+                SILENT,
+                extra=self._extra,
+            )
+        elif self._away and not away:
+            log.info("The server at %s answers again", self._options.address, extra=self._extra)
+        self._away = away
+        summary = self._courier.summary
+        if summary is not None and summary.state is CrawlState.TERMINATED:
+            self._spider_closer.close_soon("terminated")
+
+    # -- errors
+
+    def _failed(self, error: Exception, what: str) -> None:
+        """Log an error, and close the spider, once, if it is one of the frontier's."""
+        if self._failed_for_good or isinstance(error, ConnectionLost):
+            return
+        known = isinstance(error, FrontierError)
+        log.error("%s: %s", what, error, exc_info=None if known else error, extra=self._extra)
+        if known:
+            self._stop("policy_error" if isinstance(error, PolicyError) else "frontier_error")
+
+    def _stop(self, reason: str) -> None:
+        """Take and tell nothing more, and close the spider: its leases are given back."""
+        self._failed_for_good = True
+        self._spider_closer.close_soon(reason)

@@ -1,0 +1,212 @@
+"""A spider on a frontier that other processes share: one scheduler or two on one served frontier."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import FormRequest, Request
+from scrapy.spiders import CrawlSpider
+
+from budgetfrontier import SettingsError
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.scrapy.shared.staying import Stay, stay
+from tests.client.served import Served
+from tests.scrapy.crawler import Pages, page, scheduler, start, stats
+from tests.support import START, make_settings, until
+
+KEY = "a secret of sixteen characters and more"
+Shared = Callable[..., AbstractContextManager[Any]]
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    with Served(tmp_path, make_settings(concurrency=100), monkeypatch, ManualClock(START)) as served:
+        yield served
+
+
+@pytest.fixture
+def shared(served: Served) -> Shared:
+    """A function that opens a scheduler on the served frontier, as one process of several."""
+    return lambda **options: scheduler(BUDGETFRONTIER_URL=served.address, **options)
+
+
+@pytest.fixture
+def frontier(served: Served) -> Iterator[RemoteFrontier]:
+    with RemoteFrontier(served.address, crawl="pages") as frontier:
+        yield frontier
+
+
+def told(scheduler: Any) -> None:
+    """Wait until the server has stored all that a process has told it."""
+    until(lambda: not scheduler._courier.waiting)
+    scheduler._hear()
+
+
+def enqueue(scheduler: Any, *requests: Request) -> None:
+    for request in requests:
+        assert scheduler.enqueue_request(request)
+    told(scheduler)
+
+
+def take(scheduler: Any, count: int = 1) -> list[Request]:
+    """The next requests, waited for."""
+    found: list[Request] = []
+
+    def enough() -> bool:
+        while len(found) < count and (request := scheduler.next_request()):
+            found.append(request)
+        return len(found) == count
+
+    until(enough)
+    return found
+
+
+def test_a_request_that_one_process_made_is_run_by_another(shared: Shared) -> None:
+    with shared() as one:
+        enqueue(one, page("a", callback=one.spider.parse_more, meta={"n": [1]}, headers={"X": "1"}, priority=2))
+    with shared() as other:
+        [request] = take(other)
+        assert request.callback == other.spider.parse_more
+        assert (request.url, request.meta["n"], request.headers["X"]) == ("https://example.org/a", [1], b"1")
+
+
+def test_duplicates_are_found_by_the_server_and_counted_when_it_answers(shared: Shared) -> None:
+    with shared() as one, shared() as other:
+        enqueue(one, page("a"))
+        enqueue(other, page("a"), page("b"))
+        assert stats(other)["dupefilter/filtered"] == 1 and stats(other)["scheduler/enqueued/shared"] == 1
+        assert not other.enqueue_request(page("a")), "it is known now, and not sent again"
+        enqueue(other, page("a", dont_filter=True))
+    with shared() as third:
+        assert sorted(request.url[-1] for request in take(third, 3)) == ["a", "a", "b"]
+
+
+def test_start_requests_are_made_once_by_all_processes(shared: Shared, frontier: RemoteFrontier) -> None:
+    with shared() as one, shared() as other:
+        enqueue(one, start("a"), start("b"))
+        enqueue(other, start("a"), start("b"))
+        assert frontier.summary().scheduled == 2 and stats(other)["dupefilter/filtered"] == 2
+
+
+def test_a_finished_request_ends_its_lease(shared: Shared, frontier: RemoteFrontier) -> None:
+    with shared() as one:
+        enqueue(one, page("a"), page("b"))
+        assert one.has_pending_requests()
+        take(one, 2)
+        until(lambda: not one.has_pending_requests())
+        total = frontier.summary()
+        assert (total.disregarded, total.in_process, total.queued) == (2, 0, 0)
+        one._hear()
+        assert stats(one)["budgetfrontier/finished/disregarded"] == 2
+
+
+def test_leases_that_wait_are_given_back_at_the_close(shared: Shared, frontier: RemoteFrontier) -> None:
+    with shared() as one:
+        enqueue(one, *(page(str(number)) for number in range(8)))
+        until(lambda: one._courier.ready == 8)
+        assert frontier.summary().in_process == 8
+    total = frontier.summary()
+    assert total.in_process == 0 and total.queued == 8
+
+
+def test_a_budget_in_meta_is_that_of_the_shared_queue(shared: Shared, frontier: RemoteFrontier) -> None:
+    with shared() as one:
+        enqueue(one, page("a", meta={"budgetfrontier_budget": 7}))
+        record = frontier.queue("example.org")
+        assert record is not None and record.total_budget == 7
+        assert not one.enqueue_request(page("b", meta={"budgetfrontier_budget": "7"}))
+
+
+def test_pickled_requests_are_shared_with_a_key_and_never_read_without_it(
+    shared: Shared, frontier: RemoteFrontier
+) -> None:
+    with shared(BUDGETFRONTIER_KEY=KEY) as one:
+        enqueue(one, page("a", meta={"point": (1, 2)}))
+    with shared() as other:
+        until(lambda: other.next_request() or other._failed_for_good)
+        assert not other.next_request()
+    assert frontier.summary().in_process == 0 and frontier.summary().dead == 0, "it was given back"
+    with shared(BUDGETFRONTIER_KEY=KEY) as third:
+        assert take(third)[0].meta["point"] == (1, 2)
+
+
+def test_nothing_that_somebody_else_wrote_is_unpickled_or_named(
+    shared: Shared, frontier: RemoteFrontier, caplog: pytest.LogCaptureFixture
+) -> None:
+    with shared(BUDGETFRONTIER_KEY=KEY) as one:
+        enqueue(one, page("a", meta={"point": (1, 2)}))
+    [lease] = frontier.lease(1)
+    payload = lease.uri.payload
+    assert payload is not None
+    lease.uri.payload, lease.uri.force = payload[:-1] + bytes([payload[-1] ^ 1]), True
+    frontier.schedule(lease.uri)
+    with shared(BUDGETFRONTIER_KEY=KEY) as other:
+        until(lambda: other.next_request() or frontier.summary().dead)
+    assert frontier.summary().dead == 1 and "signature" in caplog.text
+
+
+def test_without_a_key_only_plain_data_and_public_callbacks_are_shared(shared: Shared) -> None:
+    with shared() as one:
+        for refused in (
+            page("a", meta={"point": (1, 2)}),
+            page("b", callback=one.spider._set_crawler),
+            page("c", callback=lambda response: None),
+        ):
+            assert not one.enqueue_request(refused)
+        form = FormRequest("https://example.org/form", formdata={"a": "1"})
+        enqueue(one, form)
+        [request] = take(one)
+        assert type(request) is FormRequest and request.body == b"a=1"
+
+
+class Rules(CrawlSpider):  # type: ignore[misc]
+    name = "pages"
+
+
+def test_requests_of_crawl_spiders_are_shared_without_a_key(shared: Shared) -> None:
+    with shared(spider=Rules) as one:
+        enqueue(one, page("a", callback=one.spider._callback, errback=one.spider._errback))
+        assert take(one)[0].callback == one.spider._callback
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"BUDGETFRONTIER_URL": "http://127.0.0.1:7071"},
+        {"BUDGETFRONTIER_URL": "localhost"},
+        {"BUDGETFRONTIER_SETTINGS": {"frontier": {}} | {"crawl": "x"}},
+        {"BUDGETFRONTIER_KEY": "short"},
+        {"BUDGETFRONTIER_LEASE_TTL": "soon"},
+        {"BUDGETFRONTIER_PREFETCH": 0},
+        {"BUDGETFRONTIER_IDLE_BEFORE_CLOSE": -1},
+        {"BUDGETFRONTIER_TLS": "no such file"},
+        {"BUDGETFRONTIER_PRIORITY_SCOPE": "crawl"},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused_with_words(served: Served, wrong: dict[str, Any]) -> None:
+    settings = {"BUDGETFRONTIER_URL": served.address, **wrong}
+    with pytest.raises(SettingsError, match="BUDGETFRONTIER_"), scheduler(**settings):
+        pass
+
+
+def test_how_long_a_spider_stays() -> None:
+    def after(seconds: float, **changed: Any) -> Stay:
+        return stay(**{"at_hand": False, "left": 3, "since": seconds, "limit": 10.0, "away": False} | changed)
+
+    assert after(0.0, left=0) is Stay.DONE and after(0.0, left=0, at_hand=True) is Stay.WAIT
+    assert after(9.0) is Stay.WAIT and after(10.0) is Stay.IDLE and after(10.0, left=None) is Stay.WAIT
+    assert after(9.0, away=True) is Stay.WAIT and after(10.0, away=True, at_hand=True) is Stay.AWAY
+    assert after(0.0, limit=0.0) is Stay.IDLE and after(99.0, at_hand=True) is Stay.WAIT
+
+
+def test_the_log_says_which_crawl_is_shared(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), shared(BUDGETFRONTIER_CRAWL="news", spider=Pages):
+        pass
+    assert "crawl news" in caplog.text
