@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, FrontierError, LeaseExpired, PolicyError
+from budgetfrontier.errors import (
+    ConnectionLost,
+    FrontierClosed,
+    FrontierError,
+    FrontierLocked,
+    LeaseExpired,
+    PolicyError,
+    StorageFull,
+)
 from budgetfrontier.model import Finish, Lease
 
 OPTIONS = ("fetch_seconds", "crawl_delay", "discovered", "reason", "delay", "retire_queue", "size")
@@ -18,14 +26,14 @@ Failure = tuple[Lease, Exception]
 def end_leases(frontier: Frontier, endings: Sequence[Lease | Finish], now: float) -> list[Failure]:
     """End leases in order, all that can be; return the others. `now` is the time by the clock of the frontier.
 
-    Raises only what has closed the frontier.
+    Raises only what has closed the frontier, or cut it off.
     """
     if len(endings) == 1:  # `finish` costs less than a batch of one
         return _end_each(frontier, endings, None)
     try:
         late = frontier.finish_many(endings)
     except Exception as e:  # raised for one of them
-        if is_closed(frontier):
+        if is_cut_off(frontier, e):
             raise
         return _end_each(frontier, endings, now if isinstance(e, PolicyError) else None)
     return [(lease, LeaseExpired(LATE.format(lease.id, lease.uri.url))) for lease in late]
@@ -44,11 +52,16 @@ def _end_each(frontier: Frontier, endings: Sequence[Lease | Finish], tried: floa
                 failures.append((lease, e))
             continue
         except Exception as e:
-            if is_closed(frontier):
+            if is_cut_off(frontier, e):
                 raise
             failures.append((lease, e))
         tried = None  # the call came no further than this lease
     return failures
+
+
+def is_cut_off(frontier: Frontier, error: Exception) -> bool:
+    """Return whether an error of a call has closed a frontier, or a served one cannot be reached, or not be changed."""
+    return isinstance(error, ConnectionLost | FrontierLocked | StorageFull) or is_closed(frontier)
 
 
 def is_closed(frontier: Frontier) -> bool:

@@ -78,10 +78,12 @@ class Connected(msgspec.Struct, array_like=True):
 
 
 class Uris(msgspec.Struct, array_like=True):
-    """A batch of URIs; `charge` is for `MarkSeen`."""
+    """A batch of URIs; `charge` is for `MarkSeen`, `maxsize` and `again` are for `AdmitMany` and `AdmitEach`."""
 
     uris: list[Uri]
     charge: bool = False
+    maxsize: int = 0
+    again: bool = False
 
 
 class RawUris(msgspec.Struct, array_like=True):
@@ -89,6 +91,15 @@ class RawUris(msgspec.Struct, array_like=True):
 
     uris: list[msgspec.Raw]
     charge: bool = False
+    maxsize: int = 0
+    again: bool = False
+
+
+class Admitted(msgspec.Struct, array_like=True):
+    """The results for URIs, and by position the messages of policies that failed, whose URIs are not admitted."""
+
+    results: list[Admission]
+    failures: dict[int, str] = {}
 
 
 class Wanted(msgspec.Struct, array_like=True):
@@ -206,6 +217,9 @@ CONNECT: Final = Method("Connect", Connect, Connected, changes=False)
 SCHEDULE_MANY: Final = Method("ScheduleMany", Uris, Tally)
 SCHEDULE_EACH: Final = Method("ScheduleEach", Uris, list[Admission])
 MARK_SEEN: Final = Method("MarkSeen", Uris, Tally)
+ADMIT_MANY: Final = Method("AdmitMany", Uris, Tally)
+ADMIT_EACH: Final = Method("AdmitEach", Uris, Admitted)
+"""As `ScheduleMany` and `ScheduleEach`, but while fewer than `maxsize` are queued, as `room` does it."""
 LEASE: Final = Method("Lease", Wanted, list[Lease])
 FINISH_MANY: Final = Method("FinishMany", list[int | Ended], list[int])
 """A bare id is the lease of a success; the reply has the positions of leases that had ended."""
@@ -219,8 +233,8 @@ LOOK: Final = Method("Look", Request, Any, changes=False)
 STEER: Final = Method("Steer", Request, Any)
 
 METHODS: Final = (
-    CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, LEASE, FINISH_MANY, EXCHANGE, RENEW, GIVE_BACK, LANDED, LEAVE,
-    LOOK, STEER,
+    CONNECT, SCHEDULE_MANY, SCHEDULE_EACH, MARK_SEEN, ADMIT_MANY, ADMIT_EACH, LEASE, FINISH_MANY, EXCHANGE, RENEW,
+    GIVE_BACK, LANDED, LEAVE, LOOK, STEER,
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +19,8 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
+from budgetfrontier.aio.own import OwnFrontier
+from budgetfrontier.aio.shared import SharedFrontier, connector
 from budgetfrontier.aio.worker import Failure, Reply, Worker
 from budgetfrontier.clock import Clock, WallClock
 from budgetfrontier.engine.arguments import size as _size
@@ -31,6 +33,9 @@ from budgetfrontier.rules.run_history import end_of
 from budgetfrontier.settings import Settings
 
 CHUNK = 200  # URIs of `add_many` in one message; a waiting `get` is delayed by one such message at most
+
+AHEAD_FOR = 5.0
+"""Seconds for which a request that was leased ahead is kept for the next `get`."""
 
 CANONICALIZATION = msgspec.structs.replace(AS_WRITTEN, strip_userinfo=True)
 """As in qcrawl: URLs that differ only in user names or in the order of query arguments are duplicates."""
@@ -71,32 +76,98 @@ class Scheduler:
         hooks: Sequence[object] = (),
         clock: Clock | None = None,
     ) -> None:
+        folder = os.fspath(path)
+        clock = clock or WallClock()
+        lease_ttl = None if ttl is None else _seconds(ttl, "ttl")
+        open_it = partial(
+            open_frontier,
+            folder,
+            settings,
+            hooks=hooks,
+            clock=clock,
+            canonicalization=CANONICALIZATION,
+            program=f"{this_program()} (asyncio)",
+        )
+        self._set_up(
+            folder, lambda: OwnFrontier(open_it(), lease_ttl), maxsize=maxsize, when_full=when_full, grace=grace,
+            clock=clock,
+        )  # fmt: skip
+
+    @classmethod
+    def connect(
+        cls,
+        address: str,
+        *,
+        crawl: str = "DEFAULT",
+        token: str | None = None,
+        tls: bool | str | os.PathLike[str] = False,
+        retry_for: float | None = None,
+        maxsize: int = 0,
+        when_full: Literal["wait", "drop"] = "wait",
+        ttl: float | None = None,
+        grace: float = 2.0,
+        ahead: int = 8,
+    ) -> Self:
+        """Return a scheduler on the frontier that `budgetfrontier serve` has at `address`, shared with other processes.
+
+        Needs the extra "grpc". `open`, or `async with`, connects; the server's settings apply, and its frontier is
+        created if need be. `crawl`, `token`, `tls` and `retry_for` are those of `RemoteFrontier`, the other arguments
+        those of a Scheduler. `maxsize`, `stats`, `qsize`, `idle` and `join` are about the URIs of all processes.
+
+        Up to `ahead` requests are leased before a task waits for them, so that `get` need not wait for the network.
+        Those that no task takes within AHEAD_FOR seconds, or a tenth of `ttl` if that is shorter, are given back, and
+        so are all at `close`. With 0, a request is leased for each waiting `get`.
+        """
+        if ahead < 0:
+            raise ValueError("ahead is a number of requests; 0 for none")
+        lease_ttl = None if ttl is None else _seconds(ttl, "ttl")
+        connect = connector(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
+        self = cls.__new__(cls)
+        self._set_up(
+            f"crawl {crawl!r} at {address}",
+            lambda: SharedFrontier(connect(), lease_ttl, self._worker.wake),
+            maxsize=maxsize, when_full=when_full, grace=grace, clock=WallClock(),
+        )  # fmt: skip
+        self._is_shared = True
+        self._most_ahead = ahead
+        self._ahead_for = AHEAD_FOR if lease_ttl is None else min(AHEAD_FOR, lease_ttl / 10)
+        return self
+
+    def _set_up(
+        self,
+        name: str,
+        open_source: Callable[[], OwnFrontier | SharedFrontier],
+        *,
+        maxsize: int,
+        when_full: str,
+        grace: float,
+        clock: Clock,
+    ) -> None:
         if maxsize < 0:
             raise ValueError("maxsize is a number of URIs; 0 for no limit")
         if when_full not in ("wait", "drop"):
             raise ValueError('when_full is "wait" or "drop"')
-        self._path = os.fspath(path)
+        self._name = name
         self._grace = _seconds(grace, "grace")
-        clock = clock or WallClock()
         self._worker = Worker(
-            partial(
-                open_frontier,
-                self._path,
-                settings,
-                hooks=hooks,
-                clock=clock,
-                canonicalization=CANONICALIZATION,
-                program=f"{this_program()} (asyncio)",
-            ),
+            open_source,
             deliver=self._deliver,
             end=self._on_end,
             flush=self._flush,
             maxsize=maxsize,
             wait=when_full == "wait",
-            ttl=None if ttl is None else _seconds(ttl, "ttl"),
             clock=clock,
         )
         self._outbox = Outbox(self._worker.inbox)
+        self._is_shared = False
+        self._most_ahead = 0
+        self._ahead_for = AHEAD_FOR
+        self._ahead: deque[tuple[Lease, float]] = deque()
+        """Leases that no call has taken, oldest first, each with the time of the loop until which it may stay."""
+        self._looks_ahead = False
+        """Whether leases are wanted ahead: since a `get` call, until one was not taken in time."""
+        self._asked = 0
+        """Leases that the worker was asked for, and that have not come."""
         self._thread: Thread | None = None
         self._waiters: OrderedDict[Future, asyncio.Task[Any] | None] = OrderedDict()
         """The futures that `get` calls wait for, in order of the calls, each with its task."""
@@ -119,13 +190,14 @@ class Scheduler:
         self._outbox.start(self._loop)
         self._drained = asyncio.Event()
         self._thread_ended = asyncio.Event()
-        self._thread = Thread(target=self._worker.run, args=(self._loop,), name=f"frontier {self._path}", daemon=True)
+        self._thread = Thread(target=self._worker.run, args=(self._loop,), name=f"frontier {self._name}", daemon=True)
         self._thread.start()
         try:
             await self._request(self._worker.is_over, None)
         except BaseException:
-            self._outbox.call(self._worker.stop, None)
-            self._thread.join()  # as in `close`
+            self._stop()
+            if not self._is_shared:  # there nothing is open, and connecting may take a while
+                self._thread.join()  # as in `close`
             raise
         return self
 
@@ -170,17 +242,26 @@ class Scheduler:
         """
         if self._closing or self._thread is None:
             self._check(closing=True)
+        request: Lease
+        task = asyncio.current_task(self._loop)
+        if self._ahead and not self._waiters:
+            request, _ = self._ahead.popleft()
+            self._handed_out[request.key] = request, task
+            self._looks_ahead = True
+            self._ask()
+            return request
         waiter: Future = self._loop.create_future()
-        self._waiters[waiter] = asyncio.current_task(self._loop)
-        self._outbox.want(1)
+        self._waiters[waiter] = task
+        self._looks_ahead = True
+        self._ask()
         try:
-            request: Lease = await waiter
+            request = await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
                 self._waiters.pop(waiter, None)
-                self._outbox.want(-1)
+                self._ask()
             elif waiter.exception() is None:
-                self._give_back(waiter.result(), wanted=0)
+                self._give_back(waiter.result())
             raise
         return request
 
@@ -253,9 +334,10 @@ class Scheduler:
     async def stats(self) -> dict[str, int]:
         """Return counters: queued, pending (handed out), future, dead, seen, waiting_consumers, closed (0 or 1)."""
         total = await self._totals()
+        pending = max(total.in_process - len(self._ahead), 0)
         return {
-            "queued": max(total.queued - total.in_process, 0),
-            "pending": total.in_process,
+            "queued": max(total.queued - pending, 0),
+            "pending": pending,
             "future": total.future,
             "dead": total.dead,
             "seen": total.seen,
@@ -307,6 +389,7 @@ class Scheduler:
             self._closing = True
             self._refuse_waiters(FrontierClosed("the scheduler is closing"))
             self._outbox.call(self._worker.halt, None)
+            self._give_back_ahead(inf)
         try:
             if self._handed_out and grace > 0 and not self._ended:
                 with suppress(TimeoutError):
@@ -338,7 +421,7 @@ class Scheduler:
 
     def __repr__(self) -> str:
         state = "closed" if self._ended else "closing" if self._closing else "open" if self._thread else "new"
-        return f"<Scheduler {self._path} {state}, {len(self._handed_out)} out, {len(self._waiters)} waiting>"
+        return f"<Scheduler {self._name} {state}, {len(self._handed_out)} out, {len(self._waiters)} waiting>"
 
     # -- internals
 
@@ -351,6 +434,7 @@ class Scheduler:
     def _stop(self) -> None:
         self._stopped = True
         self._outbox.call(self._worker.stop, None)
+        self._worker.hurry()
 
     def _request(self, function: Callable[[Any], object], argument: object) -> Future:
         self._check()
@@ -361,7 +445,7 @@ class Scheduler:
     async def _totals(self) -> Summary:
         if self._ended and self._worker.totals:
             return self._worker.totals
-        total: Summary = await self._request(self._worker.call, Frontier.summary)
+        total: Summary = await self._request(self._worker.call, lambda frontier: frontier.summary())
         return total
 
     def _deliver(self, replies: list[Reply], leases: list[Lease]) -> None:
@@ -383,6 +467,7 @@ class Scheduler:
                     future.set_exception(reply.error)
                 else:
                     future.set_result(reply)
+        self._asked -= len(leases)
         for lease in leases:
             while waiters:
                 waiter, task = waiters.popitem(last=False)
@@ -391,17 +476,51 @@ class Scheduler:
                     waiter.set_result(lease)
                     break
             else:
-                self._give_back(lease, wanted=1)
+                self._keep_or_give_back(lease)
         if failure is not None:
-            self._outbox.want(-self._refuse_waiters(failure.error))
+            self._refuse_waiters(failure.error)
+            self._looks_ahead = False
+        if leases or failure is not None:
+            self._ask()
 
-    def _give_back(self, lease: Lease, *, wanted: int) -> None:
-        """Give back a lease that no `get` call took.
+    def _ask(self) -> None:
+        """Tell the worker how many leases are wanted: for the calls that wait, and ahead of those to come."""
+        ahead = self._most_ahead - len(self._ahead) if self._looks_ahead else 0
+        change = len(self._waiters) + ahead - self._asked
+        if change and not self._closing:
+            self._asked += change
+            self._outbox.want(change)
 
-        `wanted` corrects the worker's count of waiting calls: 1 for a call that was counted out twice, because its
-        cancellation crossed the lease; 0 for one that was cancelled after it was served.
-        """
-        self._outbox.call(self._worker.give_back, (lease, wanted))
+    def _keep_or_give_back(self, lease: Lease) -> None:
+        """Keep a lease for a call to come, or give it back: those of a call that was cancelled, for example."""
+        if self._closing or len(self._ahead) >= self._most_ahead:
+            self._give_back(lease)
+            return
+        until = self._loop.time() + self._ahead_for
+        self._ahead.append((lease, until))
+        if len(self._ahead) == 1:
+            self._loop.call_at(until, self._look_ahead)
+
+    def _look_ahead(self) -> None:
+        """Give back what was not taken in time, and ask for nothing ahead until the next call."""
+        now = self._loop.time()
+        if self._ahead and self._ahead[0][1] <= now:
+            self._looks_ahead = False
+            self._give_back_ahead(now)
+            self._ask()
+        if self._ahead:
+            self._loop.call_at(self._ahead[0][1], self._look_ahead)
+
+    def _give_back_ahead(self, until: float) -> None:
+        leases = []
+        while self._ahead and self._ahead[0][1] <= until:
+            leases.append(self._ahead.popleft()[0])
+        if leases:
+            self._outbox.call(self._worker.give_back_many, leases)
+
+    def _give_back(self, lease: Lease) -> None:
+        """Give back a lease that no `get` call took."""
+        self._outbox.call(self._worker.give_back, lease)
         self._handed_out.pop(lease.key, None)
         self._note_drained()
 
@@ -409,14 +528,11 @@ class Scheduler:
         if self._closing and not self._handed_out:
             self._drained.set()
 
-    def _refuse_waiters(self, error: BaseException) -> int:
-        refused = 0
+    def _refuse_waiters(self, error: BaseException) -> None:
         while self._waiters:
             waiter, _ = self._waiters.popitem(last=False)
             if not waiter.done():
                 waiter.set_exception(error)
-                refused += 1
-        return refused
 
     def _flush(self) -> None:
         """Send what is left in the outbox. The frontier's thread calls this once the loop is closed."""

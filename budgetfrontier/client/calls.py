@@ -14,7 +14,7 @@ import msgspec
 
 from budgetfrontier import protocol
 from budgetfrontier.engine import arguments
-from budgetfrontier.errors import LeaseExpired
+from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
 
 _T = TypeVar("_T")
@@ -100,23 +100,49 @@ def schedule_each(uris: Iterable[str | CrawlUri]) -> Steps[list[Admission]]:
     return [admission for reply in replies for admission in reply]
 
 
-def _tallied(method: protocol.Method, uris: Iterable[str | CrawlUri], *, charge: bool = False) -> Steps[Tally]:
+def admit_many(uris: Iterable[str | CrawlUri], maxsize: int) -> Steps[Tally]:
+    """Admit a batch while there is room; count the results."""
+    return (yield from _tallied(protocol.ADMIT_MANY, uris, maxsize=maxsize))
+
+
+def admit_each(uris: Iterable[str | CrawlUri], maxsize: int, again: bool) -> Steps[list[Admission | PolicyError]]:
+    """Admit a batch while there is room; return the result for each URI."""
+    results: list[Admission | PolicyError] = []
+    for reply in (yield Train(_batches(protocol.ADMIT_EACH, uris, maxsize=maxsize, again=again))):
+        part: list[Admission | PolicyError] = list(reply.results)
+        for place, message in reply.failures.items():
+            part[place] = PolicyError(message)
+        results += part
+    return results
+
+
+def _tallied(
+    method: protocol.Method, uris: Iterable[str | CrawlUri], *, charge: bool = False, maxsize: int = 0
+) -> Steps[Tally]:
     tally = Tally()
-    for reply in (yield Train(_batches(method, uris, charge))):
+    for reply in (yield Train(_batches(method, uris, charge, maxsize=maxsize))):
         tally.add(reply)
     return tally
 
 
-def _batches(method: protocol.Method, uris: Iterable[str | CrawlUri], charge: bool = False) -> Iterator[Rpc]:
+def _batches(
+    method: protocol.Method,
+    uris: Iterable[str | CrawlUri],
+    charge: bool = False,
+    *,
+    maxsize: int = 0,
+    again: bool = False,
+) -> Iterator[Rpc]:
     if isinstance(uris, str | bytes):
         raise TypeError("this takes an iterable of URIs; one alone goes into a list")
     remaining = iter(uris)
+    options = b"".join(map(protocol.encode, (charge, maxsize, again)))
     while batch := list(islice(remaining, PART)):
         for part in _parts(_sendable(batch)):
-            yield Rpc(method, b"".join((_PAIR, part, _TRUE if charge else _FALSE)))
+            yield Rpc(method, _ARRAY_OF_FOUR + part + options)
 
 
-_PAIR, _TRUE, _FALSE = b"\x92", b"\xc3", b"\xc2"  # an array of two, and booleans, in MessagePack
+_ARRAY_OF_FOUR = b"\x94"  # in MessagePack: the fields of Uris
 
 
 def _sendable(uris: Iterable[Any]) -> list[protocol.Uri]:

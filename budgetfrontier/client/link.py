@@ -58,6 +58,8 @@ class Link:
         self._open: set[int] = set()
         self._received: deque[int] = deque()
         self._abandoned: deque[int] = deque()
+        self._told: dict[int, tuple[list[int], list[int]]] = {}
+        """By the number of a call that is not answered: the calls that it names as received, and as abandoned."""
 
     def __repr__(self) -> str:
         return f"<Link to crawl {self.crawl!r} at {self.address}>"
@@ -78,8 +80,10 @@ class Link:
 
     def body(self, rpc: Rpc, number: int, after: int = 0) -> bytes:
         """Return the body of a call, which is to be applied after the call `after`."""
-        received = _drained(self._received) if number else []
-        abandoned = _drained(self._abandoned) if number else []
+        received, abandoned = self._told.get(number) or ([], [])
+        if number:
+            received, abandoned = received + _drained(self._received), abandoned + _drained(self._abandoned)
+            self._told[number] = received, abandoned
         arguments = msgspec.Raw(rpc.arguments)
         return protocol.encode(protocol.Call(self.crawl, self._name, number, received, after, arguments, abandoned))
 
@@ -87,7 +91,9 @@ class Link:
         """Note that nobody waits for a call any more; nothing if it was answered."""
         if number in self._open:
             self._open.discard(number)
-            self._abandoned.append(number)
+            received, abandoned = self._told.pop(number, ([], []))  # which the server may not have been told
+            self._received.extend(received)
+            self._abandoned.extend([*abandoned, number])
 
     def answered(self, rpc: Rpc, number: int, reply: bytes) -> Any:
         """Return a reply, which the server need not remember any more. Raises FrontierError if it cannot be read."""
@@ -110,6 +116,7 @@ class Link:
     def _close(self, number: int) -> None:
         if number:
             self._open.discard(number)
+            self._told.pop(number, None)
             self._received.append(number)
 
     def timeout(self, rpc: Rpc) -> float:

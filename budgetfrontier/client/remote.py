@@ -17,7 +17,7 @@ from budgetfrontier import protocol
 from budgetfrontier.client import calls, link
 from budgetfrontier.client.calls import Rpc, Steps, Train
 from budgetfrontier.engine.arguments import Letters
-from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired
+from budgetfrontier.errors import ConnectionLost, FrontierClosed, LeaseExpired, PolicyError
 from budgetfrontier.model import (
     Admission,
     CrawlState,
@@ -70,6 +70,9 @@ class RemoteFrontier:
         """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self._keep_leases = keep_leases
         self._closed = False
+        self._waits: set[Any] = set()
+        """The futures of calls that wait for URIs on the server."""
+        self._interrupted = False
         self._channel = self._link.open(grpc.secure_channel, grpc.insecure_channel)
         self._methods = {method: self._channel.unary_unary(method.path) for method in protocol.METHODS}
         try:
@@ -99,6 +102,19 @@ class RemoteFrontier:
         """Mark URIs that were fetched elsewhere as seen."""
         return self._run(calls.mark_seen(uris, charge=charge))
 
+    def admit_many(self, uris: Iterable[str | CrawlUri], *, maxsize: int) -> Tally:
+        """Admit a batch while fewer than `maxsize` URIs (0: any) are queued and not leased; the others are FULL."""
+        return self._run(calls.admit_many(uris, maxsize))
+
+    def admit_each(
+        self, uris: Iterable[str | CrawlUri], *, maxsize: int, again: bool = False
+    ) -> list[Admission | PolicyError]:
+        """Admit a batch like `admit_many`; return the result for each URI, the error if a policy failed for it.
+
+        `again` is for URIs that were FULL before: another try that is in vain is not counted as a refusal.
+        """
+        return self._run(calls.admit_each(uris, maxsize, again))
+
     # -- URIs out
 
     def lease(self, count: int = 1, *, ttl: float | None = None, wait: float = 0.0) -> list[Lease]:
@@ -106,9 +122,18 @@ class RemoteFrontier:
 
         The server answers as soon as there is one; it is not kept from other work meanwhile.
         """
-        leases = self._run(calls.lease(count, ttl, wait))
+        try:
+            leases = self._run(calls.lease(count, ttl, wait))
+        except grpc.FutureCancelledError:  # by `interrupt`
+            return []
         self._held.add(leases)
         return leases
+
+    def interrupt(self) -> None:
+        """Let calls of `lease` that wait in other threads return nothing now, and later ones not wait."""
+        self._interrupted = True
+        for begun in list(self._waits):
+            begun.cancel()
 
     def finish(self, lease: Lease, outcome: Outcome = Outcome.SUCCESS, **options: Any) -> None:
         """End a lease; `options` are those of `Frontier.finish`. Raises LeaseExpired for one that has ended."""
@@ -235,6 +260,11 @@ class RemoteFrontier:
 
     # -- the connection
 
+    @property
+    def held(self) -> int:
+        """The number of leases that this client holds."""
+        return len(self._held.ids())
+
     def commit(self) -> None:
         """Return at once: all that was acknowledged is on disk."""
         self._check()
@@ -295,7 +325,7 @@ class RemoteFrontier:
         body = self._link.body(rpc, number)
         while True:
             try:
-                return self._link.answered(rpc, number, self._begin(rpc, body).result())
+                return self._link.answered(rpc, number, self._result(rpc, body))
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
@@ -303,6 +333,19 @@ class RemoteFrontier:
                     raise self._link.lost(failure, passed) from None
             time.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
+
+    def _result(self, rpc: Rpc, body: bytes) -> bytes:
+        """Send a call; return its reply. Raises FutureCancelledError for one that `interrupt` ends."""
+        begun = self._begin(rpc, body)
+        if rpc.wait:
+            self._waits.add(begun)
+            if self._interrupted:
+                begun.cancel()
+        try:
+            reply: bytes = begun.result()
+        finally:
+            self._waits.discard(begun)
+        return reply
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:
         """Send a call; return the future of its reply."""

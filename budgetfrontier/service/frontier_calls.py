@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from budgetfrontier import protocol
+from budgetfrontier import protocol, room
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
@@ -47,7 +47,7 @@ def _tolerant(raw: msgspec.Raw, typed: Callable[[Any], Any], slow: Callable[[msg
 
 def _uris(raw: msgspec.Raw) -> protocol.Uris:
     given: protocol.RawUris = _raw_uris(raw)
-    return protocol.Uris(_each(given.uris), given.charge)
+    return protocol.Uris(_each(given.uris), given.charge, given.maxsize, given.again)
 
 
 def _finishes(raw: msgspec.Raw) -> list[int | protocol.Ended]:
@@ -101,6 +101,19 @@ def schedule_each(frontier: Frontier, batch: protocol.Uris) -> list[Admission]:
 def mark_seen(frontier: Frontier, batch: protocol.Uris) -> Tally:
     """Mark URIs as seen."""
     return frontier.mark_seen(batch.uris, charge=batch.charge)  # type: ignore[arg-type]
+
+
+def admit_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
+    """Schedule URIs while there is room; count the results."""
+    return room.admit_many(frontier, batch.uris, batch.maxsize)  # type: ignore[arg-type]
+
+
+def admit_each(frontier: Frontier, batch: protocol.Uris) -> protocol.Admitted:
+    """Schedule URIs while there is room; return the result of each."""
+    results = room.admit_each(frontier, batch.uris, batch.maxsize, again=batch.again)  # type: ignore[arg-type]
+    failures = {place: str(each) for place, each in enumerate(results) if isinstance(each, PolicyError)}
+    admissions = [Admission.INVALID if isinstance(each, PolicyError) else each for each in results]
+    return protocol.Admitted(admissions, failures)
 
 
 def lease(frontier: Frontier, wanted: protocol.Wanted) -> tuple[bytes, float | None]:

@@ -35,6 +35,8 @@ _CHANGES: dict[str, Callable[[Frontier, Any], Any]] = {
     protocol.SCHEDULE_MANY.name: frontier_calls.schedule_many,
     protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
     protocol.MARK_SEEN.name: frontier_calls.mark_seen,
+    protocol.ADMIT_MANY.name: frontier_calls.admit_many,
+    protocol.ADMIT_EACH.name: frontier_calls.admit_each,
     protocol.FINISH_MANY.name: frontier_calls.finish_many,
     protocol.EXCHANGE.name: frontier_calls.exchange,
     protocol.RENEW.name: frontier_calls.renew,

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Admission, CrawlUri, Finish, LeaseExpired, Outcome
+from budgetfrontier import Admission, CrawlUri, Finish, LeaseExpired, Outcome, protocol
 from budgetfrontier.client import AsyncRemoteFrontier, RemoteFrontier
+from budgetfrontier.client.calls import Rpc
+from budgetfrontier.client.link import Link
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import ConnectionLost
 from tests.client.proxy import Proxy
@@ -163,3 +165,18 @@ def _answers(remote: RemoteFrontier) -> bool:
     except ConnectionLost:
         return False
     return True
+
+
+def test_what_a_call_says_of_others_is_said_again_when_it_is_repeated() -> None:
+    link = Link("127.0.0.1:1", "DEFAULT", None, False)
+    rpc = Rpc(protocol.LEASE, protocol.encode(protocol.Wanted(1)))
+    decode: Callable[[bytes], protocol.Call] = protocol.decoder(protocol.Call)
+    given_up, repeated, last = (link.number(rpc) for _ in range(3))
+    link.abandon(given_up)
+    for _ in range(2):  # the first may be lost with its connection
+        assert decode(link.body(rpc, repeated)).abandoned == [given_up]
+    link.abandon(repeated)
+    assert decode(link.body(rpc, last)).abandoned == [given_up, repeated]
+    link.answered(rpc, last, protocol.encode([]))
+    after = link.number(rpc)
+    assert (decode(link.body(rpc, after)).abandoned, decode(link.body(rpc, after)).received) == ([], [last])
