@@ -21,6 +21,7 @@ of its own host.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from scrapy import signals
@@ -33,12 +34,14 @@ from budgetfrontier.scrapy import download_slots
 class RequestState:
     """The state of one request in flight."""
 
-    __slots__ = ("lease", "own_slot", "reached", "received", "size", "status")
+    __slots__ = ("landed_at", "lease", "own_slot", "reached", "received", "size", "status")
 
     def __init__(self, lease: Lease, *, own_slot: bool) -> None:
         self.lease = lease
         self.own_slot = own_slot
         """Whether the spider has set its download slot."""
+        self.landed_at: float | None = None
+        """When it has left the downloader (`time.monotonic`)."""
         self.reached = False
         """Whether it has reached the downloader."""
         self.received = False
@@ -108,7 +111,10 @@ class InFlight:
         downloader = getattr(self._crawler.engine, "downloader", None) if self._downloading else None
         landed = self._downloading.difference(downloader.active) if downloader is not None else ()
         self._downloading.difference_update(landed)
-        return [(request, self._states[request]) for request in landed]
+        found = [(request, self._states[request]) for request in landed]
+        for _, state in found:
+            state.landed_at = monotonic()
+        return found
 
     def ended(self) -> list[tuple[Any, RequestState]]:
         """Remove and return the requests that have ended, in the order in which they were handed out.
@@ -134,6 +140,7 @@ class InFlight:
     def _left_downloader(self, request: Any) -> None:
         if request in self._downloading:
             self._downloading.discard(request)
+            self._states[request].landed_at = monotonic()
             self._on_fetched(request, self._states[request])
 
     def _received(self, response: Any, request: Any) -> None:

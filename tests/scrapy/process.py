@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from budgetfrontier.crawl.demo.loopback import Loopback
 from tests.crawl.site import Site
 from tests.support import PATIENCE
 
@@ -89,7 +90,7 @@ def crawl(site: Site, folder: Path, spider: str, **settings: Any) -> Result:
 
 
 @contextmanager
-def started(site: Site, folder: Path, spider: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
+def started(site: Loopback, folder: Path, spider: str, **settings: Any) -> Iterator[subprocess.Popen[str]]:
     """Run it in the background, and kill what is left of it at the end."""
     (folder / "result.json").unlink(missing_ok=True)
     (folder / "spider.py").write_text(RUNNER % spider)

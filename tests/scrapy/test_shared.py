@@ -153,16 +153,34 @@ def test_nothing_that_somebody_else_wrote_is_unpickled_or_named(
 
 def test_without_a_key_only_plain_data_and_public_callbacks_are_shared(shared: Shared) -> None:
     with shared() as one:
-        for refused in (
+        kept = [
             page("a", meta={"point": (1, 2)}),
             page("b", callback=one.spider._set_crawler),
             page("c", callback=lambda response: None),
-        ):
-            assert not one.enqueue_request(refused)
-        form = FormRequest("https://example.org/form", formdata={"a": "1"})
-        enqueue(one, form)
+        ]
+        enqueue(one, *kept)
+        assert set(take(one, 3)) == set(kept) and stats(one)["scheduler/unserializable"] == 3
+        enqueue(one, FormRequest("https://example.org/form", formdata={"a": "1"}))
         [request] = take(one)
         assert type(request) is FormRequest and request.body == b"a=1"
+
+
+def test_requests_that_cannot_be_stored_stay_with_their_process(
+    shared: Shared, frontier: RemoteFrontier, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made(**options: Any) -> Request:
+        return page("a", callback=lambda response: None, **options)
+
+    with shared(BUDGETFRONTIER_KEY=KEY) as one, shared(BUDGETFRONTIER_KEY=KEY) as other:
+        enqueue(one, made())
+        enqueue(other, made(), page("a"))
+        assert stats(other)["dupefilter/filtered"] == 2, "the server knows it"
+        enqueue(other, made(dont_filter=True))
+        assert one.has_pending_requests() and len(take(one)) == 1
+        until(lambda: not one.has_pending_requests())
+        assert stats(one)["budgetfrontier/finished/disregarded"] == 1
+        assert frontier.summary().expenditure == 1 and frontier.summary().queued == 0
+    assert "stays with this process" in caplog.text and "are lost: 1" in caplog.text
 
 
 class Rules(CrawlSpider):  # type: ignore[misc]

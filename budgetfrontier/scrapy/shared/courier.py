@@ -71,6 +71,7 @@ class _Out(NamedTuple):
     uri: CrawlUri
     given: Any
     budget: int | None
+    kept: bool
 
 
 class _End(NamedTuple):
@@ -124,10 +125,13 @@ class Courier:
 
     # -- to the server
 
-    def schedule(self, uri: CrawlUri, given: Any, *, budget: int | None = None) -> None:
-        """Send a URI; the news will have `given`."""
+    def schedule(self, uri: CrawlUri, given: Any, *, budget: int | None = None, kept: bool = False) -> None:
+        """Send a URI; the news will have `given`.
+
+        One that is `kept` stays with this process: the server marks it as seen, and charges its cost to its queue.
+        """
         with self._changed:
-            self._out.append(_Out(uri, given, budget))
+            self._out.append(_Out(uri, given, budget, kept))
             self._scheduled += 1
             self._changed.notify_all()
 
@@ -331,18 +335,31 @@ class Courier:
             self._look_around(told)
 
     def _schedule(self, out: list[_Out]) -> list[News]:
-        refused: list[News] = []
-        for each in out:
+        known: dict[int, Admission] = {}
+        for place, each in enumerate(out):
             try:
                 if each.budget is not None:
                     self._call(self._set_budget, each.uri, each.budget)
             except ValueError:  # it has no queue
-                refused.append(Admitted(each.given, Admission.INVALID))
-        if refused:
-            given = {id(each.given) for each in refused if isinstance(each, Admitted)}
-            out = [each for each in out if id(each.given) not in given]
-        admissions = self._call(self._frontier.schedule_each, [each.uri for each in out])
-        return refused + [Admitted(each.given, found) for each, found in zip(out, admissions, strict=True)]
+                known[place] = Admission.INVALID
+                continue
+            if each.kept:
+                known[place] = self._marked(each.uri)
+        sent = iter(
+            self._call(self._frontier.schedule_each, [each.uri for place, each in enumerate(out) if place not in known])
+        )
+        return [
+            Admitted(each.given, known[place] if place in known else next(sent)) for place, each in enumerate(out)
+        ]
+
+    def _marked(self, uri: CrawlUri) -> Admission:
+        """Mark a URI as seen; tell whether it was new."""
+        if uri.force:
+            return Admission.ADDED
+        tally = self._call(self._frontier.mark_seen, [uri], charge=True)
+        if tally.duplicate:
+            return Admission.DUPLICATE
+        return Admission.ADDED if tally.added else Admission.INVALID
 
     def _renew(self) -> None:
         with self._changed:

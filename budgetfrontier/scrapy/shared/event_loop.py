@@ -8,7 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
+
+from budgetfrontier.scrapy.wakeups import call_later
 
 Post = Callable[[Callable[[], object]], None]
 """A function that lets the event loop call another, from any thread. It does nothing once the loop has ended."""
@@ -45,3 +48,10 @@ def in_thread(work: Callable[[], Any], post: Post, name: str) -> Any:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return result
+
+
+async def pause(seconds: float) -> None:
+    """Wait in a coroutine of Scrapy."""
+    over: Any = Deferred()
+    call_later(seconds, lambda: over.callback(None))
+    await maybe_deferred_to_future(over)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
+from budgetfrontier.policies.assignment import Single
 from budgetfrontier.scrapy.order import SCOPE, Order
 from budgetfrontier.scrapy.shared.seals import NoKey, SharedKey
 from budgetfrontier.settings import Settings
@@ -49,6 +52,13 @@ def shared_options(scrapy: Any, spider: Any) -> SharedOptions:
         prefetch=_prefetch(scrapy),
         idle_before_close=_seconds(scrapy, "BUDGETFRONTIER_IDLE_BEFORE_CLOSE", IDLE_BEFORE_CLOSE, least=0.0),
     )
+
+
+def has_one_queue(settings: Settings) -> bool:
+    """Return whether all requests are in a single queue; a policy that this machine does not have makes several."""
+    with suppress(SettingsError):
+        return isinstance(plugins.resolve("assignment", settings.frontier.queue_assignment_policy), Single)
+    return False
 
 
 def check_order(order: Order, settings: Settings, *, one_queue: bool) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from budgetfrontier import plugins
+import msgspec
+
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
 from budgetfrontier.model import Admission, CrawlState, Finish, Lease, Outcome
-from budgetfrontier.policies.assignment import Single
 from budgetfrontier.scrapy.budgets import QueueBudgets, checked_budget
 from budgetfrontier.scrapy.closing import SpiderCloser
 from budgetfrontier.scrapy.conversion import BUDGET, STARTED, Refused
@@ -25,8 +25,10 @@ from budgetfrontier.scrapy.order import PriorityMapping, order
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
 from budgetfrontier.scrapy.shared.courier import MOST_WAITING, Admitted, Courier, Ended, Failed, Late
-from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, poster
-from budgetfrontier.scrapy.shared.options import check_order, shared_options
+from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
+from budgetfrontier.scrapy.shared.kept import KeptRequests
+from budgetfrontier.scrapy.shared.options import check_order, has_one_queue, shared_options
+from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.seals import OtherKey
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
@@ -101,8 +103,7 @@ class SharedScheduler:
 
     def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
         options, settings = self._options, frontier.settings
-        policy = plugins.resolve("assignment", settings.frontier.queue_assignment_policy)
-        one_queue = isinstance(policy, Single)
+        one_queue = has_one_queue(settings)
         try:
             check_order(wanted_order, settings, one_queue=one_queue)
         except FrontierError:
@@ -114,6 +115,8 @@ class SharedScheduler:
         self._serializer = Serializer(self.spider, seal=options.seal, durable=True)
         self._priorities = PriorityMapping(start=wanted_order.start, lifo=settings.frontier.order == "lifo")
         self._intake = Intake(self._dupefilter, self._serializer, self._priorities, one_queue=one_queue)
+        self._kept = KeptRequests(settings, program=f"scrapy spider {self.spider.name}")
+        self._pace = Pace(settings)
         self._closed = False
         self._last_work = monotonic()
         budgets = QueueBudgets(frontier, who=f"spider {self.spider.name}")
@@ -127,8 +130,26 @@ class SharedScheduler:
         self._ticker = Wakeup(self._tick)
         self._idle_timer = Wakeup(self._wake_engine)
         log.info("Sharing the crawl %s of the server at %s", options.crawl, options.address, extra=self._extra)
+        if (limit := self._pace.most_at_once) > 1:
+            log.warning(
+                "The settings of the crawl let processes fetch from a host at once (per_queue_concurrency: %d); with "
+                "`budgetfrontier adjust %s --set politeness.per_queue_concurrency=1` on the server they do not",
+                limit,
+                frontier.folder.parent,
+                extra=self._extra,
+            )
         if slot_of(self.crawler) is not None:
             self._ticker.set(TICK)
+            engine = self.crawler.engine
+            if getattr(engine, "_start", None) is not None:
+                engine._start = self._held_back(engine._start)
+
+    async def _held_back(self, start: Any) -> Any:
+        """Yield what `start()` of the spider yields, while the server keeps up."""
+        async for each in start:
+            while not self._closed and self._courier.waiting > MOST_WAITING:
+                await pause(0.1)
+            yield each
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -154,6 +175,8 @@ class SharedScheduler:
 
     def _disconnected(self, all_told: bool) -> None:
         self._hear()
+        if lost := self._kept.close():
+            log.warning("Requests that could not be shared are lost: %d", lost, extra=self._extra)
         summary = self._courier.summary
         if summary is not None:
             for name in ("succeeded", "failed", "queued", "in_process", "dead"):
@@ -191,23 +214,37 @@ class SharedScheduler:
             return False
         budget = checked_budget(request.meta[BUDGET]) if BUDGET in request.meta else None
         candidate = self._intake.convert(request)
-        if candidate.reason:
-            self._intake.settle(candidate, None)
-            self._refuse(request, candidate.reason)
-            return False
-        self._courier.schedule(candidate.uri, candidate, budget=budget)
+        self._courier.schedule(candidate.uri, candidate, budget=budget, kept=bool(candidate.reason))
         return True
 
     def _admitted(self, candidate: Candidate, admission: Admission) -> None:
+        if candidate.reason and admission is Admission.ADDED:
+            admission = self._keep(candidate)
         self._intake.settle(candidate, admission)
         if admission is Admission.ADDED:
-            self.stats.inc_value("scheduler/enqueued/shared")
+            storage = "memory" if candidate.reason else "shared"
+            self.stats.inc_value(f"scheduler/enqueued/{storage}")
             self.stats.inc_value("scheduler/enqueued")
         elif admission is Admission.DUPLICATE:
             self._dupefilter.log(candidate.request)
         else:
             full = admission is Admission.FULL
             self._refuse(candidate.request, "the frontier is full" if full else "the frontier cannot keep it")
+
+    def _keep(self, candidate: Candidate) -> Admission:
+        """Keep a request in this process that cannot be stored."""
+        self.stats.inc_value("scheduler/unserializable")
+        if "kept" not in self._warned:
+            self._warned.add("kept")
+            log.warning(
+                "Unable to share request: %s - reason: %s - it stays with this process, and is lost when that ends - "
+                "no more such requests will be logged (stats being collected)",
+                candidate.request,
+                candidate.reason,
+                extra=self._extra,
+            )
+        found: Admission = self._kept.add(candidate.uri)
+        return found
 
     def _refuse(self, request: Any, reason: str) -> None:
         self.stats.inc_value("budgetfrontier/refused")
@@ -224,8 +261,10 @@ class SharedScheduler:
             if self._courier.waiting > MOST_WAITING:  # the server does not keep up
                 return None
             for _ in range(MAX_DEAD_LETTERS):
-                lease = self._courier.next_lease()
+                lease = self._kept.next_lease() or self._courier.next_lease()
                 if lease is None:
+                    if ready_in := self._kept.ready_in():
+                        self._idle_timer.set(ready_in)
                     return None
                 request = self._load_request(lease)
                 if request is not None or self._failed_for_good:
@@ -246,13 +285,15 @@ class SharedScheduler:
         except RequestLost as e:
             log.error("Dead letter: %s: %s", lease.uri.url, e, extra=self._extra)
             self.stats.inc_value("budgetfrontier/dead_letters")
-            self._courier.finish(Finish(lease, Outcome.DEAD, reason=str(e)), None)
+            self._finish(Finish(lease, Outcome.DEAD, reason=str(e)), None)
             return None
+        self._priorities.remove(request)
         if request.meta.get("is_start_request"):
             request.meta[STARTED] = True
         if before := self._in_flight.start(request, lease):
             self._finish_all([(request, before)])
-        self.stats.inc_value("scheduler/dequeued/shared")
+        storage = "memory" if self._kept.has(lease) else "shared"
+        self.stats.inc_value(f"scheduler/dequeued/{storage}")
         self.stats.inc_value("scheduler/dequeued")
         return request
 
@@ -262,8 +303,11 @@ class SharedScheduler:
             self._mark_landed(request, request_state)
 
     def _mark_landed(self, request: Any, request_state: RequestState) -> None:
-        if request_state.reached or request_state.received:
-            self._courier.landed(request_state.lease, request_state.seconds(request))
+        lease, seconds = request_state.lease, request_state.seconds(request)
+        if self._kept.has(lease):
+            self._kept.landed(lease, seconds)
+        elif (request_state.reached or request_state.received) and not self._pace.rest(request_state, request):
+            self._courier.landed(lease, seconds)
 
     def _finish_ended(self) -> None:
         """Tell of the requests that have ended, and of those that have left the downloader."""
@@ -275,7 +319,22 @@ class SharedScheduler:
     def _finish_all(self, ended: list[tuple[Any, RequestState]]) -> None:
         self._last_work = monotonic()
         for request, state in ended:
-            self._courier.finish(state.ending(request), state.outcome())
+            ending = state.ending(request)
+            if rest := self._pace.rest(state, request):
+                ending = ending if isinstance(ending, Finish) else Finish(ending)
+                ending = msgspec.structs.replace(ending, delay=rest)
+            self._finish(ending, state.outcome())
+
+    def _finish(self, ending: Lease | Finish, outcome: Outcome | None) -> None:
+        if self._kept.has(ending.lease if isinstance(ending, Finish) else ending):
+            self._kept.finish(ending)
+            self._count_finished(outcome)
+        else:
+            self._courier.finish(ending, outcome)
+
+    def _count_finished(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self.stats.inc_value(f"budgetfrontier/finished/{outcome.lower()}")
 
     # -- news
 
@@ -290,8 +349,7 @@ class SharedScheduler:
             if isinstance(each, Admitted):
                 self._admitted(each.given, each.admission)
             elif isinstance(each, Ended):
-                if each.given is not None:
-                    self.stats.inc_value(f"budgetfrontier/finished/{each.given.lower()}")
+                self._count_finished(each.given)
             elif isinstance(each, Late):
                 self._late(each.lease)
             elif isinstance(each, Failed):
@@ -325,7 +383,7 @@ class SharedScheduler:
         courier, limit = self._courier, self._options.idle_before_close
         since = monotonic() - max(courier.last_lease, self._last_work)
         found = stay(
-            at_hand=bool(courier.waiting or courier.ready or self._in_flight),
+            at_hand=bool(courier.waiting or courier.ready or self._in_flight or len(self._kept)),
             left=courier.left,
             since=since,
             limit=limit,
@@ -354,7 +412,7 @@ class SharedScheduler:
     @property
     def mqs(self) -> Size:
         """The requests in this process, for Scrapy's telnet console."""
-        return Size(0 if self._closed else self._courier.ready)
+        return Size(0 if self._closed else self._courier.ready + len(self._kept))
 
     @property
     def dqs(self) -> Size:

@@ -1,0 +1,45 @@
+"""Spiders in processes of their own that share a frontier: kills, interrupts, and a server that goes away."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from budgetfrontier.client import RemoteFrontier
+from tests.client.test_processes import serving
+from tests.scrapy.process import started
+from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
+from tests.support import PATIENCE, until
+
+
+def test_four_processes_of_which_two_are_killed_fetch_every_page(tmp_path: Path) -> None:
+    check(run(tmp_path, pages=20, seed=1))
+
+
+def test_processes_and_the_server_are_killed_and_started_again(tmp_path: Path) -> None:
+    check(run(tmp_path, pages=20, seed=2, again=True, server_too=True, processes=3))
+
+
+def test_a_spider_that_is_interrupted_gives_its_leases_back_at_once(tmp_path: Path) -> None:
+    with Web(1000) as site, serving(tmp_path, config=CONFIG) as server:
+        with started(site, tmp_path, SPIDER % HOSTS, BUDGETFRONTIER_URL=server.address) as process:
+            until(lambda: len(site.fetches) > 20, process)
+            process.send_signal(signal.SIGINT)
+            _, log = process.communicate(timeout=PATIENCE)
+        with RemoteFrontier(server.address, crawl="links") as frontier:
+            total = frontier.summary()
+    assert "Closing spider (shutdown)" in log and "ERROR" not in log
+    assert total.in_process == 0 and total.queued > 0
+    assert total.succeeded == len(site.fetches), log
+
+
+def test_a_spider_is_interrupted_while_the_server_is_away(tmp_path: Path) -> None:
+    with Web(1000) as site, serving(tmp_path, config=CONFIG) as server:
+        with started(site, tmp_path, SPIDER % HOSTS, BUDGETFRONTIER_URL=server.address) as process:
+            until(lambda: len(site.fetches) > 20, process)
+            server.kill()
+            process.send_signal(signal.SIGINT)
+            _, log = process.communicate(timeout=PATIENCE)
+        (tmp_path / "s").unlink(missing_ok=True)
+        server.start()
+    assert "Closing spider (shutdown)" in log and "ERROR" not in log and "did not take everything" in log
