@@ -311,8 +311,9 @@ def note_if_stopped(args: argparse.Namespace) -> None:
 
     with Reader(frontier_path(args.job)) as reader:
         if reader.lock_pid() is None:
-            start = start_command(str(args.job)) or "start the program that opened it"
-            note(f"no process runs this crawl; to go on: {start}")
+            stop = reader.process().last_stop
+            start = start_command(str(args.job), "" if stop is None else stop.program)
+            note(f"no process runs this crawl; to go on: {start or 'start the program that opened it'}")
 
 
 def read_settings(path: Path) -> Settings:

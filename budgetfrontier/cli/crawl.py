@@ -14,7 +14,7 @@ from budgetfrontier.cli.common import Commands, add_command, folder_name, read_s
 from budgetfrontier.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from budgetfrontier.crawl.metrics_server import MetricsServer
+    from budgetfrontier.crawl.job import ServingMetrics
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
 _EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
@@ -90,17 +90,18 @@ def demo(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _metrics(listen: str | None, names: list[str]) -> Iterator[MetricsServer | None]:
+def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
     """Hold the socket of --metrics, if it is given, before anything of the crawl is opened."""
     if listen is None:
         yield None
         return
     try:
-        from budgetfrontier.crawl.metrics_server import MetricsServer
+        from budgetfrontier.reports import metrics
+        from budgetfrontier.reports.metrics_server import MetricsServer
     except ModuleNotFoundError as error:
         raise MissingExtra("console") from error
     with closing(MetricsServer(listen, names=names)) as server:
-        yield server
+        yield lambda folder: server.serving(metrics.of_job(folder).answer)
 
 
 @contextmanager

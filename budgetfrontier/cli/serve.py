@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
-import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from budgetfrontier.cli import common
 from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.exits import exit_code
 from budgetfrontier.cli.messages import note
+from budgetfrontier.errors import FrontierError, MissingExtra
+
+if TYPE_CHECKING:
+    from budgetfrontier.service.server import ServingMetrics
+    from budgetfrontier.service.stopping import Stop
+
+JSON = "json"
+
+log = logging.getLogger("budgetfrontier.service")
 
 
 def register(commands: Commands) -> None:
@@ -20,7 +33,8 @@ def register(commands: Commands) -> None:
         serve,
         "share frontiers with crawlers in other processes, by the API of URLFrontier",
         more="Each crawlID is a job's folder in JOBS, with a frontier of its own: the other commands work on it, also "
-        "while it is served. Needs the extra 'grpc'.",
+        "while it is served. Needs the extra 'grpc'. Ctrl-C, SIGTERM and SIGHUP end the calls in progress, for five "
+        "seconds at most, then close all frontiers; leases stay. A second one cuts calls off, and the exit code is 1.",
     )
     parser.add_argument("jobs", metavar="JOBS", type=Path, help="the folder of the jobs; it is created if need be")
     parser.add_argument(
@@ -45,17 +59,44 @@ def register(commands: Commands) -> None:
         help="close a crawl that nobody has used for so long; it is opened again when it is used (default: 10m; 0: "
         "never)",
     )  # fmt: skip
+    parser.add_argument(
+        "--log-format", choices=("text", JSON), default="text",
+        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--metrics", metavar="ADDRESS:PORT", default=None,
+        help="serve metrics for Prometheus at this address, such as 127.0.0.1:9464, on /metrics (default: none are "
+        "served); whoever reaches the address can read them; needs the extra 'console'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME",
+        help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
+        "repeatable",
+    )  # fmt: skip
 
 
-def serve(args: argparse.Namespace) -> None:
-    """Serve until SIGINT or SIGTERM."""
-    from budgetfrontier.errors import FrontierError, MissingExtra
+def serve(args: argparse.Namespace) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP."""
+    from budgetfrontier.service import log_lines
+
+    log_lines.begin(as_json=args.log_format == JSON)
+    try:
+        return _serve(args)
+    except Exception as error:
+        code = exit_code(error)
+        if args.log_format != JSON or code is None:
+            raise
+        log.critical("%s", error, extra={"event": "failed"})
+        return code
+
+
+def _serve(args: argparse.Namespace) -> int:
     from budgetfrontier.settings import Settings
 
     try:
-        from budgetfrontier import protocol
         from budgetfrontier.service import frontier_service, process, server
-        from budgetfrontier.urlfrontier import methods, service
+        from budgetfrontier.service.stopping import Stop
+        from budgetfrontier.urlfrontier import service
         from budgetfrontier.urlfrontier.urlfrontier_pb2 import POOL
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
@@ -64,21 +105,57 @@ def serve(args: argparse.Namespace) -> None:
     if token == "":
         raise FrontierError(f"{args.token_file} is empty; write a token into it")
     process.prepare()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    server.serve(
-        args.jobs,
-        settings,
-        listen=args.listen,
-        services=[
-            server.Offered(methods.SERVICE, service.handlers),
-            server.Offered(protocol.SERVICE, frontier_service.handlers),
-        ],
-        pool=POOL,
-        tls=None if args.tls is None else server.Tls(*args.tls),
-        token=token,
-        close_after=args.close_after,
-        started=lambda where: note(f"serving {args.jobs} at {where}; Ctrl-C ends it"),
-        stop=stop,
-    )
+
+    def started(where: str) -> None:
+        if args.log_format == JSON:
+            fields = {"event": "started", "jobs": str(args.jobs), "address": where}
+            log.info("serving %s at %s", args.jobs, where, extra=fields)
+        else:
+            note(f"serving {args.jobs} at {where}; Ctrl-C ends it")
+
+    stop = Stop()
+    with _metrics(args.metrics, args.allow_host) as metrics, _stopped_by_signals(stop):
+        whole = server.serve(
+            args.jobs,
+            settings,
+            listen=args.listen,
+            services=[service.URLFRONTIER, frontier_service.FRONTIER],
+            pool=POOL,
+            tls=None if args.tls is None else server.Tls(*args.tls),
+            token=token,
+            close_after=args.close_after,
+            metrics=metrics,
+            started=started,
+            stop=stop,
+        )
+    return 0 if whole else 1
+
+
+@contextmanager
+def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | None]:
+    """Hold the socket of --metrics, if it is given, before anything is opened."""
+    if listen is None:
+        yield None
+        return
+    try:
+        from budgetfrontier.reports.metrics_server import MetricsServer
+        from budgetfrontier.service import server_metrics
+    except ModuleNotFoundError as error:
+        raise MissingExtra("console") from error
+    with closing(MetricsServer(listen, names=names)) as served:
+        yield lambda crawls, stats: served.serving_in_thread(server_metrics.exposition(crawls, stats).answer)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Stop) -> Iterator[None]:
+    """Ask for the end at each signal to stop, in place of what it did before."""
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]  # under nohup
+    numbers = (signal.SIGINT, signal.SIGTERM, *hung_up)
+    before = {
+        number: signal.signal(number, lambda number, _: stop.ask(signal.Signals(number).name)) for number in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)

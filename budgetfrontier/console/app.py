@@ -60,7 +60,9 @@ class Console:
             self.templates.get_template(name)  # the first request need not wait until it is compiled
         self.tasks = Tasks()
         self.downloads = Downloads()
-        self._exposition = metrics.Exposition({job.name or job.title: job.open_reader for job in jobs})
+        self._exposition = metrics.Exposition(
+            metrics.of_readers({job.name or job.title: job.open_reader for job in jobs})
+        )
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="page")
         self._places = asyncio.Semaphore(THREADS)
         self._waiting = 0

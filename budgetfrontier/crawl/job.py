@@ -7,7 +7,6 @@ import contextlib
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
@@ -39,8 +38,8 @@ from budgetfrontier.store.backup import CACHE
 from budgetfrontier.store.modes import make_folder
 from budgetfrontier.store.report import Report
 
-if TYPE_CHECKING:
-    from budgetfrontier.crawl.metrics_server import MetricsServer
+ServingMetrics = Callable[[Path], contextlib.AbstractAsyncContextManager[None]]
+"""Serves the metrics of the job in a folder until the end of a `with` block."""
 
 NOTHING = "there is nothing to crawl; give at least one valid seed, or start with --paused and import some"
 
@@ -53,7 +52,7 @@ def crawl(
     paused: bool = False,
     adopt: bool = False,
     command: str = "",
-    metrics: MetricsServer | None = None,
+    metrics: ServingMetrics | None = None,
 ) -> int:
     """Start or continue the crawl in a job folder; return the exit code.
 
@@ -92,7 +91,7 @@ class Job:
         paused: bool,
         adopt: bool,
         command: str,
-        metrics: MetricsServer | None,
+        metrics: ServingMetrics | None,
     ) -> None:
         self._metrics = metrics
         self._settings, self._folder, self._progress, self._interrupts = settings, folder, progress, interrupts
@@ -132,7 +131,7 @@ class Job:
         return 0 if begun and self._loop.stop is not Stop.FORCED else 1
 
     async def _crawl(self) -> None:
-        async with self._metrics.serving(self._folder) if self._metrics else contextlib.nullcontext():
+        async with self._metrics(self._folder) if self._metrics else contextlib.nullcontext():
             await self._loop.run()
 
     def _open(self, opened: contextlib.ExitStack, written: contextlib.ExitStack) -> None:

@@ -361,7 +361,8 @@ class _Explainer:
                 "finished", "The crawl is FINISHED; it goes on by itself when a URI arrives or a queue revives."
             )
         if not standing.process.alive:
-            start = start_command(self._job)
+            stop = standing.process.last_stop
+            start = start_command(self._job, "" if stop is None else stop.program)
             last = process_line(standing).removeprefix("none; ")
             what = "the crawl again with its configuration" if start else "the program that opened it"
             explanation.add(

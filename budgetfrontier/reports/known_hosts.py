@@ -1,4 +1,4 @@
-"""The check of the Host header, for the servers of the console and of the metrics of a crawl."""
+"""Whom our servers over HTTP answer: the console, and the metrics of a crawl."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ipaddress
 import os
 from collections.abc import Iterable
 
+SCRAPES = 16
+"""Connections that a server of metrics holds at a time."""
 REFUSED = 421
 """The HTTP status of the answer to a request for another host."""
 

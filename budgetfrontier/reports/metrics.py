@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -88,12 +89,35 @@ def read(reader: Reader) -> Reading:
     return Reading(crawl, found, verdict(found), space, revision, free)
 
 
-class Exposition:
-    """The metrics of some frontiers. They are read at most once a second for each format, however many ask."""
+Readings = Callable[[], Mapping[str, Reading | None]]
+"""Reads frontiers, by the names of their jobs' folders; None for one that cannot be read."""
 
-    def __init__(self, sources: Sources) -> None:
+
+def of_readers(sources: Sources) -> Readings:
+    """Return what reads frontiers that this thread, or no other thread of this process, has open."""
+
+    def read_all() -> dict[str, Reading | None]:
+        found: dict[str, Reading | None] = dict.fromkeys(sources)
+        for folder, open_reader in sources.items():
+            with suppress(FrontierError, OSError):
+                found[folder] = read(open_reader())
+        return found
+
+    return read_all
+
+
+def of_job(folder: Path) -> Exposition:
+    """Return the metrics of the job in a folder."""
+    return Exposition(of_readers({folder.resolve().name: lambda: Reader(folder / "frontier")}))
+
+
+class Exposition:
+    """The metrics of some frontiers, and more. They are read at most once a second for each format."""
+
+    def __init__(self, readings: Readings, *more: Collector) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Frontiers(sources))
+        for collector in (_Frontiers(readings), *more):
+            self._registry.register(collector)
         self._bodies: dict[str, tuple[float, bytes]] = {}  # by format, with the time of the reading
 
     def answer(self, accepts: str = "") -> tuple[bytes, str]:
@@ -120,18 +144,23 @@ def _accepts_openmetrics(accepts: str) -> bool:
 class _Frontiers(Collector):
     """A collector that reads frontiers. Those that cannot be read are only said to be so."""
 
-    def __init__(self, sources: Sources) -> None:
-        self._sources = {clean(folder): source for folder, source in sources.items()}  # a name need not be text
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: a registry that asks must not read the frontiers."""
+        return ()
 
     def collect(self) -> Iterator[Metric]:
         readable = GaugeMetricFamily(
             f"{PREFIX}readable", "Whether the frontier could be read at this scrape.", labels=["folder"]
         )
         found: dict[str, Reading] = {}
-        for folder, open_reader in self._sources.items():
-            with suppress(FrontierError, OSError):
-                found[folder] = read(open_reader())
-            readable.add_metric([folder], float(folder in found))
+        for name, reading in self._readings().items():
+            folder = clean(name)  # it need not be text
+            if reading is not None:
+                found[folder] = reading
+            readable.add_metric([folder], float(reading is not None))
         yield readable
         yield from _families(found)
 

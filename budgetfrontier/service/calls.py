@@ -17,10 +17,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
 from typing import Any, Final, Protocol
 
 import grpc
 from grpc._cython import cygrpc
+
+from budgetfrontier.service.call_stats import MethodStats
 
 Handed = tuple["Call", bytes | None]
 
@@ -72,6 +75,10 @@ class Call:
         "_reading",
         "_replies",
         "_sending",
+        "_stats",
+        "_stopped",
+        "_timed",
+        "_timed_since",
         "_turns",
         "_unanswered",
         "context",
@@ -80,7 +87,12 @@ class Call:
     )
 
     def __init__(
-        self, turns: Turns, method: Method, context: grpc.ServicerContext, finish: Callable[[None], None]
+        self,
+        turns: Turns,
+        method: Method,
+        context: grpc.ServicerContext,
+        finish: Callable[[None], None],
+        stats: MethodStats,
     ) -> None:
         self.method = method
         self.context = context
@@ -92,7 +104,10 @@ class Call:
         self._lock = threading.Lock()
         self._replies: deque[bytes] = deque()
         self._unanswered = self._bytes = 0  # requests that were read, and whose replies are not sent yet
-        self._reading = self._last_read = self._sending = self._ended = False
+        self._reading = self._last_read = self._sending = self._ended = self._stopped = False
+        self._stats = stats
+        self._timed = 0  # replies to be sent until that to the message of a stream which is timed; 0: none is
+        self._timed_since = 0.0  # for a call with one request: since it began
         self._ending: tuple[grpc.StatusCode, str] | None = None
 
     @property
@@ -119,11 +134,21 @@ class Call:
                 if not self._sending:
                     self._end_if_done()
 
+    def stop(self) -> None:
+        """Read no more requests of a stream, and end it with UNAVAILABLE once those that were read are answered."""
+        with self._lock:
+            if self.method.streams_requests:
+                self._stopped = True
+                self._end_if_done()
+
     def _start(self) -> None:
         self.context.send_initial_metadata(())
         if not self.context.add_callback(self._gone):
             self._ended = True
             return
+        self._stats.open += 1
+        self._timed_since = monotonic()
+        self._turns.open.add(self)
         with self._lock:
             self._read()
 
@@ -132,6 +157,12 @@ class Call:
         with self._lock:
             self._ended = True
             self._replies.clear()
+            code = grpc.StatusCode.CANCELLED if self._ending is None else self._ending[0]
+        self._turns.open.discard(self)
+        self._stats.open -= 1
+        self._stats.ended[code.name] += 1
+        if not self.method.streams_requests:
+            self._stats.took(monotonic() - self._timed_since)
 
     # The lock is held below, except by the tags, `_received` and `_sent`, which the server's thread calls.
 
@@ -149,8 +180,13 @@ class Call:
                     self._ending = (grpc.StatusCode.INVALID_ARGUMENT, "the call has no request")
                 self._end_if_done()
                 return _NOT_THE_LAST
+            if self._stopped:
+                return _NOT_THE_LAST
+            self._stats.received += 1
             self._unanswered += 1
             self._bytes += len(message)
+            if not self._timed and self.method.streams_requests:
+                self._timed, self._timed_since = self._unanswered, monotonic()
             if self.method.streams_requests and not self._ended and self._may_read_on(MOST_UNANSWERED):
                 self._read()
         self._turns.add(self, message)
@@ -167,10 +203,15 @@ class Call:
     def _sent(self, event: Any) -> tuple[None, tuple[()]]:
         with self._lock:
             self._sending = False
+            self._stats.sent += 1
             if self._ended:
                 return _NOT_THE_LAST
             if self.method.streams_requests:
                 self._unanswered -= 1
+                if self._timed:
+                    self._timed -= 1
+                    if not self._timed:
+                        self._stats.took(monotonic() - self._timed_since)
                 if not self._unanswered:
                     self._bytes = 0
                 if not self._reading and not self._last_read and self._may_read_on(MOST_UNANSWERED // 2):
@@ -182,7 +223,7 @@ class Call:
         return _NOT_THE_LAST
 
     def _may_read_on(self, most: int) -> bool:
-        return self._unanswered < most and self._bytes < MOST_UNANSWERED_BYTES
+        return not self._stopped and self._unanswered < most and self._bytes < MOST_UNANSWERED_BYTES
 
     def _end_if_done(self) -> bool:
         """Return whether the call has ended."""
@@ -190,6 +231,8 @@ class Call:
             return self._ended
         if self._ending is None and self.method.streams_requests and self._last_read and not self._unanswered:
             self._ending = (grpc.StatusCode.OK, "")
+        if self._ending is None and self._stopped and not self._unanswered:
+            self._ending = (grpc.StatusCode.UNAVAILABLE, "the server is being stopped")
         if self._ending is None:
             return False
         self._ended = True
@@ -213,6 +256,10 @@ class Turns:
     """
 
     def __init__(self, hand_over: Callable[[list[Handed]], None]) -> None:
+        self.stats: dict[str, MethodStats] = {}
+        """By the names of the RPCs that have a handler."""
+        self.open: set[Call] = set()
+        """The calls in progress; only the server's thread changes it."""
         self._hand_over = hand_over
         self._turn: list[Handed] = []
         self._on_lap = False
@@ -220,13 +267,19 @@ class Turns:
 
     def handler(self, method: Method) -> grpc.RpcMethodHandler:
         """Return the handler of an RPC, for a server of gRPC."""
+        stats = self.stats[method.name] = MethodStats()
 
         def start(_: object, context: grpc.ServicerContext, finish: Callable[[None], None]) -> None:
-            Call(self, method, context, finish)._start()
+            Call(self, method, context, finish, stats)._start()
 
         start.experimental_non_blocking = True  # type: ignore[attr-defined]
         start.experimental_thread_pool = _ON_THE_SERVERS_THREAD  # type: ignore[attr-defined]
         return grpc.stream_stream_rpc_method_handler(start)  # on the wire, a single message is a stream of one
+
+    def stop(self) -> None:
+        """End all streams of requests once what was read of them is answered; in any thread."""
+        for call in self.open.copy():
+            call.stop()
 
     def add(self, call: Call, message: bytes | None) -> None:
         """Add a message to the turn; only on the server's thread."""

@@ -70,6 +70,7 @@ class CrawlThread:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = self._ended = False
+        self._end: tuple[RunEnd, str] = RunEnd.EXIT, ""
         self._used = monotonic()
         self._rest: _Rest | None = None
         self._patience = PATIENCE
@@ -103,6 +104,11 @@ class CrawlThread:
         self._used = monotonic()
 
     @property
+    def is_open(self) -> bool:
+        """Whether its thread runs, which has the frontier open, or opens it."""
+        return self._thread is not None and not self._ended
+
+    @property
     def is_resting(self) -> bool:
         """Whether the frontier is closed, and known to have nothing to lease."""
         rest = self._rest
@@ -110,12 +116,12 @@ class CrawlThread:
             return False
         return _changed(self.folder) == rest.changed
 
-    def close(self, *, wait: bool = True) -> None:
-        """Do the work that waits, commit and close. Leases stay for the next run."""
+    def close(self, *, wait: bool = True, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """Do the work that waits, commit and close. Leases stay for the next run, whose history tells the end."""
         with self._lock:
             thread = self._thread
             if not self._closing:
-                self._closing = True
+                self._closing, self._end = True, (end, reason)
                 self._inbox.put(_Work(None, _ignore, True))
             self._ended |= thread is None
         if thread is None:
@@ -152,7 +158,12 @@ class CrawlThread:
                     works = [] if ended else self._receive(IDLE)
                 self._close(frontier, ended=ended)
             except BaseException as e:
-                log.error("the frontier of crawl %r was closed by an error: %s", self.name, e)
+                log.error(
+                    "the frontier of crawl %r was closed by an error: %s",
+                    self.name,
+                    e,
+                    extra={"event": "crawl_failed", "crawl": self.name},
+                )
         self._ended = ended
         if ended:
             self._refuse(self._being_closed())
@@ -180,6 +191,13 @@ class CrawlThread:
                 self._patience = 0.0
                 raise
             self._patience = PATIENCE
+            new = settings is not None
+            log.info(
+                "crawl %r was %s",
+                self.name,
+                "created" if new else "opened",
+                extra={"event": "crawl_created" if new else "crawl_opened", "crawl": self.name},
+            )
             return frontier
 
     def _is_idle(self, works: list[_Work]) -> bool:
@@ -191,12 +209,15 @@ class CrawlThread:
 
     def _close(self, frontier: Frontier, *, ended: bool) -> None:
         if ended:
-            frontier.close(end=RunEnd.EXIT)
+            end, reason = self._end
+            frontier.close(end=end, reason=reason)
+            log.info("crawl %r was closed", self.name, extra={"event": "crawl_closed", "crawl": self.name})
             return
         ready_in = frontier.next_ready_in() if frontier.state is CrawlState.RUNNING else None
         until = inf if ready_in is None else time() + ready_in
         frontier.close(reason="nobody used it; `budgetfrontier serve` opens it again for who does")
         self._rest = _Rest(until, _changed(self.folder))
+        log.info("crawl %r was closed: nobody used it", self.name, extra={"event": "crawl_closed", "crawl": self.name})
 
     def _being_closed(self) -> FrontierClosed:
         return FrontierClosed(f"the crawl {self.name!r} is being closed")

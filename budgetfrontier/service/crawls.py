@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -14,6 +15,8 @@ from msgspec.structs import replace
 
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import RunEnd
+from budgetfrontier.reports.format import clean
 from budgetfrontier.service import node
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.tasks import Step
@@ -101,13 +104,14 @@ class Crawls:
     def _start(self, crawl_id: str) -> CrawlThread:
         job = self.folder / folder_name(crawl_id)
         job.mkdir(parents=True, exist_ok=True)
-        crawl = CrawlThread(crawl_id, job / FRONTIER, self._settings_of_new, close_after=self._close_after)
+        settings = partial(self._settings_of_new, crawl_id)
+        crawl = CrawlThread(crawl_id, job / FRONTIER, settings, close_after=self._close_after)
         self._open[crawl_id] = crawl
         return crawl
 
-    def _settings_of_new(self) -> Settings:
+    def _settings_of_new(self, crawl_id: str) -> Settings:
         """Return the settings of a crawl that is created now."""
-        settings, delay = self._settings, self.node.delay
+        settings, delay = replace(self._settings, crawl=clean(crawl_id)), self.node.delay
         if delay is None:
             return settings
         politeness = replace(settings.frontier.politeness, min_interval=delay)
@@ -121,6 +125,10 @@ class Crawls:
             self._listed = monotonic(), names
         found = (self.find(name) for name in sorted({*names, *self._open.copy()}))
         return [crawl for crawl in found if crawl is not None]
+
+    def opened(self) -> list[CrawlThread]:
+        """Return the crawls whose frontier is open, in the order in which they were first used."""
+        return [crawl for crawl in self._open.copy().values() if crawl.is_open]
 
     async def delete(self, crawl_id: str) -> int:
         """Delete a crawl with all that its folder holds; return the number of its URLs, 0 if there is none.
@@ -157,13 +165,13 @@ class Crawls:
         node.write(self.folder, changed)
         self.node = changed
 
-    def close(self) -> None:
-        """Close all crawls; their leases stay."""
+    def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """Close all crawls; their leases stay. The history of runs tells how and why."""
         with self._lock:
             crawls = list(self._open.values())
         for wait in (False, True):  # all at once
             for crawl in crawls:
-                crawl.close(wait=wait)
+                crawl.close(wait=wait, end=end, reason=reason)
 
 
 def set_default_delay(frontier: Frontier, delay: float) -> None:

@@ -17,9 +17,10 @@ from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease
 from budgetfrontier.service import frontier_calls, tasks
-from budgetfrontier.service.calls import Call, Handed, Turns
+from budgetfrontier.service.calls import Call, Handed
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.server import Offered
 from budgetfrontier.service.sessions import Reply, Sessions
 from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
@@ -50,14 +51,6 @@ _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
 
 log = logging.getLogger("budgetfrontier.service")
-
-
-def handlers(crawls: Crawls, address: str) -> grpc.GenericRpcHandler:
-    """Return the handlers of all RPCs for a server of gRPC."""
-    turns = Turns(Service(crawls).hand_over)
-    return grpc.method_handlers_generic_handler(
-        protocol.SERVICE, {method.name: turns.handler(method) for method in protocol.METHODS}
-    )
 
 
 class Service:
@@ -170,6 +163,14 @@ class Service:
 
     def _waiting_of(self, crawl: CrawlThread) -> Waiting:
         return self._waiting.get(crawl.name) or self._waiting.setdefault(crawl.name, Waiting(self._timers))
+
+
+def _hand_over(crawls: Crawls, address: str) -> Callable[[list[Handed]], None]:
+    return Service(crawls).hand_over
+
+
+FRONTIER = Offered(protocol.SERVICE, tuple(protocol.METHODS), _hand_over)
+"""The service as a server offers it."""
 
 
 def _encoded(work: Callable[[Frontier], Any]) -> Callable[[Frontier], bytes]:

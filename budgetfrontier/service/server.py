@@ -1,12 +1,14 @@
-"""The server: sockets, TLS, tokens, health and reflection around the service, and its orderly end."""
+"""The server: sockets, TLS, tokens, health and reflection around the services, and its orderly end."""
 
 from __future__ import annotations
 
 import hmac
-import threading
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
@@ -14,7 +16,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import RunEnd
+from budgetfrontier.service import systemd
+from budgetfrontier.service.call_stats import MethodStats
+from budgetfrontier.service.calls import Handed, Method, Turns
 from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.stopping import Stop
 from budgetfrontier.settings import Settings
 
 GRACE = 5.0
@@ -23,13 +30,23 @@ THREADS = 8
 """Threads for health checks and reflection; all else runs on the threads of gRPC and of the crawls."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
+LOOK_AGAIN = 0.05
+"""Seconds between two looks whether calls have ended, or whether somebody has asked for the end at once."""
+
+ServingMetrics = Callable[[Crawls, dict[tuple[str, str], MethodStats]], AbstractContextManager[None]]
+"""Serves the metrics of crawls and calls until the end of a `with` block."""
+
+log = logging.getLogger("budgetfrontier.service")
 
 
 class Offered(NamedTuple):
-    """A service that the server offers: its full name, and its handlers for crawls at an address."""
+    """A service that the server offers."""
 
     name: str
-    handlers: Callable[[Crawls, str], Any]
+    """Its full name."""
+    methods: Sequence[Method]
+    hand_over: Callable[[Crawls, str], Callable[[list[Handed]], None]]
+    """Returns what takes the messages of calls, for crawls at an address."""
 
 
 class Tls(NamedTuple):
@@ -69,15 +86,20 @@ def serve(
     tls: Tls | None = None,
     token: str | None = None,
     close_after: float = 0.0,
+    metrics: ServingMetrics | None = None,
     started: Callable[[str], None] = lambda where: None,
-    stop: threading.Event | None = None,
-) -> None:
-    """Serve the crawls in a folder until `stop` is set. Raises FrontierError if `listen` cannot be bound.
+    stop: Stop | None = None,
+) -> bool:
+    """Serve the crawls in a folder until somebody asks for the end; tell whether no call was cut off by it.
 
-    `pool` has the descriptors of the services, for reflection; `started` is called with the address. A crawl that
-    nobody has used for `close_after` seconds is closed until it is used again (0: none is).
+    Raises FrontierError if `listen` cannot be bound. `pool` has the descriptors of the services, for reflection;
+    `started` is called with the address. A crawl that nobody has used for `close_after` seconds is closed until it is
+    used again (0: none is). systemd is told when the server is ready, and that it is alive, if it wants to know.
+
+    At the end streams of requests are ended once what was read of them is answered, clients that wait for URIs get
+    none, and other calls have GRACE seconds, or until the end is asked for again.
     """
-    stop = stop or threading.Event()
+    stop = stop or Stop()
     folder.mkdir(parents=True, exist_ok=True)
     crawls = Crawls(folder, settings, close_after=close_after)
     server = grpc.server(
@@ -85,6 +107,48 @@ def serve(
         interceptors=[] if token is None else [_Tokens(token)],
         options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", LONGEST_MESSAGE)],
     )
+    address = _bind(server, listen, tls)
+    turns = {service.name: Turns(service.hand_over(crawls, address)) for service in services}
+    for service in services:
+        handlers = {method.name: turns[service.name].handler(method) for method in service.methods}
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service.name, handlers)])
+    checks = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    names = [service.name for service in services]
+    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
+    reason: str | None = None
+    whole = True
+    with ExitStack() as opened:
+        is_alive = opened.enter_context(_watched(server))
+        server.start()
+        try:
+            if metrics is not None:
+                stats = {(name, method): each for name, turn in turns.items() for method, each in turn.stats.items()}
+                opened.enter_context(metrics(crawls, stats))
+            for name in ("", *names):
+                checks.set(name, health_pb2.HealthCheckResponse.SERVING)
+            started(address)
+            systemd.notify(f"READY=1\nSTATUS=serving {folder} at {address}")
+            reason = _wait(stop, is_alive)
+            log.info("the server is being stopped", extra={"event": "stopping", "signal": reason})
+            systemd.notify("STOPPING=1")
+            checks.enter_graceful_shutdown()
+        finally:
+            crawls.stopping.set()
+            ended = server.stop(GRACE)
+            for turn in turns.values():
+                turn.stop()
+            while not ended.wait(LOOK_AGAIN):
+                if stop.wait(0.0) is not None:
+                    whole = False
+                    server.stop(None).wait()
+            crawls.close(end=RunEnd.SIGNAL if reason else RunEnd.EXIT, reason=reason or "")
+    log.info("the server has ended", extra={"event": "stopped"})
+    return whole
+
+
+def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
+    """Let a server listen; return the address."""
     try:
         if tls is None:
             port = server.add_insecure_port(listen)
@@ -94,20 +158,38 @@ def serve(
     except RuntimeError as e:
         tls_too = "" if tls is None else f", or {tls.key} is not the key of {tls.certificate}"
         raise FrontierError(f"{listen} cannot be listened on{tls_too}: {e}") from e
-    address = listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
-    server.add_generic_rpc_handlers([service.handlers(crawls, address) for service in services])
-    checks = health.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    names = [service.name for service in services]
-    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
-    server.start()
-    try:
-        for name in ("", *names):
-            checks.set(name, health_pb2.HealthCheckResponse.SERVING)
-        started(address)
-        stop.wait()
-        checks.enter_graceful_shutdown()
-    finally:
-        crawls.stopping.set()
-        server.stop(GRACE).wait()
-        crawls.close()
+    return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _wait(stop: Stop, is_alive: Callable[[], bool]) -> str:
+    """Wait until somebody asks for the end, and return the reason; meanwhile, tell the watchdog of systemd."""
+    within = systemd.watchdog()
+    while True:
+        reason = stop.wait(None if within is None else within / 3)
+        if reason is not None:
+            return reason
+        if is_alive():
+            systemd.notify("WATCHDOG=1")
+
+
+@contextmanager
+def _watched(server: grpc.Server) -> Iterator[Callable[[], bool]]:
+    """Yield what tells whether the server's thread still takes calls; on a socket of this user's, if need be."""
+    within = systemd.watchdog()
+    if within is None:
+        yield lambda: True
+        return
+    with TemporaryDirectory(prefix="budgetfrontier-") as folder:
+        address = f"unix:{folder}/watchdog"
+        server.add_insecure_port(address)
+        with grpc.insecure_channel(address) as channel:
+            call = channel.unary_unary(f"/{health.SERVICE_NAME}/Alive")
+
+            def is_alive() -> bool:
+                try:
+                    call(b"", timeout=within / 3, wait_for_ready=True)
+                except grpc.RpcError as e:
+                    return e.code() is grpc.StatusCode.UNIMPLEMENTED  # which the server's own thread answers
+                return True
+
+            yield is_alive

@@ -39,7 +39,8 @@ def standing(
     found.commit_interval, found.max_queued = settings.frontier.commit_interval, settings.frontier.max_queued
     if path.name:
         found.job = os.fspath(path.parent if path.name == "frontier" else path)
-        found.start = start_command(found.job)
+        stop = found.process.last_stop
+        found.start = start_command(found.job, "" if stop is None else stop.program)
     found.held = max(view.size(keys.PENDING) - totals.queued, 0)
     if totals.state in (CrawlState.PAUSED, CrawlState.PAUSING, CrawlState.TERMINATED):
         _who_steered(found, view)

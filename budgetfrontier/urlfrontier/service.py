@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,10 @@ from google.protobuf.message import DecodeError, Message
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import KeptUrl
 from budgetfrontier.service import crawls, tasks
-from budgetfrontier.service.calls import Call, Handed, Turns
+from budgetfrontier.service.calls import Call, Handed
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.crawls import Crawls, InvalidCrawlId
+from budgetfrontier.service.server import Offered
 from budgetfrontier.service.status import status_of
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.urlfrontier import engine_calls
@@ -46,14 +48,6 @@ class Refused(Exception):
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
         self.code = code
-
-
-def handlers(crawls: Crawls, address: str) -> grpc.GenericRpcHandler:
-    """Return the handlers of all RPCs for a server of gRPC. `address` is what ListNodes says."""
-    turns = Turns(Service(crawls, address).hand_over)
-    return grpc.method_handlers_generic_handler(
-        SERVICE, {method.name: turns.handler(method) for method in METHODS.values()}
-    )
 
 
 class Service:
@@ -133,7 +127,7 @@ class Service:
         told = self._told.setdefault(crawl_id, set())
         if effect not in told:
             told.add(effect)
-            log.warning("crawl %r: %s: %s", crawl_id, effect, error)
+            log.warning("crawl %r: %s: %s", crawl_id, effect, error, extra={"crawl": crawl_id})
 
     async def PutDiscovered(self, batch: Any, call: Call) -> Any:
         """Schedule a batch of URLs that were found; answer with their statuses."""
@@ -333,6 +327,14 @@ class Service:
     async def DeleteCrawl(self, request: Any, call: Call) -> Any:
         """Delete a crawl; return the number of its URLs."""
         return messages.Long(value=await self._crawls.delete(request.value))
+
+
+def _hand_over(crawls: Crawls, address: str) -> Callable[[list[Handed]], None]:
+    return Service(crawls, address).hand_over
+
+
+URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
+"""The service as a server offers it."""
 
 
 # -- the parts of handlers

@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import pytest
 
-from budgetfrontier import Frontier, Settings, protocol
+from budgetfrontier import Frontier, Settings
 from budgetfrontier.clock import Clock
 from budgetfrontier.service import crawl_thread, frontier_service, server
+from budgetfrontier.service.stopping import Stop
 from tests.support import PATIENCE
 
 
@@ -23,7 +24,7 @@ class Served:
         self.address = f"unix:{folder / 's'}"
         self._folder = folder
         self._settings = settings
-        self._started, self._stop = threading.Event(), threading.Event()
+        self._started, self._stop = threading.Event(), Stop()
         self._thread = threading.Thread(target=self._main, daemon=True)
         if clock is not None:
             patch.setattr(crawl_thread, "Frontier", _Clocked(clock))
@@ -36,7 +37,7 @@ class Served:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stop.set()
+        self._stop.ask()
         self._thread.join(PATIENCE)
 
     def _main(self) -> None:
@@ -44,7 +45,7 @@ class Served:
             self._folder / "jobs",
             self._settings,
             listen=self.address,
-            services=[server.Offered(protocol.SERVICE, frontier_service.handlers)],
+            services=[frontier_service.FRONTIER],
             started=lambda address: self._started.set(),
             stop=self._stop,
         )

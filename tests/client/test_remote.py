@@ -262,7 +262,7 @@ def test_crawls_are_frontiers_of_their_own(served: Served) -> None:
         one.schedule_many(pages("A", 2))
         assert other.lease() == [] and other.summary().scheduled == 0
         assert other.folder != one.folder and other.folder.is_dir()
-        assert one.settings.crawl == "test"
+        assert (one.settings.crawl, other.settings.crawl) == ("DEFAULT", "ünï/code")
 
 
 def test_more_than_a_message_can_hold_goes_in_several(served: Served) -> None:

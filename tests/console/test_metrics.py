@@ -54,7 +54,7 @@ def test_a_scrape_has_the_totals_of_the_frontier(job: Path) -> None:
 def test_refusals_have_a_metric_by_reason(tmp_path: Path) -> None:
     with Frontier.open(tmp_path / "frontier", make_settings(max_queued=3, max_queue_size=2)) as f:
         f.schedule_many([*(f"http://{host}.test/{n}" for host in "abc" for n in range(3)), "ftp://a.test/"])
-    body, _ = metrics.Exposition({"job": lambda: Reader(tmp_path / "frontier")}).answer()
+    body, _ = metrics.of_job(tmp_path).answer()
     found = {labels: n for (name, labels), n in samples(body.decode()).items() if "urls_refused_total" in name}
     assert {tuple(sorted(dict(labels).values())): n for labels, n in found.items()} == {
         ("FULL", "max_queue_size"): 1, ("FULL", "max_queued"): 5, ("INVALID", "scheme"): 1,
@@ -90,7 +90,7 @@ def test_the_frontiers_are_read_once_for_all_scrapes_of_a_second(
 
     clock = [100.0]
     monkeypatch.setattr("budgetfrontier.reports.metrics.time.monotonic", lambda: clock[0])
-    exposition = metrics.Exposition({"job": reader})
+    exposition = metrics.Exposition(metrics.of_readers({"job": reader}))
     answers = {
         exposition.answer(accepts) for accepts in ("", metrics.OPENMETRICS, "*/*", f"a/b, {metrics.OPENMETRICS}")
     }

@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from budgetfrontier import Frontier, FrontierError
 from budgetfrontier.cli import main
-from budgetfrontier.crawl.fetch.descriptors import SCRAPES
-from budgetfrontier.crawl.metrics_server import MetricsServer
+from budgetfrontier.reports import metrics
+from budgetfrontier.reports.known_hosts import SCRAPES
+from budgetfrontier.reports.metrics_server import MetricsServer
 from tests.crawl.process import end, started
 from tests.crawl.site import Site, linking
 from tests.support import PATIENCE, until
@@ -27,7 +28,7 @@ def test_a_process_that_has_the_frontier_open_answers_scrapes(tmp_path: Path) ->
     async def scrape() -> str:
         server = MetricsServer("127.0.0.1:0")
         port = server.socket.getsockname()[1]
-        async with server.serving(tmp_path), aiohttp.ClientSession() as client:
+        async with server.serving(metrics.of_job(tmp_path).answer), aiohttp.ClientSession() as client:
             return await (await client.get(f"http://127.0.0.1:{port}/metrics")).text()
 
     with Frontier.open(tmp_path / "frontier") as frontier:
@@ -52,7 +53,7 @@ def test_connections_that_ask_for_nothing_take_few_descriptors_and_keep_no_scrap
     async def flood() -> int:
         server = MetricsServer("127.0.0.1:0")
         port = server.socket.getsockname()[1]
-        async with server.serving(tmp_path):
+        async with server.serving(metrics.of_job(tmp_path).answer):
             idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
             for one in idle:
                 one.send(sent)
@@ -111,11 +112,11 @@ def test_a_flood_of_scrapes_harms_neither_the_crawl_nor_later_scrapes(tmp_path: 
 def test_a_connection_on_which_no_request_comes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr("budgetfrontier.crawl.metrics_server.ANSWERED_WITHIN", 0.01)
+    monkeypatch.setattr("budgetfrontier.reports.metrics_server.ANSWERED_WITHIN", 0.01)
 
     async def wait() -> bytes:
         server = MetricsServer("127.0.0.1:0")
-        async with server.serving(tmp_path):
+        async with server.serving(metrics.of_job(tmp_path).answer):
             reader, writer = await asyncio.open_connection(*server.socket.getsockname())
             writer.write(sent)
             try:
@@ -132,13 +133,13 @@ def test_a_connection_on_which_no_request_comes_is_closed(
 def test_a_process_without_descriptors_answers_when_it_has_some_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("budgetfrontier.crawl.metrics_server._NO_FILES", 0.01)
+    monkeypatch.setattr("budgetfrontier.reports.metrics_server._NO_FILES", 0.01)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def scrape() -> int:
         server = MetricsServer("127.0.0.1:0")
         port = server.socket.getsockname()[1]
-        async with server.serving(tmp_path):
+        async with server.serving(metrics.of_job(tmp_path).answer):
             await ask(port)
             one = socket.create_connection(("127.0.0.1", port))
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -158,7 +159,7 @@ def test_a_process_without_descriptors_answers_when_it_has_some_again(
 def test_a_connection_gets_one_answer(tmp_path: Path, path: str) -> None:
     async def send() -> bytes:
         server = MetricsServer("127.0.0.1:0")
-        async with server.serving(tmp_path):
+        async with server.serving(metrics.of_job(tmp_path).answer):
             reader, writer = await asyncio.open_connection(*server.socket.getsockname())
             writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * 50)
             answer = await asyncio.wait_for(reader.read(99_999), PATIENCE)
@@ -172,7 +173,7 @@ def test_a_connection_gets_one_answer(tmp_path: Path, path: str) -> None:
 def test_what_is_no_request_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def send(garbage: bytes) -> bytes:
         server = MetricsServer("127.0.0.1:0")
-        async with server.serving(tmp_path):
+        async with server.serving(metrics.of_job(tmp_path).answer):
             reader, writer = await asyncio.open_connection(*server.socket.getsockname())
             writer.write(garbage)
             answer = await asyncio.wait_for(reader.read(), PATIENCE)
@@ -212,7 +213,10 @@ def test_a_scrape_for_a_name_that_is_not_known_is_refused(tmp_path: Path, host: 
     async def scrape() -> tuple[int, str]:
         server = MetricsServer("127.0.0.1:0", names=["metrics.example"])
         address = f"http://127.0.0.1:{server.socket.getsockname()[1]}/metrics"
-        async with server.serving(tmp_path), aiohttp.request("GET", address, headers={"Host": host}) as answer:
+        async with (
+            server.serving(metrics.of_job(tmp_path).answer),
+            aiohttp.request("GET", address, headers={"Host": host}) as answer,
+        ):
             return answer.status, await answer.text()
 
     Frontier.open(tmp_path / "frontier").close()
@@ -227,7 +231,7 @@ def test_without_the_extra_it_is_named_before_the_crawl_begins(
     config = tmp_path / "crawl.yaml"
     config.write_text("crawl: some\nseeds: [http://127.0.0.1:9/]\nlimits: {max_time: 1s}\n", encoding="utf-8")
     monkeypatch.delattr("budgetfrontier.reports.metrics")
-    for module in ("budgetfrontier.reports.metrics", "budgetfrontier.crawl.metrics_server"):
+    for module in ("budgetfrontier.reports.metrics", "budgetfrontier.reports.metrics_server"):
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)  # as if it were not installed
     assert main(["crawl", str(config), "--job", str(tmp_path / "job"), "--metrics", "127.0.0.1:0"]) == 1

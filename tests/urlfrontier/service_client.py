@@ -16,6 +16,7 @@ import grpc
 
 from budgetfrontier import Settings
 from budgetfrontier.service import server
+from budgetfrontier.service.stopping import Stop
 from budgetfrontier.urlfrontier import methods, service
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from tests.support import PATIENCE
@@ -105,7 +106,7 @@ def known(url: str, date: int = 0, crawl: str = "c", key: str = "", *, id: str =
 def serving(jobs: Path, **options: Any) -> Iterator[Client]:
     """Serve jobs in this process, on a socket beside them, and yield a client."""
     settings = options.pop("settings", None) or Settings.from_dict({"profile": "served"})
-    stop, started = threading.Event(), threading.Event()
+    stop, started = Stop(), threading.Event()
     errors: list[BaseException] = []
     address = f"unix:{jobs}.socket"
 
@@ -115,7 +116,7 @@ def serving(jobs: Path, **options: Any) -> Iterator[Client]:
                 jobs,
                 settings,
                 listen=address,
-                services=[server.Offered(methods.SERVICE, service.handlers)],
+                services=[service.URLFRONTIER],
                 started=lambda _: started.set(),
                 stop=stop,
                 **options,
@@ -133,7 +134,7 @@ def serving(jobs: Path, **options: Any) -> Iterator[Client]:
         with Client(address) as client:
             yield client
     finally:
-        stop.set()
+        stop.ask()
         thread.join(PATIENCE)
         assert not thread.is_alive()
 

@@ -38,4 +38,4 @@ def test_a_job_is_seen_and_steered_while_it_is_served(tmp_path: Path) -> None:
         for words in (("queues",), ("queue", "a.test"), ("explain", "http://a.test/1"), ("leases",), ("verify",)):
             assert command(words[0], job, *words[1:]).returncode == 0
         assert server.stop() == 0
-    assert report(job)["process"]["last_stop"]["end"] == "EXIT"
+    assert report(job)["process"]["last_stop"]["end"] == "SIGNAL"

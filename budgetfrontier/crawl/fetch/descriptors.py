@@ -5,9 +5,9 @@ from __future__ import annotations
 import resource
 from contextlib import suppress
 
+from budgetfrontier.reports.known_hosts import SCRAPES
+
 _IDLE = 1000  # connections kept open for the next fetch, 15 s each
-SCRAPES = 16
-"""Connections that `crawl --metrics` holds at a time."""
 _OTHERS = 150 + SCRAPES  # files besides connections: the frontier, logs, WARC files, two for each of 64 DNS lookups
 _ENOUGH = 1_000_000
 

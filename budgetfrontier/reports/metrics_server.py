@@ -1,32 +1,31 @@
-"""The server of `crawl --metrics`: the crawl's own metrics for Prometheus, in its event loop."""
+"""The server of `crawl --metrics` and `serve --metrics`: metrics for Prometheus, in an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from aiohttp import web
 
-from budgetfrontier.crawl.fetch.descriptors import SCRAPES
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.reports import metrics
-from budgetfrontier.reports.known_hosts import REFUSED, KnownHosts
+from budgetfrontier.reports.known_hosts import REFUSED, SCRAPES, KnownHosts
 from budgetfrontier.reports.server_log import SERVER_LOG
-from budgetfrontier.store.reader import Reader
 
+Answer = Callable[[str], tuple[bytes, str]]
+"""By the Accept header of a scrape, its answer and the content type: `Exposition.answer`."""
 ANSWERED_WITHIN = 5.0
 """Seconds after which a connection is closed, whether or not a request has come."""
 _PAUSE = 0.01  # seconds between two connections: whoever floods the port waits, and not the crawl
 _BACKLOG = 512  # that wait for their turn: about 5 s, half the time that Prometheus waits
 _NO_FILES = 1.0  # seconds until the next one if the process has no descriptor for it
-_WRONG_HOST = "This name is not known here: scrape an address, or start the crawl with --allow-host NAME.\n"
+_WRONG_HOST = "This name is not known here: scrape an address, or start again with --allow-host NAME.\n"
 
 
 class MetricsServer:
-    """A socket that is bound at once, and is answered while the crawl runs. Raises FrontierError if it is not free."""
+    """A socket that is bound at once, and is answered while `serving`. Raises FrontierError if it is not free."""
 
     def __init__(self, listen: str, *, names: Iterable[str] = ()) -> None:
         """Listen; `names` are those under which scrapes may ask for it, besides addresses and this machine's name."""
@@ -50,18 +49,17 @@ class MetricsServer:
         self.socket.close()
 
     @asynccontextmanager
-    async def serving(self, folder: Path) -> AsyncIterator[None]:
-        """Answer scrapes with the metrics of the job in a folder. Nothing is done between them.
+    async def serving(self, answer: Answer) -> AsyncIterator[None]:
+        """Answer scrapes. Nothing is done between them.
 
-        What strangers can cost the crawl is bounded: it takes a connection every 10 ms, holds at most SCRAPES, closes
-        the oldest for one more, and reads the frontier at most once a second. Others wait in the queue of the socket.
+        What strangers can cost is bounded: it takes a connection every 10 ms, holds at most SCRAPES, and closes the
+        oldest for one more. Others wait in the queue of the socket.
         """
-        exposition = metrics.Exposition({folder.resolve().name: lambda: Reader(folder / "frontier")})
 
         async def scrape(request: web.Request) -> web.Response:
             if request.headers.get("Host") not in self._hosts:
                 return web.Response(status=REFUSED, text=_WRONG_HOST)
-            body, kind = exposition.answer(request.headers.get("Accept", ""))
+            body, kind = answer(request.headers.get("Accept", ""))
             return web.Response(body=body, headers={"Content-Type": kind})
 
         app = web.Application()
@@ -78,6 +76,27 @@ class MetricsServer:
             await asyncio.gather(accepting, return_exceptions=True)
             await runner.cleanup()
             self.close()
+
+    @contextmanager
+    def serving_in_thread(self, answer: Answer) -> Iterator[None]:
+        """Answer scrapes in a thread with an event loop of its own, in which `answer` is called and may wait."""
+        loop, end = asyncio.new_event_loop(), asyncio.Event()
+
+        async def serve() -> None:
+            async with self.serving(answer):
+                await end.wait()
+
+        def main() -> None:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(serve())
+
+        thread = threading.Thread(target=main, name="metrics", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            loop.call_soon_threadsafe(end.set)
+            thread.join()
 
     async def _accept(self, server: web.Server) -> None:
         """Hand connections to the server, one after another."""
