@@ -191,6 +191,8 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     """The wake time that its last lease asked for, because of that interval or of the one of the settings."""
     served: float = 0
     """The time of its last lease, in a frontier in which queues have intervals."""
+    own_budget: Number | None = None
+    """The total budget that crawlers have asked for by `regulate`; None: none. An adjustment replaces it."""
 
     @property
     def average_cost(self) -> float:

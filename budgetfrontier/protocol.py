@@ -262,6 +262,7 @@ PLAIN: Final[dict[str, Plain]] = {
     "snooze": Plain(bool),
     "wake": Plain(bool),
     "set_queue": Plain(bool),
+    "regulate": Plain(bool),
     "delete": Plain(int),
     "replay": Plain(int),
     "drop_dead_letters": Plain(int),

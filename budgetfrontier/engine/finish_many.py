@@ -171,7 +171,7 @@ class BatchFinisher:
         asked, rest, settings = same_rest is None, same_rest or 0.0, in_force.base
         wake, revision = now + rest, counters.settings_revision
         snooze, latest = rotation.snooze, now + tables.longest_delay
-        unlimited = in_force.trivial and settings.queue_total_budget < 0
+        unlimited = in_force.trivial and settings.queue_total_budget < 0 and not counters.own_budgets
         ring_back, best_waiting = counters.ring_back, rotation.best_waiting
         items: Iterator[Finish | None] = repeat(None) if timed is None else iter(timed)
         written = retired = spent = others = size = received = 0

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from budgetfrontier.clock import Clock, WallClock
-from budgetfrontier.engine import arguments, opening, queue_leases, reporting
+from budgetfrontier.engine import arguments, opening, queue_leases, regulation, reporting
 from budgetfrontier.engine.atomic import AtomicBatch
 from budgetfrontier.engine.batches import Batches
 from budgetfrontier.engine.commands.adjustment import Adjustment
@@ -21,6 +21,7 @@ from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.guard import Guard
 from budgetfrontier.engine.hooks import Hooks
 from budgetfrontier.engine.known_urls import Known, KnownUrls
+from budgetfrontier.engine.regulation import Asked
 from budgetfrontier.engine.runs import this_program
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import (
@@ -552,6 +553,29 @@ class Frontier:
         args = {"interval": interval, "max_completed": max_completed}
         given = {name: value for name, value in args.items() if value is not None}
         return self._steering.steer_queue("set_queue", key, who, reason, **given)
+
+    def regulate(
+        self,
+        key: str,
+        *,
+        interval: float | None = None,
+        max_completed: int | None = None,
+        total_budget: int | None = None,
+        blocked_until: float | None = None,
+    ) -> bool:
+        """Set what crawlers ask for a queue, which they may do for each response: nothing is audited, nor undone.
+
+        `interval` and `max_completed` are those of `set_queue`. `total_budget` (-1: no maximum) replaces that of the
+        settings, but not that of an adjustment. `blocked_until` is a block (epoch seconds; 0: none). All of it survives
+        restarts. The first two need `frontier.keep_urls`. Returns False if there is no such queue. O(1).
+        """
+        self._guard.enter()
+        asked = Asked(
+            interval=interval, max_completed=max_completed, total_budget=total_budget, blocked_until=blocked_until
+        )
+        asked.check(self._kernel)
+        key, guard = arguments.queue_key(key), self._guard
+        return guard.operate(lambda: regulation.regulate(self._kernel, key, asked, guard.now()))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End the snooze of a queue now, even if politeness is the reason."""

@@ -24,7 +24,7 @@ class SettingsInForce:
         self.settings = settings
         self.adjustments = adjustments
         self.frontier = frontier = settings.frontier
-        self.effective = Effective(frontier, [*settings.overrides, *adjustments])
+        self.effective = Effective(frontier, settings.overrides, adjustments)
         self.base = self.effective.base
         self.trivial = self.effective.trivial
         """The same settings for every URI."""

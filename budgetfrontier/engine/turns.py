@@ -13,12 +13,14 @@ from budgetfrontier.rules.queue_states import EXHAUSTED, IN_PROCESS, READY, RETI
 from budgetfrontier.settings.overrides import QueueSettings
 from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.keys import FRESH
-from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, restore_pending, tries
+from budgetfrontier.store.uri_values import LONGEST_SHOWN, LOW_COSTS, SCHEME_OF, expand, restore_pending, tries
 
 # In one call, so that a million queues over budget, or due at once, hold nobody up:
 MAX_TURNS = 1000  # without a lease
 MAX_DUE = 500  # snoozed queues
 
+NO_URL = "http://none.invalid/"
+"""The URL whose settings are those of a queue of which no URL is known."""
 _NOTHING = (b"", b"")
 _KIND_AND_COST, _URL = slice(4, 13), slice(1, None)  # made once, for a slice of its own for each URI takes 1 %
 
@@ -126,6 +128,7 @@ class Turns:
         concurrency, first_id, before, when = settings.per_queue_concurrency, leases.next_id, len(leased), int(now)
         turns, in_ring, deadline, low_costs, scheme_of = MAX_TURNS, 0, now + ttl, LOW_COSTS.get, SCHEME_OF.get
         limited = not trivial or settings.queue_total_budget >= 0 or settings.balance_replenish_amount <= 0
+        limited = limited or counters.own_budgets > 0
         paced = not trivial or settings.min_interval > 0.0
         is_spent = must_retire
         if tables.urls is not None:  # then queues may have limits and intervals of their own
@@ -235,13 +238,20 @@ class Turns:
         queue.interval = interval
         if interval is None:
             interval = self.settings.settings_of(queue).min_interval if queue.queued else 0.0
-        self._rotation.set_waits(queue, wake_times.paced(queue, interval, now))
-        if queue.state is READY and queue.wake_time > now:
-            self._rotation.move(queue, SNOOZED)
+        self.wait(queue, wake_times.paced(queue, interval, now), now)
 
     def set_limit(self, queue: QueueRecord, limit: int) -> None:
         """Limit the completed URLs of a queue; one RETIRED, but not by name, is looked at again in its turn."""
         queue.max_completed = limit
+        if queue.state is RETIRED and not queue.by_name:
+            self.unretire(queue)
+
+    def set_budget(self, queue: QueueRecord, budget: int) -> None:
+        """Give a queue the total budget that crawlers ask for; it holds at once, unless an adjustment has set one."""
+        self._tables.counters.own_budgets += queue.own_budget is None
+        queue.own_budget = budget
+        url = self.settings.head_uri(queue).url if queue.queued else expand(queue.last_enqueued, queue.queue)
+        queue.total_budget = budgets.total_of(queue, self._tables.in_force.for_uri(url or NO_URL, queue.queue))
         if queue.state is RETIRED and not queue.by_name:
             self.unretire(queue)
 
@@ -298,7 +308,11 @@ class Turns:
 
     def snooze(self, queue: QueueRecord, until: float, now: float) -> None:
         """Block a queue until a time; a URI that is out stays out."""
-        self._rotation.set_waits(queue, wake_times.blocked(queue, until))
+        self.wait(queue, wake_times.blocked(queue, until), now)
+
+    def wait(self, queue: QueueRecord, waits: wake_times.Waits, now: float) -> None:
+        """Let a queue wait until a time."""
+        self._rotation.set_waits(queue, waits)
         if queue.state is READY and queue.wake_time > now:
             self._rotation.move(queue, SNOOZED)
 

@@ -15,7 +15,7 @@ from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
 from budgetfrontier.reports.sources import setting_sources
 from budgetfrontier.reports.suggested_commands import replenish_amount
-from budgetfrontier.rules.budgets import has_completed, is_over_total
+from budgetfrontier.rules.budgets import has_completed, is_over_total, total_of
 from budgetfrontier.rules.crawl_states import FINISH
 from budgetfrontier.rules.verdict import is_hung, pause_sentence, process_line, verdict
 from budgetfrontier.settings.overrides import Effective, QueueSettings
@@ -197,7 +197,7 @@ class _Explainer:
     def _settings(self, queue: QueueRecord) -> QueueSettings:
         """Return the settings in force for a queue: those of its first URI."""
         settings = self._reader.settings
-        effective = Effective(settings.frontier, [*settings.overrides, *self._reader.adjustments])
+        effective = Effective(settings.frontier, settings.overrides, self._reader.adjustments)
         return effective.for_uri(self._first_url(queue), queue.queue)
 
     def _first_url(self, queue: QueueRecord) -> str:
@@ -306,7 +306,7 @@ class _Explainer:
     def _explain_budgets(self, explanation: Explanation, queue: QueueRecord) -> None:
         """Add the budgets for which a queue is RETIRED, or will be on its turn."""
         settings, retired = self._settings(queue), queue.state is QueueState.RETIRED
-        replenish, total = settings.balance_replenish_amount, settings.queue_total_budget
+        replenish, total = settings.balance_replenish_amount, total_of(queue, settings)
         session = replenish_amount(replenish, self._reader.settings.frontier.balance_replenish_amount)
         if is_over_total(queue.expenditure, total, settings.reached):
             subject = (

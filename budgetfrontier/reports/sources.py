@@ -19,9 +19,9 @@ _DEFAULTS = FrontierSettings()
 def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
     """Return each setting per URI with its `value` and its `sources`, in the order in which they apply: the last wins.
 
-    A source has a `kind` ("default", "settings", "override" or "adjustment"), its `value`, and for the last two its
-    `match`; an override has `at`, FILE:LINE or else its number in the settings; an adjustment `id`, `who`, `when` and
-    `reason`.
+    A source has a `kind` ("default", "settings", "override", "crawlers" or "adjustment"), and its `value`. An override
+    has its `match`, and `at`, FILE:LINE or else its number in the settings; an adjustment has its `match`, `id`, `who`,
+    `when` and `reason`.
     """
     settings, adjustments = view.settings()[0], view.adjustments()
     overrides = [*settings.overrides, *adjustments]
@@ -31,12 +31,20 @@ def setting_sources(view: View, url: str, queue: str) -> list[dict[str, Any]]:
         base, default = attrgetter(name)(settings.frontier), attrgetter(name)(_DEFAULTS)
         by_name[name] = [{"kind": "default" if base == default else "settings", "value": base}]
     for number, override in matching:
-        kind, source = "override", {"at": override.at or f"override {number + 1}"}
+        if number < len(settings.overrides):
+            _add(by_name, "override", override, {"at": override.at or f"override {number + 1}"})
+    record = view.find_queue(queue)
+    if record is not None and record.own_budget is not None:
+        by_name["queue_total_budget"].append({"kind": "crawlers", "value": record.own_budget})
+    for number, override in matching:
         if number >= len(settings.overrides):
-            kind, source = "adjustment", _adjustment(view, override)
-        for name, value in override.set.items():
-            by_name[name].append({"kind": kind, "value": value, "match": override.match, **source})
+            _add(by_name, "adjustment", override, _adjustment(view, override))
     return [{"name": name, "value": found[-1]["value"], "sources": found} for name, found in by_name.items()]
+
+
+def _add(by_name: dict[str, list[dict[str, Any]]], kind: str, override: Override, source: dict[str, Any]) -> None:
+    for name, value in override.set.items():
+        by_name[name].append({"kind": kind, "value": value, "match": override.match, **source})
 
 
 def _adjustment(view: View, override: Override) -> dict[str, Any]:
@@ -62,5 +70,7 @@ def _source(source: dict[str, Any]) -> str:
             return f"adjustment {source['id'] or '(of unknown id)'} ({source['match']}){by}"
         case "override":
             return f"{source['at']} ({source['match']})"
+        case "crawlers":
+            return "what crawlers asked for"
         case kind:
             return "the default" if kind == "default" else "the settings"

@@ -36,5 +36,12 @@ def has_completed(queue: QueueRecord) -> bool:
 def take_budgets(queue: QueueRecord, settings: QueueSettings, revision: int) -> None:
     """Set the budgets of a queue to those in force for one of its URIs, but not its precedence."""
     queue.balance_replenish_amount = settings.balance_replenish_amount
-    queue.total_budget = settings.queue_total_budget
+    queue.total_budget = total_of(queue, settings)
     queue.revision = revision
+
+
+def total_of(queue: QueueRecord, settings: QueueSettings) -> int:
+    """Return the total budget of a queue: that of an adjustment, else that of crawlers, else that of the settings."""
+    if queue.own_budget is None or settings.total_adjusted:
+        return settings.queue_total_budget
+    return queue.own_budget

@@ -84,6 +84,13 @@ def blocked(queue: QueueRecord, until: float) -> Waits:
     return Waits(until, until, queue.delayed, Waits.of(queue).earned, queue.paced_until)
 
 
+def blocked_until(queue: QueueRecord, until: float, now: float) -> Waits:
+    """Return the waits of a queue that is blocked until a time, and not longer; one that is over ends a block."""
+    waits = Waits.of(queue)
+    block = until if until > now else 0
+    return Waits(max(waits.unblocked, block), block, waits.delayed, waits.earned, waits.paced_until)
+
+
 def woken(queue: QueueRecord, now: float) -> Waits:
     """Return the waits of a queue whose operator ends them now."""
     return Waits(

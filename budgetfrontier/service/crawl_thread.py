@@ -29,6 +29,9 @@ MOST_AT_ONCE = 1000
 """Pieces of work that are taken together."""
 IDLE = 0.5
 """Seconds without work after which the mailbox is looked at, and what has expired or is due is moved."""
+MOST_OPEN = 1000
+"""Threads above which crawls are closed that were not used for `CROWDED` seconds: many more would hinder each other."""
+CROWDED = 1.0
 PATIENCE = 5.0
 """Seconds for which a frontier is waited for that a command has opened."""
 LOOK_AGAIN = 0.02
@@ -57,15 +60,16 @@ class CrawlThread:
 
     The results of work that changes something go out once the changes are on disk: what was acknowledged survives a
     crash. All work that arrives during a commit shares the next one. A frontier that an error has closed, such as a
-    full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (0: never mind) is
-    closed, and its thread ends; the next work starts another. `settings` returns those of a frontier that is created.
+    full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (inf: never) is
+    closed, earlier if very many are open, and its thread ends; the next work starts another. `settings` returns those
+    of a frontier that is created.
     """
 
-    def __init__(self, name: str, folder: Path, settings: Callable[[], Settings], *, close_after: float = 0.0) -> None:
+    def __init__(self, name: str, folder: Path, settings: Callable[[], Settings], *, close_after: float = inf) -> None:
         self.name = name
         self.folder = folder
         self._settings = settings
-        self._close_after = close_after or inf
+        self._close_after = close_after
         self._inbox: SimpleQueue[_Work] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -202,7 +206,10 @@ class CrawlThread:
 
     def _is_idle(self, works: list[_Work]) -> bool:
         """Tell whether nobody has used the crawl for a while, and no command is in progress."""
-        if works or monotonic() < self._used + self._close_after or not self._inbox.empty():
+        after = self._close_after
+        if threading.active_count() > MOST_OPEN:
+            after = min(after, CROWDED)
+        if works or monotonic() < self._used + after or not self._inbox.empty():
             return False
         with Reader(self.folder) as reader:
             return reader.in_progress() is None

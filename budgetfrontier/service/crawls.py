@@ -105,7 +105,7 @@ class Crawls:
         job = self.folder / folder_name(crawl_id)
         job.mkdir(parents=True, exist_ok=True)
         settings = partial(self._settings_of_new, crawl_id)
-        crawl = CrawlThread(crawl_id, job / FRONTIER, settings, close_after=self._close_after)
+        crawl = CrawlThread(crawl_id, job / FRONTIER, settings, close_after=self._close_after or inf)
         self._open[crawl_id] = crawl
         return crawl
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     revisit_after: float
     retry_uri: bool
     """Whether a retry delays only the URI, not its queue."""
+    total_adjusted: bool = False
+    """Whether `queue_total_budget` is that of an adjustment."""
 
 
 # Settings whose field has another name: the field, and the conversions of the value to it and back.
@@ -117,13 +119,20 @@ class Effective:
 
     `for_uri` costs one dictionary look-up for a cached authority, a search for each override with a regex, and a
     comparison for each SURT prefix with a path on this authority. For a new authority it costs one look-up per label of
-    the host, and a test for each override with a glob or SURT prefix. The cache is bounded.
+    the host, and a test for each override with a glob or SURT prefix. The cache is bounded. `adjustments` are overrides
+    that come after the others.
     """
 
-    def __init__(self, base: FrontierSettings, overrides: Sequence[Override] = ()) -> None:
+    def __init__(
+        self, base: FrontierSettings, overrides: Sequence[Override] = (), adjustments: Iterable[Override] = ()
+    ) -> None:
+        first, overrides = len(overrides), [*overrides, *adjustments]
         self.base = QueueSettings(**dict(_flat(name, _value(base, name)) for name in per_uri()))
         self.trivial = not overrides
         self._patches = [dict(_flat(*item) for item in override.set.items()) for override in overrides]
+        for patch in self._patches[first:]:
+            if "queue_total_budget" in patch:
+                patch["total_adjusted"] = True
         self.limits_queues = any(patch.get("max_queue_size") for patch in self._patches)
         """Whether an override limits the size of queues."""
         self._always: list[int] = []

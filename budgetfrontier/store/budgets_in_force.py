@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules.budgets import is_over_total, must_retire
+from budgetfrontier.rules.budgets import is_over_total, must_retire, total_of
 from budgetfrontier.settings.matching import parse_match
 from budgetfrontier.settings.overrides import Effective
 from budgetfrontier.store.head_urls import HeadUrls
@@ -18,12 +18,13 @@ class BudgetsInForce:
 
     def __init__(self, view: View) -> None:
         settings, adjustments = view.settings()
-        overrides = [*settings.overrides, *adjustments]
-        ours = [o for o in overrides if not _OF_BUDGETS.isdisjoint(o.set)]
+        of_settings = [o for o in settings.overrides if not _OF_BUDGETS.isdisjoint(o.set)]
+        adjusted = [o for o in adjustments if not _OF_BUDGETS.isdisjoint(o.set)]
+        ours = [*of_settings, *adjusted]
         self._same_limit = not any("retire_when" in o.set for o in ours)
         self._revision = view.counters().settings_revision
         self._by_key = all(parse_match(o.match).by_key for o in ours)
-        self._effective = Effective(settings.frontier, ours)
+        self._effective = Effective(settings.frontier, of_settings, adjusted)
         self._heads = HeadUrls(view)
 
     def over_budget(self, queue: QueueRecord) -> bool:
@@ -49,7 +50,7 @@ class BudgetsInForce:
             if url:
                 settings = self._effective.for_uri(url, queue.queue)
                 queue.balance_replenish_amount = settings.balance_replenish_amount
-                queue.total_budget = settings.queue_total_budget
+                queue.total_budget = total_of(queue, settings)
         return queue
 
     def _url(self, queue: QueueRecord) -> str:

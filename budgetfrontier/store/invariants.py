@@ -302,6 +302,7 @@ class _Checker:
         if self._schema > 3:
             truth["urls"] = sum(q.urls for q in all_queues)
             truth["completed"] = sum(q.completed for q in all_queues)
+            truth["own_budgets"] = sum(q.own_budget is not None for q in all_queues)
             truth["url_queues"] = sum(q.urls > 0 for q in all_queues)
             truth["active_url_queues"] = sum(q.urls > q.completed for q in all_queues)
         for name, value in truth.items():

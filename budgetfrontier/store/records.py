@@ -101,6 +101,8 @@ class Counters(msgspec.Struct, array_like=True, gc=False):
     url_queues: Number = 0
     active_url_queues: Number = 0
     """Queues with rows that are not completed."""
+    own_budgets: Number = 0
+    """Queues for which crawlers have asked for a total budget."""
 
 
 class UrlRow(msgspec.Struct, array_like=True, gc=False):

@@ -139,12 +139,12 @@ class View:
     def in_force(self, more: Iterable[Override] = ()) -> Effective:
         """Return the settings in force, with `more` adjustments on top."""
         settings, adjustments = self.settings()
-        return Effective(settings.frontier, [*settings.overrides, *adjustments, *more])
+        return Effective(settings.frontier, settings.overrides, [*adjustments, *more])
 
     def in_force_with(self, adjustments: Iterable[Override]) -> Effective:
         """Return the settings that would be in force with other adjustments."""
         settings = self.settings()[0]
-        return Effective(settings.frontier, [*settings.overrides, *adjustments])
+        return Effective(settings.frontier, settings.overrides, adjustments)
 
     def items(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values of a table from the key `start` on, without the sentinel.

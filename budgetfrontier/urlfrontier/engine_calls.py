@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 from budgetfrontier import uris
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
+from budgetfrontier.engine.regulation import MOST_BUDGET
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.model import Admission, CrawlUri, KeptUrl
-from budgetfrontier.settings.matching import queues_match
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 
-WHO = "urlfrontier"
 LONGEST_KEY = 255
 """Characters of a key; an item with a longer one is SKIPPED."""
 LEASE_SECONDS = 30
@@ -37,8 +36,6 @@ _OF_ADMISSION = {
 }
 _OF_REPORT = {Known.INVALID: SKIPPED, Known.FULL: FAIL}
 _DEFAULT_COST, _DEFAULT_PRIORITY, BUDGET = "bf.cost", "bf.priority", "bf.budget"
-MOST_BUDGET = (1 << 53) - 1
-"""The largest total budget that an item may ask for: others are ignored, as is what is no whole number."""
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*", re.ASCII)
 """The form of a host in a URL that is its queue's key as it stands."""
 
@@ -128,18 +125,13 @@ def _number(info: Any, name: str) -> int | None:
 
 
 def _take_budgets(frontier: Frontier, infos: Sequence[Any], valid: Sequence[bool]) -> None:
-    """Give queues the total budgets that valid items ask for: the last one of each queue."""
+    """Give queues the total budgets that valid items ask for: the last one of each queue. What is none is ignored."""
     asked: dict[str, int] = {}
     for info, is_valid in zip(infos, valid, strict=True):
         if is_valid and info.metadata and (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
             asked[info.key or frontier.queue_key(CrawlUri(uris.parse(info.url)))] = budget
-    keys: dict[int, list[str]] = {}
     for key, budget in asked.items():
-        queue = frontier.queue(key)
-        if queue is not None and queue.total_budget != budget:
-            keys.setdefault(budget, []).append(key)
-    for budget, found in keys.items():
-        frontier.adjust(match=queues_match(found), queue_total_budget=budget, who=WHO)
+        frontier.regulate(key, total_budget=budget)
 
 
 # -- URLs out
@@ -244,25 +236,17 @@ def queue_page(frontier: Frontier, after: str, limit: int, *, inactive: bool) ->
 
 def block(frontier: Frontier, key: str, until: float) -> None:
     """Block a queue until a time, 0 for not any more; a queue that is not known is ignored."""
-    queue = frontier.queue(key)
-    if queue is None:
-        return
-    if queue.block > time.time() and queue.block > until:
-        frontier.wake(key, who=WHO)
-        if queue.paced_until > time.time():
-            frontier.snooze(key, until=queue.paced_until, who=WHO)
-    if until > time.time():
-        frontier.snooze(key, until=until, who=WHO)
+    frontier.regulate(key, blocked_until=until)
 
 
 def set_limit(frontier: Frontier, key: str, limit: int) -> bool:
     """Limit the completed URLs of a queue, 0 for no limit; tell whether it is known."""
-    return frontier.set_queue(key, max_completed=limit, who=WHO)
+    return frontier.regulate(key, max_completed=limit)
 
 
 def set_delay(frontier: Frontier, key: str, delay: float) -> None:
     """Set the least time between two serves of a queue; one that is not known is ignored."""
-    frontier.set_queue(key, interval=delay, who=WHO)
+    frontier.regulate(key, interval=delay)
 
 
 def forget(

@@ -140,9 +140,9 @@ def test_an_adjustment_reads_all_overrides_once(monkeypatch: pytest.MonkeyPatch)
     read: list[int] = []
     init = Effective.__init__
 
-    def counting(self: Effective, base: Any, overrides: Any) -> None:
-        read.append(len(overrides))
-        init(self, base, overrides)
+    def counting(self: Effective, base: Any, overrides: Any, adjustments: Any) -> None:
+        read.append(len(overrides) + len(adjustments))
+        init(self, base, overrides, adjustments)
 
     with Frontier.open(":memory:") as frontier:
         frontier.schedule("http://a.test/")

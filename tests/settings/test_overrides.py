@@ -35,7 +35,8 @@ def test_every_setting_per_uri_arrives_in_the_flat_form() -> None:
     other: dict[str, Any] = {"retire_when": "reached", "cost_policy": "zero", "order": "lifo", "retry.scope": "uri"}
     other |= {name: 7 for name in per_uri() if name not in other}
     base = Effective(FrontierSettings()).base
-    changed = effective(("*", other)).for_uri("http://a.test/", "a.test")
+    adjustment = validate_override("*", other)
+    changed = Effective(FrontierSettings(), (), [adjustment]).for_uri("http://a.test/", "a.test")
     for field in base.__struct_fields__:
         assert getattr(base, field) != getattr(changed, field), field
 

@@ -64,6 +64,7 @@ class Queue:
     by_name: bool = False
     placed: int = 0
     interval: float | None = None  # between two leases, by name
+    own_budget: int | None = None  # that crawlers have asked for
     limit: int = 0  # of completed URLs
     served: float = 0.0  # when it was leased from last
     paced: float = 0.0  # until when its interval lets it rest
@@ -145,7 +146,7 @@ class Model:
 
     def take(self, queue: Queue, uri: Uri) -> None:
         """The queue takes the values of this URI."""
-        values = dict(self.options)
+        values, adjusted = dict(self.options), False
         for adjustment in self.adjustments:
             kind, _, what = adjustment.match.partition(":")
             if (
@@ -155,6 +156,9 @@ class Model:
                 or (kind == "domain" and ("." + uri.host).endswith("." + what))
             ):
                 values.update(adjustment.chosen)
+                adjusted |= "queue_total_budget" in adjustment.chosen
+        if queue.own_budget is not None and not adjusted:
+            values["queue_total_budget"] = queue.own_budget
         queue.replenish, queue.total = values["balance_replenish_amount"], values["queue_total_budget"]
         queue.precedence = values["precedence"]
 
@@ -762,6 +766,28 @@ class Model:
             queue.paced = max(until, self.now)
             if queue.state == READY and queue.wake > self.now:
                 self.move(queue, SNOOZED)
+
+    def regulate(self, key: str, chosen: dict[str, Any]) -> None:
+        """As crawlers ask: nothing is audited. What is as it was is not set again."""
+        queue = self.queues[key]
+        if chosen.get("interval", queue.interval) != queue.interval:
+            self.set_interval(key, chosen["interval"])
+        if chosen.get("max_completed", queue.limit) != queue.limit:
+            self.set_limit(key, chosen["max_completed"])
+        if chosen.get("total_budget", queue.own_budget) != queue.own_budget:
+            queue.own_budget = chosen["total_budget"]
+            if queue.uris:
+                precedence, replenish = queue.precedence, queue.replenish
+                self.take(queue, self.in_order(queue)[0])
+                queue.precedence, queue.replenish = precedence, replenish
+            if queue.state == RETIRED and not queue.by_name:
+                self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
+        if "blocked_until" in chosen:
+            until = self.now + chosen["blocked_until"]
+            queue.block = until if until > self.now else 0.0
+            if queue.state == READY and queue.wake > self.now:
+                self.move(queue, SNOOZED)
+        self.settle()
 
     def set_limit(self, key: str, limit: int) -> None:
         queue = self.queues[key]

@@ -480,6 +480,27 @@ class FrontierMachine(RuleBasedStateMachine):
         if key in self.model.queues:
             self.remember()
 
+    @rule(
+        key=keys,
+        chosen=st.fixed_dictionaries(
+            {},
+            optional={
+                "interval": st.sampled_from((0.0, 10.0)),
+                "max_completed": st.sampled_from((0, 3)),
+                "total_budget": st.sampled_from((-1, 0, 2, 5, 12)),
+                "blocked_until": st.sampled_from((-5.0, 5.0, 60.0)),  # from now
+            },
+        ),
+    )
+    def regulate(self, key: str, chosen: dict[str, Any]) -> None:
+        if not self.options["keep_urls"]:
+            chosen = {name: chosen[name] for name in ("total_budget", "blocked_until") if name in chosen}
+        if key in self.model.queues:
+            self.model.regulate(key, chosen)
+        if "blocked_until" in chosen:
+            chosen = {**chosen, "blocked_until": self.clock.time() + chosen["blocked_until"]}
+        assert self.frontier.regulate(key, **chosen) is (key in self.model.queues)
+
     @rule(key=keys, really=rarely, for_good=rarely)
     def delete(self, key: str, really: bool, for_good: bool = False) -> None:
         if really:

@@ -18,6 +18,30 @@ def report(job: Path) -> dict[str, Any]:
     return found
 
 
+def test_crawlers_steer_queues_without_a_trace_and_give_way_to_operators(tmp_path: Path) -> None:
+    """QueueRegulatorBolt of StormCrawler does it for each response."""
+    job = tmp_path / "jobs" / "c"
+    with Process(tmp_path / "jobs") as server, server.client() as client:
+        client.put(*[discovered(f"http://a.test/{n}") for n in range(9)])
+        for number in range(50):
+            client.SetDelay(crawlID="c", key="a.test", delay_requestable=number % 2)
+            client.BlockQueueUntil(crawlID="c", key="a.test", time=(number % 2) << 40)
+            client.SetCrawlLimit(crawlID="c", key="a.test", limit=number)
+            client.put(discovered(f"http://a.test/x{number}", bf_budget=number % 3))
+        client.SetDelay(crawlID="c", key="a.test", delay_requestable=0)
+        client.BlockQueueUntil(crawlID="c", key="a.test", time=0)
+        client.SetCrawlLimit(crawlID="c", key="a.test", limit=0)
+        done = command("audit", job, "--format", "json")
+        assert json.loads(done.stdout) == []
+        assert client.get() == ["http://a.test/0", "http://a.test/1"]  # the budget is 1: exceeded by the second
+        assert "what crawlers asked for" in command("explain", job, "a.test").stdout
+        done = command("adjust", job, "--match", "queue:a.test", "--total-budget", "3")
+        assert done.returncode == 0, done.stderr
+        client.put(discovered("http://a.test/more", bf_budget=0))
+        assert len(client.get(max_urls_per_queue=9)) == 2
+        assert command("verify", job).returncode == 0
+
+
 def test_a_job_is_seen_and_steered_while_it_is_served(tmp_path: Path) -> None:
     job = tmp_path / "jobs" / "c"
     with Process(tmp_path / "jobs") as server, server.client() as client:

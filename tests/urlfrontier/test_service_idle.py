@@ -161,6 +161,21 @@ def test_many_crawls(tmp_path: Path) -> None:
         assert list(client.GetURLs()) == []
 
 
+def test_of_too_many_open_crawls_those_are_closed_that_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawl_thread, "CROWDED", 0.05)
+    names = [f"crawl {n}" for n in range(20)]
+    with serving(tmp_path / "jobs", close_after=3600.0) as client:
+        for name in names:
+            assert client.put(discovered("http://a.test/", name)) == [OK]
+        monkeypatch.setattr(crawl_thread, "MOST_OPEN", threading.active_count() - 5)
+        until(lambda: len(open_crawls()) <= 15)
+        assert open_crawls()  # none is closed beyond that
+        for name in names:
+            assert client.GetStats(crawlID=name).size == 1
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators are left as they are")
 def test_crawls_that_are_open_take_little_memory(tmp_path: Path) -> None:
     def taken() -> int:

@@ -163,7 +163,7 @@ def _surveyed(kernel: Kernel, override: Override, given: Any, now: float) -> dic
     if given is not None:
         return msgspec.structs.asdict(msgspec.convert(given, Survey))
     tables, match = kernel.tables, parse_match(override.match)
-    after = Effective(tables.in_force.frontier, [Override("*", override.set)])  # it is the last one, and wins
+    after = Effective(tables.in_force.frontier, (), [Override("*", override.set)])  # it is the last one, and wins
     change = Change(match, tuple(override.set), tables.in_force.effective, after, override.set)
     named = _named(kernel, match) if match.keys else None
     if named is not None:

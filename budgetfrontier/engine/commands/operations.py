@@ -42,12 +42,17 @@ def _on_queue(change: Callable[[Kernel, QueueRecord, dict[str, Any], float], Non
     return apply
 
 
-def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+def check_paced(kernel: Kernel) -> None:
+    """Raise FrontierError in a frontier whose queues have no intervals and limits of their own."""
     if kernel.tables.urls is None:
         raise FrontierError(
             "queues have intervals and limits of their own only with `frontier.keep_urls`, which is fixed at creation; "
             "`adjust` sets `politeness.min_interval` for queues that match"
         )
+
+
+def _set_queue(kernel: Kernel, queue: QueueRecord, args: dict[str, Any], now: float) -> None:
+    check_paced(kernel)
     if "interval" in args:
         kernel.turns.set_interval(queue, float(args["interval"]), now)
     if "max_completed" in args:

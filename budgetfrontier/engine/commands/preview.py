@@ -15,7 +15,7 @@ import msgspec
 from budgetfrontier import plugins
 from budgetfrontier.bounded_cache import BoundedCache
 from budgetfrontier.model import QueueRecord
-from budgetfrontier.rules.budgets import is_over_total
+from budgetfrontier.rules.budgets import is_over_total, total_of
 from budgetfrontier.rules.queue_states import RETIRED, is_revived_by_change
 from budgetfrontier.settings.matching import Match, parse_match
 from budgetfrontier.settings.overrides import Effective, Override, QueueSettings, value_in
@@ -260,7 +260,7 @@ class _Spend:
         """Add a queue with these settings."""
         if _is_out(queue, settings):
             return
-        total = settings.queue_total_budget
+        total = total_of(queue, settings)
         uris, spent = affordable(view, queue, total, reached=settings.reached)
         self.uris += uris
         self.floor += spent
@@ -272,12 +272,12 @@ class _Spend:
 
 def _is_out(queue: QueueRecord, settings: QueueSettings) -> bool:
     """Tell whether a queue is retired on its turn with these settings."""
-    total = settings.queue_total_budget
+    total = total_of(queue, settings)
     return settings.balance_replenish_amount <= 0 or is_over_total(queue.expenditure, total, settings.reached)
 
 
-def _budget(settings: QueueSettings) -> tuple[int, bool, bool]:
-    return settings.queue_total_budget, settings.reached, settings.balance_replenish_amount > 0
+def _budget(queue: QueueRecord, settings: QueueSettings) -> tuple[int, bool, bool]:
+    return total_of(queue, settings), settings.reached, settings.balance_replenish_amount > 0
 
 
 def preview(view: View, change: Change) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def preview(view: View, change: Change) -> dict[str, Any]:
                 counts["retired_count"] += 1
                 if len(retired) < NAMED:
                     retired.append(queue.queue)
-            if _budget(old) != _budget(new):
+            if _budget(queue, old) != _budget(queue, new):
                 changed += 1
                 before.add(view, queue, old)
                 after.add(view, queue, new)

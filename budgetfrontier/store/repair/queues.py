@@ -181,6 +181,7 @@ class QueueRebuild:
         totals.urls += queue.urls
         totals.completed += queue.completed
         totals.url_queues += queue.urls > 0
+        totals.own_budgets += queue.own_budget is not None
         totals.active_url_queues += queue.urls > queue.completed
         totals.settings_revision = max(totals.settings_revision, queue.revision)
         if state is not EXHAUSTED:
@@ -282,14 +283,14 @@ _BACK_OF = {READY: "ring_back", INACTIVE: "fifo_back", RETIRED: "retired_back"}
 _REPORTED_FIELDS = (
     "id", "state", "queued", "out", "reserved", "landed", "future", "precedence", "expenditure", "penalties", "bytes",
     "charges", "errors", "wake_time", "block", "delayed", "rest", "position", "urls", "completed", "max_completed",
-    "interval", "paced_until", "served",
+    "interval", "paced_until", "served", "own_budget",
 )  # fmt: skip
 _TELLS_OUTCOMES = 3
 """The first schema whose totals tell what was spent on each outcome."""
 _COUNTED = (
     "queued", "expenditure", "penalties", "bytes", "future", "future_retired", "queues", "ready", "in_process",
     "snoozed", "inactive", "retired", "retired_by_name", "leases", "urls", "completed", "url_queues",
-    "active_url_queues",
+    "active_url_queues", "own_budgets",
 )  # fmt: skip
 _GIVEN_OUT = (
     "epoch", "ordinal", "queue_id", "ring_front", "ring_back", "fifo_back", "retired_back", "audit", "command",
@@ -333,6 +334,8 @@ def correct(queue: QueueRecord, now: float) -> None:
     if queue.interval is not None and not 0 <= queue.interval < inf:
         queue.interval = None
     queue.max_completed = max(queue.max_completed, 0)
+    if queue.own_budget is not None:
+        queue.own_budget = max(queue.own_budget, -1)
     queue.state = queue_states.nearest_possible(queue, now)
 
 

@@ -1,0 +1,53 @@
+"""Changes that crawlers ask for in queues that they fetch from, for each response if need be: they are not audited."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import msgspec
+
+from budgetfrontier.engine.commands import operations
+from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.rules import wake_times
+
+MOST_BUDGET = (1 << 53) - 1
+"""The largest total budget."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The values asked for; None: as it is."""
+
+    interval: float | None
+    max_completed: int | None
+    total_budget: int | None
+    blocked_until: float | None
+
+    def check(self, kernel: Kernel) -> None:
+        """Raise FrontierError for a value that cannot be."""
+        if self.interval is not None or self.max_completed is not None:
+            operations.check_paced(kernel)
+        given = {"interval": self.interval, "max_completed": self.max_completed}
+        args = {name: value for name, value in given.items() if value is not None}
+        operations.check_command("set_queue", {"queue": "", **args})
+        if self.total_budget is not None and not -1 <= self.total_budget <= MOST_BUDGET:
+            raise FrontierError(f"a total budget is a whole number, -1 for no maximum, not {self.total_budget}")
+        if self.blocked_until is not None and not isfinite(self.blocked_until):
+            raise FrontierError("a queue is blocked until a time in epoch seconds")
+
+
+def regulate(kernel: Kernel, key: str, asked: Asked, now: float) -> bool:
+    """Let a queue have what is asked for; False if there is none. What is as it was costs nothing but the look."""
+    queue = kernel.tables.queues.look_up(key)
+    if queue is None:
+        return False
+    turns, queue = kernel.turns, kernel.tables.queues.get(queue.id)
+    if asked.interval is not None and asked.interval != queue.interval:
+        turns.set_interval(queue, asked.interval, now)
+    if asked.max_completed is not None and asked.max_completed != queue.max_completed:
+        turns.set_limit(queue, asked.max_completed)
+    if asked.total_budget is not None and asked.total_budget != queue.own_budget:
+        turns.set_budget(queue, asked.total_budget)
+    if asked.blocked_until is not None:
+        turns.wait(queue, wake_times.blocked_until(queue, asked.blocked_until, now), now)
+    return True
