@@ -11,6 +11,7 @@ import json
 
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import Settings, policy_factory
+from budgetfrontier.settings.checks import NEEDS_URLS
 from budgetfrontier.settings.differences import changes
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.environment import Environment
@@ -54,6 +55,8 @@ def check_kept_urls(env: Environment, counters: Counters, stored: Settings | Non
         keeps = stored.frontier.keep_urls
     else:
         keeps = counters.urls > 0 or (settings.frontier.keep_urls and not counters.scheduled)
+    if settings.frontier.update_priority and not settings.frontier.keep_urls:
+        raise SettingsError(NEEDS_URLS)
     if keeps == settings.frontier.keep_urls:
         return
     if keeps:

@@ -67,10 +67,25 @@ class FutureTable:
 
     def value(self, key: bytes) -> bytes:
         """Return the record of the URI that waits under `key`. Raises Damage if there is none."""
-        row = self._env.txn.get(key, db=self._env.db[keys.FUTURE])
-        if row is None:
+        return self._row(key).value
+
+    def rank(self, key: bytes) -> bytes:
+        """Return the rank that the URI under `key` will have in its queue. Raises Damage if there is none."""
+        return self._row(key).rank
+
+    def replace_rank(self, key: bytes, rank: bytes) -> None:
+        """Give the URI that waits under `key` another rank."""
+        row = self._row(key)
+        row.rank = rank
+        value = encode(row)
+        self._env.wrote(len(value))
+        self._env.txn.put(key, value, db=self._env.db[keys.FUTURE])
+
+    def _row(self, key: bytes) -> FutureRow:
+        value = self._env.txn.get(key, db=self._env.db[keys.FUTURE])
+        if value is None:
             raise Damage(f"nothing is scheduled for later under {key.hex()}")
-        return decode_future(row).value
+        return decode_future(value)
 
     def remove(self, queue: QueueRecord, key: bytes) -> None:
         """Take out what waits under `key`."""

@@ -11,6 +11,7 @@ from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.runner import Runner
 from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
@@ -62,6 +63,8 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
         fixed_at_creation.check_canonicalizer(env, admitter.canonicalizer_id, opened.stored, opened.settings)
         _clip_wake_times(kernel, now)
         kernel.tables.dead_letters.on_add = None
+        if opened.settings.frontier.update_priority:
+            admitter.update_priorities(PriorityUpdates(kernel.tables, lambda: kernel.underway))
         commands = Runner(kernel, admitter)  # first: while one is in progress, the crawl is not over
         paused = kernel.settle()
         kernel.tables.start_series(now)

@@ -224,6 +224,17 @@ class PendingTable:
                 if queue_id in read and key <= read[queue_id][0]:
                     self.forget(queue_id)
 
+    def move(self, queue_id: int, key: bytes, to: bytes) -> None:
+        """Give a record that waits another place in its queue. Raises Damage if there is none."""
+        self.forget(queue_id)
+        value = self._env.txn.pop(key, db=self._table)
+        if value is None:
+            raise Damage(f"a URI that waits is not pending: {key.hex()}")
+        self._env.txn.put(to, value, db=self._table)
+        self._env.wrote(len(value))
+        if self.urls is not None:
+            self.urls.queued([(to, value)])
+
     def put_back(self, queue_id: int, key: bytes, value: bytes | None = None) -> None:
         """Give back a record that was out, with another value if one is given."""
         self.taken.discard(key)

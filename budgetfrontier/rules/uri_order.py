@@ -20,6 +20,15 @@ def rank(directive: int, priority: int, cost: int, arrival: int) -> tuple[int, i
     return int(directive), inverted(priority), cost, arrival
 
 
+def more_urgent(rank: tuple[int, ...], directive: int, priority: int) -> tuple[int, int, int, int] | None:
+    """Return the rank of a URI that is asked for again with another directive and priority; None if it keeps its own.
+
+    It is never made to wait longer, and keeps cost and arrival. Source: `update_priority` of qcrawl's queues.
+    """
+    asked = int(directive), inverted(priority)
+    return (*asked, rank[2], rank[3]) if asked < rank[:2] else None
+
+
 def inverted(priority: int) -> int:
     """Return the sort key of a priority, within 32 bits: higher priorities come first."""
     return min(max(PRIORITY_ZERO - priority, 0), _LOWEST_PRIORITY)

@@ -12,6 +12,11 @@ from typing import Any
 from budgetfrontier.errors import InvalidUrl
 from budgetfrontier.settings.values import brief, show
 
+NEEDS_URLS = (
+    "update_priority has to find the URI that waits: set `frontier.keep_urls: true`, too, which is fixed when a "
+    "frontier is created"
+)
+
 
 def seed_objection(url: str) -> str | None:
     """Return why a seed cannot be crawled, with a suggestion; None if it can."""

@@ -202,6 +202,9 @@ class FrontierSettings(msgspec.Struct, frozen=True, kw_only=True):
     keep_urls: Annotated[
         bool, Field("keep every URL with its state, as `budgetfrontier serve` does; fixed at creation", FLAG)
     ] = False
+    update_priority: Annotated[
+        bool, Field("a URI that waits takes the priority of a more urgent duplicate; needs keep_urls", FLAG)
+    ] = False
     lease_ttl: Annotated[
         float, Field("a leased URI returns to its queue after this long without a result", POSITIVE_DURATION)
     ] = 300.0

@@ -13,7 +13,7 @@ import msgspec
 from budgetfrontier import plugins
 from budgetfrontier.errors import SettingsError
 from budgetfrontier.settings import schema
-from budgetfrontier.settings.checks import is_address, is_file, policy_name, seed_objection
+from budgetfrontier.settings.checks import NEEDS_URLS, is_address, is_file, policy_name, seed_objection
 from budgetfrontier.settings.credentials import proxy_problems, request_problems
 from budgetfrontier.settings.field import HOOK, Field, fields
 from budgetfrontier.settings.matching import match_text, parse_match
@@ -350,6 +350,8 @@ def _conflict(section: msgspec.Struct) -> str | None:
             return _longer(section.min_delay, section.max_delay)
         case schema.CanonicalizationSettings() if section.ignore_params and section.keep_params:
             return "ignore_params and keep_params exclude each other; use one of them"
+        case schema.FrontierSettings() if section.update_priority and not section.keep_urls:
+            return NEEDS_URLS
         case Seed() if (section.url is None) == (section.file is None):
             return "a seed has either a url or a file"
         case _:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import random
-import re
 import time
 import weakref
 from collections import Counter
@@ -389,17 +388,18 @@ async def test_a_call_that_waits_for_room_is_counted_once(place: Place) -> None:
 
 
 @in_loop
-async def test_what_is_queued_can_be_made_more_urgent() -> None:
-    async with Scheduler(":memory:") as scheduler:
-        await scheduler.add_many([page(1), page(2)])
-        assert await scheduler.add(CrawlUri(page(2), priority=9)) is DUPLICATE
-
-        def make_urgent(frontier: Frontier) -> None:
-            frontier.delete(queue="a.test", pattern=f"^{re.escape(page(2))}$")
-            frontier.schedule(CrawlUri(page(2), priority=9, force=True))
-
-        await scheduler.call(make_urgent)
+async def test_what_is_queued_can_be_made_more_urgent(place: Place) -> None:
+    async with place(make_settings(keep_urls=True, update_priority=True)) as scheduler:
+        await scheduler.add_many([page(1), page(2), CrawlUri(page(3), payload=b"first")])
+        assert await scheduler.add(CrawlUri(page(3), priority=9, payload=b"second")) is DUPLICATE
+        assert (
+            await scheduler.add_many([CrawlUri(page(2), priority=1), CrawlUri(page(3), priority=-1)])
+        ).duplicate == 2
+        request = await scheduler.get()
+        assert (request.uri.url, request.uri.priority, request.uri.payload) == (page(3), 9, b"first")
+        scheduler.task_done(request)
         assert await drain(scheduler, 2) == [page(2), page(1)]
+        await scheduler.join()
 
 
 def test_wrong_arguments() -> None:

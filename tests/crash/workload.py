@@ -106,6 +106,7 @@ def any_options(chance: Random) -> dict[str, Any]:
         "commit_operations": chance.choice((1, 2, 4, 10)),
         "keep_urls": chance.random() < 0.5,
         "min_interval": chance.choice((0.0, 0.0, 30.0)),
+        "update_priority": chance.random() < 0.5,
     }
 
 
@@ -117,6 +118,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
     retry = {"max_retries": options["max_retries"], "delay": options["retry_delay"], "scope": options["retry_scope"]}
     nested = ("per_queue_concurrency", "polite", "max_retries", "retry_delay", "retry_scope", "min_interval")
     frontier = {name: value for name, value in options.items() if name not in nested}
+    frontier["update_priority"] &= options["keep_urls"]
     frontier |= {"politeness": politeness, "retry": retry, "commit_interval": 3600.0}
     return Settings.from_dict({"crawl": "campaign", "frontier": frontier})
 

@@ -211,6 +211,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"overrides": [{"match": "regex:[?]a", "set": {"cost_policy": "zero"}}]},
     {"canonicalization_policy": f"{__name__}:Verbatim"},
     {"keep_urls": True},
+    {"keep_urls": True, "update_priority": True},
     {"keep_urls": True, "cost_policy": "wag", "canonicalization": {"sort_query": False}},
 ]
 SETTINGS = [make_settings(**options) for options in OPTIONS]

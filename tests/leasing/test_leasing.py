@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -588,3 +589,22 @@ def test_the_history_of_runs_has_each_end(tmp_path: Path) -> None:
         (RunEnd.ERROR, "ValueError: nonsense"),
     ]
     assert runs[0].program.endswith(" (LeaseQueue)")
+
+
+# -- duplicates that are more urgent
+
+
+@pytest.mark.parametrize("where", ["local", "shared"])
+def test_a_duplicate_may_raise_the_priority_of_what_waits(
+    where: str, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_settings(keep_urls=True, update_priority=True)
+    with ExitStack() as stack:
+        if where == "local":
+            queue = stack.enter_context(LeaseQueue.open(tmp_path, settings, clock=clock))
+        else:
+            served = stack.enter_context(Served(tmp_path, settings, monkeypatch, clock))
+            queue = stack.enter_context(LeaseQueue.connect(served.address))
+        assert queue.push(A) and queue.push(B) and queue.push(C)
+        assert not queue.push(CrawlUri(C, priority=5))
+        assert len(queue) == 3 and popped(queue) == [C, A, B]

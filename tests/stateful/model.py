@@ -283,6 +283,7 @@ class Model:
             if not spec["force"] and url in self.seen:
                 tally["DUPLICATE"] += 1
                 self.counts["duplicates"] += 1
+                self.update_priority(spec)
                 continue
             key = spec["queue"] or url.split("/")[2]
             if limit := self.limit_met(spec, key, via):
@@ -305,6 +306,14 @@ class Model:
         if not within:
             self.settle()
         return tally
+
+    def update_priority(self, spec: dict[str, Any]) -> None:
+        """A duplicate that is more urgent than the URI that waits."""
+        row = self.known.get(spec["url"])
+        if self.options["update_priority"] and row is not None and row.uri is not None and not row.uri.out:
+            uri = row.uri
+            if (spec["directive"], -spec["priority"]) < (uri.directive, -uri.priority):
+                uri.directive, uri.priority = spec["directive"], spec["priority"]
 
     def mark_seen(self, *specs: dict[str, Any], charge: bool) -> Counter[str]:
         tally: Counter[str] = Counter()

@@ -85,6 +85,7 @@ option_sets = st.fixed_dictionaries(
         "retry_scope": st.sampled_from(("queue", "uri")),
         "min_interval": st.sampled_from((0.0, 0.0, 2.0, 30.0)),
         "keep_urls": booleans,
+        "update_priority": booleans,
     }
 )
 moves = st.tuples(
@@ -123,6 +124,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
         politeness |= {"delay_factor": 0.0, "min_delay": 0.0, "max_delay": 0.0}
     retry = {name: options[f"{prefix}{name}"] for prefix, name in (("", "max_retries"), ("retry_", "delay"))}
     frontier = {name: value for name, value in options.items() if name not in NESTED}
+    frontier["update_priority"] &= options["keep_urls"]
     frontier |= {"politeness": politeness, "retry": retry | {"scope": options["retry_scope"]}}
     frontier |= {"commit_interval": 3600.0, "commit_operations": 10**9}
     return Settings.from_dict({"crawl": "machine", "frontier": frontier})

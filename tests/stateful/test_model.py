@@ -25,6 +25,7 @@ OPTIONS: dict[str, Any] = {
     "retry_scope": "queue",
     "min_interval": 0.0,
     "keep_urls": False,
+    "update_priority": False,
 }
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Special, plain_value
+from budgetfrontier.engine.admission.candidates import Batch, Candidates, Known, Plain, Special, plain_value
 from budgetfrontier.engine.admission.limits import Limits
 from budgetfrontier.engine.admission.placing import Placer
 from budgetfrontier.engine.admission.seen import SeenTable
+from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.model import Admission, CrawlUri, Tally
@@ -41,10 +42,16 @@ class Admitter:
         self._seen = SeenTable(tables.env)
         self._limits = Limits(tables)
         self._placer = Placer(tables, turns)
+        self._updates: PriorityUpdates | None = None
         self.canonicalizer_id = self._candidates.canonicalizer_id
 
     def __repr__(self) -> str:
         return f"<Admitter {self._tables.counters.scheduled} URIs admitted, {self._seen!r}>"
+
+    def update_priorities(self, updates: PriorityUpdates) -> None:
+        """Let URIs that wait take the priority of more urgent duplicates, from now on."""
+        self._updates = updates
+        self._seen.remembers = False
 
     def take(self, batch: Iterable[object], tally: Tally, now: float, via: CrawlUri | None = None) -> None:
         """Admit a batch, in order; count the results. Raises PolicyError, having changed nothing."""
@@ -52,9 +59,10 @@ class Admitter:
 
     def read(self, batch: Sequence[object], tally: Tally, via: CrawlUri | None = None) -> Read:
         """Call the policies for a batch, for `admit`; count INVALID URIs. Changes nothing. Raises PolicyError."""
-        if len(batch) <= FEW and (few := self._read_few(batch)) is not None:
+        if len(batch) <= FEW and self._updates is None and (few := self._read_few(batch)) is not None:
             return few, len(batch) - len(few)
-        return batch, self._read(batch, tally, via, each=self._tables.in_force.has_limits)
+        each = self._tables.in_force.has_limits or self._updates is not None
+        return batch, self._read(batch, tally, via, each=each)
 
     def _read(self, batch: Sequence[Any], tally: Tally, via: CrawlUri | None, *, each: bool) -> Batch:
         found = self._candidates.read(batch, tally, via, self._seen.recent, each=each)
@@ -124,7 +132,7 @@ class Admitter:
 
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
-        if type(given) is str:
+        if type(given) is str and self._updates is None:
             if given in self._seen.recent:
                 self._tables.counters.duplicates += 1
                 return _DUPLICATE
@@ -229,6 +237,10 @@ class Admitter:
         for reason in found.reasons:
             counters.invalid_reasons[reason] = counters.invalid_reasons.get(reason, 0) + 1
         self._seen.remember(batch, found.invalid + full)
+        if self._updates is not None and repeated:
+            for key, candidate in found.each or ():
+                if candidate is not None and candidates.get(key) is not candidate:
+                    self._updates.update(key, *_urgency(candidate))
 
     def _admit_while_there_is_room(self, found: Batch, via: CrawlUri | None, now: float) -> list[str]:
         """Admit the new URIs of a batch in which some may be FULL, in order; return the limits that they met.
@@ -265,6 +277,12 @@ class Admitter:
     def _constant_cost(self) -> int:
         """Return what a URI costs if every URI costs the same; otherwise 0, and each candidate has its own cost."""
         return self._tables.in_force.constant_cost or 0
+
+
+def _urgency(candidate: Plain | Special) -> tuple[int, int]:
+    """Return the directive and the priority of a candidate."""
+    uri = candidate.uri if isinstance(candidate, Special) else None
+    return (NORMAL, 0) if uri is None else (int(uri.directive), uri.priority)
 
 
 def _unforced(given: str | CrawlUri) -> str | CrawlUri:

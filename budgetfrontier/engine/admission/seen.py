@@ -25,6 +25,8 @@ class SeenTable:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self.recent: set[str] = set()
+        self.remembers = True
+        """Whether URLs are cached: not if duplicates may change what waits."""
 
     def __repr__(self) -> str:
         return f"<SeenTable {len(self.recent)} URLs in memory>"
@@ -55,7 +57,7 @@ class SeenTable:
         recent = self.recent
         if len(recent) > RECENT:
             recent.clear()
-        if len(url) <= LONGEST_RECENT:
+        if len(url) <= LONGEST_RECENT and self.remembers:
             recent.add(url)
         return self._env.seen.put(fingerprint, b"", True, False)  # a cursor kept open: 5 % of `schedule`
 
@@ -68,6 +70,8 @@ class SeenTable:
     def remember(self, batch: Sequence[Any], refused: list[Any]) -> None:
         """Cache the URLs of a batch as seen, except those that were refused: they are INVALID or FULL."""
         recent = self.recent
+        if not self.remembers:
+            return
         if len(recent) > RECENT:
             recent.clear()
         if set(map(type, batch)) == {str} and max(map(len, batch)) <= LONGEST_RECENT:  # the common case
