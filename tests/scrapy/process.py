@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from budgetfrontier.crawl.demo.loopback import Loopback
-from tests.crawl.site import Site
 from tests.support import PATIENCE
 
 RUNNER = """
@@ -78,7 +77,7 @@ class Result(NamedTuple):
     log: str
 
 
-def crawl(site: Site, folder: Path, spider: str, **settings: Any) -> Result:
+def crawl(site: Loopback, folder: Path, spider: str, **settings: Any) -> Result:
     """Run the class Mine that `spider` defines to its end."""
     with started(site, folder, spider, **settings) as process:
         _, log = process.communicate(timeout=PATIENCE)

@@ -6,15 +6,19 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request
 from scrapy.spiders import CrawlSpider
 
-from budgetfrontier import SettingsError
+from budgetfrontier import CrawlUri, Lease, Settings, SettingsError
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.errors import PolicyError, StorageFull
+from budgetfrontier.scrapy.in_flight import RequestState
+from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from tests.client.served import Served
 from tests.scrapy.crawler import Pages, page, scheduler, start, stats
@@ -25,8 +29,13 @@ Shared = Callable[..., AbstractContextManager[Any]]
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    with Served(tmp_path, make_settings(concurrency=100), monkeypatch, ManualClock(START)) as served:
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> Iterator[Served]:
+    with Served(tmp_path, make_settings(concurrency=100), monkeypatch, clock) as served:
         yield served
 
 
@@ -129,8 +138,10 @@ def test_pickled_requests_are_shared_with_a_key_and_never_read_without_it(
     with shared(BUDGETFRONTIER_KEY=KEY) as one:
         enqueue(one, page("a", meta={"point": (1, 2)}))
     with shared() as other:
-        until(lambda: other.next_request() or other._failed_for_good)
-        assert not other.next_request()
+        reasons: list[str] = []
+        other._spider_closer.close_soon = reasons.append
+        until(lambda: other.next_request() or reasons)
+        assert reasons == ["other_key"] and not other.next_request()
     assert frontier.summary().in_process == 0 and frontier.summary().dead == 0, "it was given back"
     with shared(BUDGETFRONTIER_KEY=KEY) as third:
         assert take(third)[0].meta["point"] == (1, 2)
@@ -228,3 +239,91 @@ def test_the_log_says_which_crawl_is_shared(shared: Shared, caplog: pytest.LogCa
     with caplog.at_level(logging.INFO), shared(BUDGETFRONTIER_CRAWL="news", spider=Pages):
         pass
     assert "crawl news" in caplog.text
+
+
+def renewed(scheduler: Any) -> None:
+    """Wait until a process has renewed its leases once more."""
+    courier = scheduler._courier
+    due = courier._next_renewal
+    until(lambda: courier._next_renewal > due + courier._ttl / 3)
+
+
+def test_leases_are_renewed_while_they_are_out(
+    shared: Shared, frontier: RemoteFrontier, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with shared(BUDGETFRONTIER_LEASE_TTL=1) as one:
+        enqueue(one, page("a"))
+        take(one)
+        for _ in range(4):
+            renewed(one)
+            clock.advance(0.6)
+        until(lambda: not one.has_pending_requests())
+        assert frontier.summary().disregarded == 1 and "expired" not in caplog.text
+
+
+def test_a_lease_that_has_expired_is_logged_and_counted(
+    shared: Shared, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with shared() as one:
+        enqueue(one, page("a"), page("b"))
+        take(one, 2)
+        clock.advance(3600.0)
+        until(lambda: one._courier.ready == 2)  # they are leased again, as by another process
+        one._finish_ended()
+        until(lambda: one._hear() or stats(one).get("budgetfrontier/late") == 2)
+        assert caplog.text.count("has expired") == 1 and "ERROR" not in caplog.text
+        assert "budgetfrontier/finished/disregarded" not in stats(one)
+
+
+def test_a_request_that_has_waited_here_delays_the_next_of_its_queue() -> None:
+    lease = Lease(1, "a.test", CrawlUri("https://a.test/"), 1, 0.0, 1)
+    state = RequestState(lease, own_slot=False)
+    state.reached, state.status, state.landed_at = True, 200, monotonic()
+    fetched = page(meta={"download_latency": 2.0})
+    pace = Pace(Settings.from_dict({"crawl": "x", "frontier": {"politeness": {"min_interval": 3600}}}))
+    assert 3500 < pace.rest(state, fetched) <= 3598
+    assert pace.rest(state, page()) == 0.0, "nothing was fetched"
+    assert Pace(Settings()).rest(state, fetched) == 0.0
+
+
+def test_a_policy_that_fails_on_the_server_closes_the_spider(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: RemoteFrontier, uris: Any) -> Any:
+        raise PolicyError("the cost policy has failed")
+
+    monkeypatch.setattr(RemoteFrontier, "schedule_each", fail)
+    with shared() as one:
+        reasons: list[str] = []
+        one._spider_closer.close_soon = reasons.append
+        one.enqueue_request(page("a"))
+        until(lambda: one._hear() or reasons)
+        assert reasons[0] == "policy_error" and not one.enqueue_request(page("b"))
+    assert "the cost policy has failed" in caplog.text
+
+
+def test_a_server_without_room_is_told_again(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = 0
+    schedule = RemoteFrontier.schedule_each
+
+    def full_once(self: RemoteFrontier, uris: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise StorageFull
+        return schedule(self, uris)
+
+    monkeypatch.setattr(RemoteFrontier, "schedule_each", full_once)
+    with shared() as one:
+        enqueue(one, page("a"))
+        assert tries == 2 and take(one)[0].url == "https://example.org/a"
+
+
+def test_no_page_is_fetched_while_the_server_does_not_keep_up(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    with shared() as one:
+        enqueue(one, page("a"))
+        until(lambda: one._courier.ready)
+        monkeypatch.setattr("budgetfrontier.scrapy.shared.scheduler.MOST_WAITING", -1)
+        assert one.next_request() is None and one.has_pending_requests()
+        monkeypatch.undo()
+        assert len(take(one)) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from budgetfrontier.client import RemoteFrontier
 from tests.client.test_processes import serving
-from tests.scrapy.process import started
+from tests.scrapy.process import crawl, started
 from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
 from tests.support import PATIENCE, until
 
@@ -43,3 +43,46 @@ def test_a_spider_is_interrupted_while_the_server_is_away(tmp_path: Path) -> Non
         (tmp_path / "s").unlink(missing_ok=True)
         server.start()
     assert "Closing spider (shutdown)" in log and "ERROR" not in log and "did not take everything" in log
+
+
+def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
+    spider = """
+import time
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.scrapy.shared import scheduler
+
+scheduler.MOST_WAITING = 10
+schedule = RemoteFrontier.schedule_each
+
+def slow(self, uris):
+    time.sleep(0.2)
+    return schedule(self, uris)
+
+RemoteFrontier.schedule_each = slow
+
+class Mine(Links):
+    async def start(self):
+        self.told = 0
+        for number in range(100):
+            yield Request(url(f"{'abcdef'[number % 6]}/{number}"))
+            self.told = max(self.told, self.crawler.engine._slot.scheduler._courier.waiting)
+
+    def parse(self, response): ...
+"""
+    with Web(0, seconds=0.0) as site, serving(tmp_path, config=CONFIG) as server:
+        result = crawl(site, tmp_path, spider, BUDGETFRONTIER_URL=server.address)
+    assert result.reason == "finished" and len(site.fetches) == 100, result.log
+    assert result.told < 40, "ends of leases count, too"
+
+
+def test_a_spider_that_finds_no_server_says_so(tmp_path: Path) -> None:
+    spider = """
+from budgetfrontier.scrapy.shared import scheduler
+
+scheduler.CONNECT_WITHIN, scheduler.PATIENT = 1.0, 0.1
+
+class Mine(Links): ...
+"""
+    with Web(0) as site:
+        result = crawl(site, tmp_path, spider, BUDGETFRONTIER_URL=f"unix:{tmp_path / 'nobody'}")
+    assert "Waiting for the server at unix:" in result.log and "ConnectionLost" in result.log

@@ -216,13 +216,16 @@ class Courier:
         sender = self._threads[1]
         sender.join(within)
         self._abandoned = True
-        self._frontier.retry_for = 0.0
+        self._frontier.retry_for = 0.0  # for the threads, too
         leaver = threading.Thread(target=self._leave, name="budgetfrontier end", daemon=True)
         leaver.start()
         leaver.join(max(1.0, end - monotonic()))
         return not (sender.is_alive() or leaver.is_alive() or self.waiting)
 
     def _leave(self) -> None:
+        with suppress(Exception):
+            self._frontier.give_back([lease for lease, _ in list(self._held.values())])
+            self._look = self._told, self._frontier.summary()
         with suppress(Exception):
             self._frontier.close()
 

@@ -32,10 +32,12 @@ from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.seals import OtherKey
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from budgetfrontier.scrapy.stats import Size
-from budgetfrontier.scrapy.wakeups import Wakeup
+from budgetfrontier.scrapy.wakeups import Wakeup, call_later
 
 CONNECT_WITHIN = 30.0
 """Seconds for which a spider that is opened tries to reach the server."""
+PATIENT = 3.0
+"""Seconds after which a spider that is opened says that it waits for the server."""
 CLOSE_WITHIN = 5.0
 """Seconds in which a spider that closes tells the server what it has not told yet; 1 if the server is away already."""
 SILENT = 5.0
@@ -66,7 +68,7 @@ class SharedScheduler:
         self._dupefilter = Dupefilter(crawler)
         self.df = self._dupefilter.filter
         self._spider_closer = SpiderCloser(crawler)
-        self._closed = True
+        self._closed = self._opening = True
         self._failed_for_good = False
         self._away = False
         self._post: Post = _nowhere
@@ -96,7 +98,9 @@ class SharedScheduler:
             self._connected(connect(), wanted_order)
             return self.df.open()
         self._post = poster()
+        call_later(PATIENT, self._say_that_it_waits)
         opening = in_thread(connect, self._post, "budgetfrontier connect")
+        opening.addBoth(self._answered)
         opening.addCallback(lambda frontier: self._connected(frontier, wanted_order))
         opening.addCallback(lambda _: self.df.open())
         return opening
@@ -150,6 +154,15 @@ class SharedScheduler:
             while not self._closed and self._courier.waiting > MOST_WAITING:
                 await pause(0.1)
             yield each
+
+    def _answered(self, result: Any) -> Any:
+        self._opening = False
+        return result
+
+    def _say_that_it_waits(self) -> None:
+        if self._opening:
+            address = self._options.address
+            log.warning("Waiting for the server at %s, %g s at the most", address, CONNECT_WITHIN, extra=self._extra)
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -354,6 +367,7 @@ class SharedScheduler:
                 self._late(each.lease)
             elif isinstance(each, Failed):
                 self._failed(each.error, "The shared frontier cannot go on")
+                self._stop("frontier_error")
 
     def _late(self, lease: Lease) -> None:
         self.stats.inc_value("budgetfrontier/late")
@@ -394,10 +408,16 @@ class SharedScheduler:
                 self._idle_timer.set(limit - since)
             return True
         if found is Stay.IDLE:
+            summary = courier.summary
+            assert summary is not None
             log.info(
-                "No request for %.0f s, and other processes have %d (BUDGETFRONTIER_IDLE_BEFORE_CLOSE)",
+                "No request for %.0f s (BUDGETFRONTIER_IDLE_BEFORE_CLOSE); the shared crawl is %s, and has %d queued, "
+                "%d of them leased, and %d due later",
                 since,
-                courier.left,
+                summary.state,
+                summary.queued,
+                summary.in_process,
+                summary.future,
                 extra=self._extra,
             )
             self._spider_closer.close_soon("idle_before_close")
@@ -466,6 +486,6 @@ class SharedScheduler:
             self._stop("policy_error" if isinstance(error, PolicyError) else "frontier_error")
 
     def _stop(self, reason: str) -> None:
-        """Take and tell nothing more, and close the spider: its leases are given back."""
+        """Take nothing more, and close the spider: its leases are given back."""
         self._failed_for_good = True
         self._spider_closer.close_soon(reason)
