@@ -39,6 +39,7 @@ GROUPS = {
     "verify": ("verify",),
     "console": ("console",),
     "serve": ("serve",),
+    "bus": ("bus-broker",),
     "top": ("top",),
     "completion": ("completion",),
 }

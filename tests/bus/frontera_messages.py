@@ -56,9 +56,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
 
 def main() -> None:
     """Write the file with the environment's Frontera."""
-    from frontera.contrib.backends.remote.codecs import json as json_codec  # type: ignore[import-not-found]
+    from frontera.contrib.backends.remote.codecs import json as json_codec
     from frontera.contrib.backends.remote.codecs import msgpack as msgpack_codec
-    from frontera.core.models import Request, Response  # type: ignore[import-not-found]
+    from frontera.core.models import Request, Response
 
     written: dict[str, dict[str, str]] = {}
     for form, codec in (("msgpack", msgpack_codec), ("json", json_codec)):

@@ -1,0 +1,35 @@
+"""The choice of a transport by its URL."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+from budgetfrontier.bus.interface import SESSION, Bus
+from budgetfrontier.errors import SettingsError
+
+DEFAULT = "zmq+tcp://127.0.0.1:5550"
+"""The address of a broker on this machine."""
+_SCHEMES = "zmq+tcp://HOST:PORT, zmq+ipc://PATH, redis://HOST[:PORT][/DATABASE], unix://PATH (Redis), kafka://HOST:PORT"
+
+
+def connect(url: str = DEFAULT, *, session: float = SESSION) -> Bus:
+    """Return a bus. Its broker may be started later; operations wait for it, and then raise BusError.
+
+    `session` is the number of seconds after which a consumer that has not polled is taken for dead. Raises
+    SettingsError for a URL of an unknown kind, MissingExtra if the transport's package is not installed.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme.startswith("zmq+"):
+        from budgetfrontier.bus.zeromq import client
+
+        return client.connect(url.removeprefix("zmq+"), session=session)
+    if scheme in ("redis", "rediss", "unix"):
+        from budgetfrontier.bus import redis_streams
+
+        return redis_streams.connect(url, session=session)
+    if scheme == "kafka":
+        from budgetfrontier.bus import kafka
+
+        parts = urlsplit(url)
+        return kafka.connect(parts.netloc, dict(parse_qsl(parts.query)), session=session)
+    raise SettingsError(f"{scheme or url!r:.50} is no transport of the message bus; there are {_SCHEMES}")

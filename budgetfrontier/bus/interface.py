@@ -1,0 +1,92 @@
+"""The interface of a bus, which each transport implements: producers, consumers, lag.
+
+The rules are the same for every transport. A message is delivered to each group at least once, again if it was not
+committed before its consumer closed or died. The messages of a producer in a partition keep their order. A partition
+is read by one consumer of a group at a time; while partitions move between consumers, two may for a moment work on
+messages of one. Bus, producers and consumers belong to the thread that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from budgetfrontier.bus.streams import Stream
+from budgetfrontier.errors import FrontierError
+
+TIMEOUT = 30.0
+"""Seconds to wait for a broker that does not answer."""
+SESSION = 30.0
+"""Seconds after which a consumer that has not polled is taken for dead."""
+
+Start = Callable[[int], int | None]
+"""Returns the offset from which to read a partition that a consumer is given; None: where its group has committed."""
+
+
+class BusError(FrontierError):
+    """The message bus does not answer, or refuses what was asked; look whether its broker runs."""
+
+
+class Received(NamedTuple):
+    """A message that was received. Offsets of a partition increase, and the next message has the next number."""
+
+    partition: int
+    offset: int
+    data: bytes
+
+
+class Producer(Protocol):
+    """Sends messages to one stream."""
+
+    def send(self, *messages: bytes, partition: int = 0) -> None:
+        """Hand messages over for sending; waits while the buffer is full. Raises BusError."""
+
+    def flush(self, timeout: float = TIMEOUT) -> None:
+        """Return once the broker has all that was sent. Raises BusError if that takes longer than `timeout` seconds.
+
+        The messages stay in the buffer then: call it again.
+        """
+
+    def close(self) -> None:
+        """Flush and close. Raises BusError if that fails."""
+
+
+class Consumer(Protocol):
+    """Receives the messages of one stream for a group."""
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """The partitions that belong to this consumer as of its last poll."""
+
+    def poll(self, count: int = 512, timeout: float = 0.1) -> list[Received]:
+        """Return up to `count` messages, waiting up to `timeout` seconds for the first. Raises BusError."""
+
+    def commit(self, offsets: Mapping[int, int] | None = None) -> None:
+        """Record that messages were processed: all that were polled, or those before an offset of each partition.
+
+        Commits for partitions that now belong to another consumer have no effect. Raises BusError.
+        """
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on with the message of an offset, or with the first after it that is still there. Raises BusError."""
+
+    def close(self) -> None:
+        """Leave the group: what was not committed goes to another consumer."""
+
+
+class Bus(Protocol):
+    """A connection to the broker of a bus."""
+
+    def producer(self, stream: Stream) -> Producer:
+        """Return a new producer. Raises BusError if the stream has another number of partitions at the broker."""
+
+    def consumer(
+        self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
+    ) -> Consumer:
+        """Return a new consumer of a group, bound to `partitions`, or sharing those that nobody is bound to."""
+
+    def lag(self, stream: Stream, group: str) -> list[int]:
+        """Return the number of messages in each partition that the group has not committed, for back pressure."""
+
+    def close(self) -> None:
+        """Close the connection; close producers and consumers before."""

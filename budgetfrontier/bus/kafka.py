@@ -1,0 +1,296 @@
+"""The bus over Kafka (the extra "kafka"): a topic for each stream, and Kafka's own consumer groups and offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
+from budgetfrontier.bus.streams import Stream
+from budgetfrontier.errors import MissingExtra
+
+try:
+    import confluent_kafka
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+except ModuleNotFoundError as error:
+    raise MissingExtra("kafka") from error
+
+_CODES = confluent_kafka.KafkaError
+_STEP = 0.05  # seconds that one wait for messages takes at the most
+
+
+def connect(brokers: str, options: Mapping[str, str] | None = None, *, session: float = SESSION) -> KafkaBus:
+    """Return a bus on the brokers "HOST:PORT,...", which may be started later.
+
+    `options` are properties of librdkafka, such as {"security.protocol": "ssl"}, and two more: "replication" (default:
+    1) is the replication factor of topics that are created; with "create": "no", topics are left to the brokers.
+    """
+    return KafkaBus({"bootstrap.servers": brokers, **(options or {})}, session=session)
+
+
+class KafkaBus:
+    """A bus on a Kafka cluster."""
+
+    def __init__(self, settings: dict[str, Any], *, session: float = SESSION) -> None:
+        self._replication = int(settings.pop("replication", 1))
+        self._creates = settings.pop("create", "yes") != "no"
+        self._settings = {"log_level": 2, **settings}
+        self._session = session
+        self._declared: set[str] = set()
+
+    def producer(self, stream: Stream) -> KafkaProducer:
+        """Return a new producer."""
+        return KafkaProducer(self, stream)
+
+    def consumer(
+        self, stream: Stream, group: str, *, partitions: tuple[int, ...] = (), start: Start | None = None
+    ) -> KafkaConsumer:
+        """Return a new consumer of a group."""
+        return KafkaConsumer(self, stream, group, partitions=partitions, start=start, session=self._session)
+
+    def lag(self, stream: Stream, group: str) -> list[int]:
+        """Return the number of messages in each partition that the group has not committed."""
+        self.declare(stream)
+        with _explained():
+            client = confluent_kafka.Consumer(self._settings | {"group.id": _group(stream, group)})
+            try:
+                lags = []
+                asked = [TopicPartition(stream.name, partition) for partition in range(stream.partitions)]
+                for one in client.committed(asked, timeout=TIMEOUT):
+                    first, end = client.get_watermark_offsets(one, timeout=TIMEOUT)
+                    lags.append(end - max(first, one.offset))
+                return lags
+            finally:
+                client.close()
+
+    def close(self) -> None:
+        """Do nothing: producers and consumers have connections of their own."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the properties of a client."""
+        return dict(self._settings)
+
+    def declare(self, stream: Stream, timeout: float = TIMEOUT) -> None:
+        """Create a topic, once. Raises BusError if no broker answers, or the number of its partitions is another."""
+        if stream.name in self._declared:
+            return
+        with _explained():
+            admin = AdminClient(self._settings)
+            topics = admin.list_topics(None if self._creates else stream.name, timeout=timeout).topics
+            if stream.name not in topics and self._creates:
+                new = NewTopic(stream.name, num_partitions=stream.partitions, replication_factor=self._replication)
+                future = admin.create_topics([new], request_timeout=timeout)[stream.name]
+                try:
+                    future.result()
+                except confluent_kafka.KafkaException as error:
+                    if error.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
+                        raise
+                topics = admin.list_topics(timeout=timeout).topics
+            there = len(topics[stream.name].partitions) if stream.name in topics else stream.partitions
+        if there != stream.partitions:
+            raise BusError(
+                f"stream {stream.name} has {there} partitions at the broker, not {stream.partitions}; use the same "
+                "settings everywhere"
+            )
+        self._declared.add(stream.name)
+
+
+class KafkaProducer:
+    """An idempotent producer with acks of all replicas."""
+
+    def __init__(self, bus: KafkaBus, stream: Stream) -> None:
+        self._bus, self._stream = bus, stream
+        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 0, "message.max.bytes": 17 << 20}
+        with _explained():
+            self._producer = confluent_kafka.Producer(settings | bus.settings())
+        self._failed: str | None = None
+
+    def send(self, *messages: bytes, partition: int = 0) -> None:
+        """Hand messages over; waits while the buffer is full."""
+        if not 0 <= partition < self._stream.partitions:
+            raise BusError(f"stream {self._stream.name} has partitions 0 to {self._stream.partitions - 1}")
+        self._bus.declare(self._stream)
+        deadline = time.monotonic() + TIMEOUT
+        for message in messages:
+            while True:
+                try:
+                    self._producer.produce(self._stream.name, message, partition=partition, on_delivery=self._told)
+                    break
+                except BufferError:
+                    if time.monotonic() > deadline:
+                        raise BusError(f"Kafka takes no messages: the buffer was full for {TIMEOUT:.0f} s") from None
+                    self._producer.poll(_STEP)
+                except confluent_kafka.KafkaException as error:
+                    raise _error(error) from error
+        self._producer.poll(0)
+
+    def flush(self, timeout: float = TIMEOUT) -> None:
+        """Return once the brokers have all that was sent."""
+        left = self._producer.flush(timeout)
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise BusError(f"Kafka has refused messages: {failed}")
+        if left:
+            raise BusError(f"Kafka has not answered for {timeout:.0f} s; {left} messages wait; look whether it runs")
+
+    def close(self) -> None:
+        """Flush."""
+        self.flush()
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failed = error.str()
+
+
+class KafkaConsumer:
+    """A consumer of a consumer group, or of partitions that it was bound to."""
+
+    def __init__(
+        self,
+        bus: KafkaBus,
+        stream: Stream,
+        group: str,
+        *,
+        partitions: tuple[int, ...],
+        start: Start | None,
+        session: float,
+    ) -> None:
+        self._bus, self._stream, self._group = bus, stream, group
+        self._bound, self._start = partitions, start
+        self._settings = {
+            "group.id": _group(stream, group),
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": int(session * 1000),
+            "heartbeat.interval.ms": max(100, int(session * 100)),
+            "max.poll.interval.ms": max(int(session * 1000), 300_000),
+        }
+        self._consumer: Any = None
+        self._positions: dict[int, int | None] = {}
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """The partitions that belong to this consumer as of its last poll."""
+        return frozenset(self._positions)
+
+    def poll(self, count: int = 512, timeout: float = 0.1) -> list[Received]:
+        """Return up to `count` messages, waiting up to `timeout` seconds for the first."""
+        self._join()
+        received: list[Received] = []
+        with _explained():
+            wait = timeout
+            while len(received) < count:
+                message = self._consumer.poll(wait)
+                if message is None:
+                    break
+                if message.error() is not None:
+                    if message.error().code() in _PASSING:
+                        continue
+                    raise _error(confluent_kafka.KafkaException(message.error()))
+                wait = 0.0
+                received.append(Received(message.partition(), message.offset(), message.value() or b""))
+        for message in received:
+            self._positions[message.partition] = message.offset + 1
+        return received
+
+    def commit(self, offsets: Mapping[int, int] | None = None) -> None:
+        """Record that messages were processed."""
+        wanted = self._positions if offsets is None else offsets
+        places = [
+            TopicPartition(self._stream.name, partition, offset)
+            for partition, offset in wanted.items()
+            if offset is not None and partition in self._positions
+        ]
+        if not places:
+            return
+        try:
+            self._consumer.commit(offsets=places, asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in _LOST:
+                raise _error(error) from error
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on with the message of an offset."""
+        if partition not in self._positions:
+            raise BusError(f"partition {partition} of {self._stream.name} belongs to another consumer now")
+        place = TopicPartition(self._stream.name, partition, offset)
+        with _explained():
+            # A seek is refused as long as the partition is not being read yet; assigning it anew is not.
+            self._consumer.incremental_unassign([TopicPartition(self._stream.name, partition)])
+            self._consumer.incremental_assign([place])
+        self._positions[partition] = offset
+
+    def close(self) -> None:
+        """Leave the group."""
+        if self._consumer is not None:
+            with _explained():
+                self._consumer.close()
+        self._consumer, self._positions = None, {}
+
+    def _join(self) -> None:
+        if self._consumer is not None:
+            return
+        self._bus.declare(self._stream)
+        settings = self._settings | self._bus.settings()
+        if settings.get("group.protocol") == "consumer":  # with it, these belong to the broker
+            settings = {name: value for name, value in settings.items() if name not in _BROKERS_OWN}
+        else:
+            settings = {"partition.assignment.strategy": "cooperative-sticky"} | settings
+        with _explained():
+            self._consumer = confluent_kafka.Consumer(settings)
+            if self._bound:
+                places = [TopicPartition(self._stream.name, partition) for partition in self._bound]
+                self._assigned(self._consumer, places)
+            else:
+                self._consumer.subscribe([self._stream.name], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def _assigned(self, consumer: Any, places: list[Any]) -> None:
+        for place in places:
+            offset = self._start(place.partition) if self._start is not None else None
+            if offset is not None:
+                place.offset = offset
+            self._positions[place.partition] = offset
+        consumer.incremental_assign(places)
+
+    def _revoked(self, consumer: Any, places: list[Any]) -> None:
+        for place in places:
+            self._positions.pop(place.partition, None)
+        consumer.incremental_unassign(places)
+
+
+_PASSING = {_CODES._PARTITION_EOF, _CODES._TRANSPORT, _CODES._ALL_BROKERS_DOWN, _CODES.UNKNOWN_TOPIC_OR_PART}
+"""Errors that pass by themselves, when brokers are back or a topic is known everywhere."""
+_LOST = {
+    _CODES.ILLEGAL_GENERATION,
+    _CODES.UNKNOWN_MEMBER_ID,
+    _CODES.REBALANCE_IN_PROGRESS,
+    _CODES.STALE_MEMBER_EPOCH,
+    _CODES.FENCED_INSTANCE_ID,
+    _CODES._NO_OFFSET,
+    _CODES._ASSIGNMENT_LOST,
+}
+"""Errors of a commit by a consumer whose partitions belong, or are about to belong, to another."""
+_BROKERS_OWN = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+
+
+def _group(stream: Stream, group: str) -> str:
+    """Return the group's ID, which has the stream's name in it, as Kafka's groups span all topics."""
+    return f"{group}-{stream.name}"
+
+
+def _error(error: Any) -> BusError:
+    return BusError(f"Kafka: {error.args[0].str()}")
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except confluent_kafka.KafkaException as error:
+        raise _error(error) from error
+    except ValueError as error:
+        raise BusError(f"Kafka: {error}") from error

@@ -1,0 +1,73 @@
+"""The client's side: a DEALER socket, and requests that are repeated until the broker answers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import zmq
+
+from budgetfrontier.bus.broker import Fetch, Operation, Reply
+from budgetfrontier.bus.interface import SESSION, BusError
+from budgetfrontier.bus.log_client import LogBus
+
+REPEAT = 2.0
+"""Seconds after which a request is sent again, to a broker that may have been restarted. None has an effect twice."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+def connect(address: str, *, session: float = SESSION) -> LogBus:
+    """Return a bus at a broker's ZeroMQ address, such as tcp://127.0.0.1:5550; the broker may be started later."""
+    connection = _Connection(address)
+    return LogBus(connection.call, connection.close, session=session)
+
+
+class _Connection:
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 50)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+        try:
+            self._socket.connect(address)
+        except zmq.ZMQError as error:
+            self.close()
+            raise BusError(f"{address}: {error.strerror}; expected zmq+tcp://HOST:PORT") from error
+        self._request = 0
+
+    def call(self, operation: Operation, timeout: float) -> Any:
+        """Send an operation, again and again until it is answered or `timeout` seconds are over."""
+        self._request += 1
+        data = _encode((self._request, operation))
+        repeat = REPEAT + (operation.wait if isinstance(operation, Fetch) else 0.0)
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            self._send(data)
+            until = time.monotonic() + min(left, repeat)
+            while (wait := until - time.monotonic()) > 0 and self._socket.poll(int(wait * 1000) + 1):
+                reply = _reply(self._socket.recv())
+                if reply.request != self._request:
+                    continue  # to a request that was repeated
+                if reply.error is not None:
+                    raise BusError(reply.error)
+                return msgspec.msgpack.decode(reply.result)
+        raise BusError(
+            f"the broker at {self._address} has not answered for {timeout:.0f} s, or has no room; look whether "
+            "`budgetfrontier bus-broker` runs, and whether consumers do"
+        )
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+        self._context.term()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.send(data, zmq.NOBLOCK)
+        except zmq.Again:  # no broker has been there yet, and the queue of the socket is full
+            time.sleep(0.05)

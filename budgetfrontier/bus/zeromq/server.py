@@ -1,0 +1,118 @@
+"""The broker's process: one thread and one ROUTER socket, which clients connect to in any order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from budgetfrontier.bus.broker import Append, Broker, Fetch, Operation, Reply
+from budgetfrontier.bus.interface import BusError
+from budgetfrontier.bus.log import LIMIT, Log
+from budgetfrontier.bus.zeromq.journal import Journal
+
+TICK = 20
+"""Milliseconds between two looks at operations that wait."""
+PATIENCE = 10.0
+"""Seconds that an append waits for room; its client repeats it."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[int, Operation]).decode
+_number = msgspec.msgpack.Decoder(tuple[int, msgspec.Raw]).decode
+
+
+class _Waiting(msgspec.Struct):
+    """An operation that is answered later: when there is a message or room, or at its deadline."""
+
+    client: bytes
+    request: int
+    operation: Operation
+    until: float
+
+
+def serve(
+    address: str,
+    journal: Path,
+    *,
+    limit: int = LIMIT,
+    started: Callable[[str, int], None] = lambda address, dropped: None,
+    stop: threading.Event,
+) -> None:
+    """Serve at a ZeroMQ address such as tcp://127.0.0.1:5550 until `stop` is set, and close the journal.
+
+    `limit` is the number of bytes in a partition above which producers wait. `started` gets the address, with the port
+    that was chosen if it was *, and the bytes of the journal that could not be read. Raises BusError if the address
+    cannot be used, FrontierLocked if another broker has the journal open.
+    """
+    log = Log(limit=limit)
+    written = Journal(journal, log)
+    context = zmq.Context()
+    socket = context.socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 1000)  # the last answers
+    try:
+        try:
+            socket.bind(address)
+        except zmq.ZMQError as error:
+            raise BusError(f"{address}: {error.strerror}; choose another address with --listen") from error
+        endpoint = socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(endpoint, bytes)
+        started(endpoint.decode().rstrip("\0"), written.dropped)
+        _loop(socket, Broker(log, written.append), stop)
+    finally:
+        socket.close()
+        context.term()
+        written.close()
+
+
+def _loop(socket: zmq.Socket[bytes], broker: Broker, stop: threading.Event) -> None:
+    waiting: list[_Waiting] = []
+    while not stop.is_set():
+        arrived = socket.poll(TICK if waiting else 10 * TICK)
+        while arrived:
+            try:
+                client, *frames = socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            if (later := _received(socket, broker, client, frames)) is not None:
+                waiting.append(later)
+        waiting = [one for one in waiting if not _answered(socket, broker, one)]
+
+
+def _received(socket: zmq.Socket[bytes], broker: Broker, client: bytes, frames: list[bytes]) -> _Waiting | None:
+    """Perform what a client has sent, or return it to be tried again; answer what cannot be decoded with an error."""
+    request = 0
+    try:
+        (data,) = frames
+        request = _number(data)[0]
+        _, operation = _decode(data)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        _reply(socket, client, Reply(request, f"the broker cannot read this request: {error}"[:300]))
+        return None
+    wait = operation.wait if isinstance(operation, Fetch) else PATIENCE
+    one = _Waiting(client, request, operation, time.monotonic() + wait)
+    return None if _answered(socket, broker, one) else one
+
+
+def _answered(socket: zmq.Socket[bytes], broker: Broker, one: _Waiting) -> bool:
+    """Perform an operation and answer it; False if it has to wait."""
+    try:
+        complete, result = broker.perform(one.operation, time.time())
+    except BusError as error:
+        _reply(socket, one.client, Reply(one.request, str(error)))
+        return True
+    late = time.monotonic() >= one.until
+    if not complete and not late:
+        return False
+    if complete or not isinstance(one.operation, Append):  # an append that found no room is repeated by its client
+        _reply(socket, one.client, Reply(one.request, None, msgspec.Raw(_encode(result))))
+    return True
+
+
+def _reply(socket: zmq.Socket[bytes], client: bytes, reply: Reply) -> None:
+    with suppress(zmq.Again):  # a client that reads no answers will ask again
+        socket.send_multipart([client, _encode(reply)], zmq.NOBLOCK)

@@ -1,0 +1,73 @@
+"""Brokers for the tests: one of each kind for all tests of a process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from confluent_kafka import Producer
+
+from budgetfrontier.bus import kafka, redis_streams
+from budgetfrontier.bus.memory import MemoryBroker
+from budgetfrontier.bus.zeromq import client, server
+from tests.bus.conformance import Transport
+from tests.formats.redis.server import started
+from tests.support import PATIENCE
+
+SESSION = 1.0
+"""Seconds after which a consumer counts as dead; one that only waits for a processor gets its messages again."""
+
+
+@contextmanager
+def zeromq_broker(journal: Path, *, address: str = "tcp://127.0.0.1:*", **options: int) -> Iterator[str]:
+    """A broker in a thread; its address."""
+    stop, addresses = threading.Event(), Queue[str]()
+    run = threading.Thread(
+        target=server.serve,
+        args=(address, journal),
+        kwargs={"stop": stop, "started": lambda where, dropped: addresses.put(where), **options},
+    )
+    run.start()
+    try:
+        yield addresses.get(timeout=PATIENCE)
+    finally:
+        stop.set()
+        run.join()
+
+
+@pytest.fixture(scope="session")
+def memory_transport() -> Transport:
+    broker = MemoryBroker()
+    return Transport("memory", lambda: broker.bus(session=SESSION))
+
+
+@pytest.fixture(scope="session")
+def zmq_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
+    with zeromq_broker(tmp_path_factory.mktemp("zmq") / "journal") as address:
+        yield Transport("zmq", lambda: client.connect(address, session=SESSION))
+
+
+@pytest.fixture(scope="session")
+def redis_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
+    with started(tmp_path_factory.mktemp("redis")) as redis:
+        yield Transport("redis", lambda: redis_streams.connect(redis.url, session=SESSION))
+
+
+@pytest.fixture(scope="session")
+def kafka_transport() -> Iterator[Transport]:
+    """The mock broker of librdkafka, which lives in a client."""
+    host = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 2})
+    brokers = ",".join(f"{one.host}:{one.port}" for one in host.list_topics(timeout=PATIENCE).brokers.values())
+    options = {"create": "no", "topic.metadata.refresh.interval.ms": "500", "heartbeat.interval.ms": "300"}
+    yield Transport(
+        "kafka",
+        lambda: kafka.connect(brokers, options, session=6.0),
+        ends_with_its_connection=False,
+        joins_slowly=True,
+        drops=False,
+    )
+    del host

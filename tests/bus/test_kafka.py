@@ -1,0 +1,78 @@
+"""Kafka: a real broker keeps the rules of the bus, also when consumers are killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier.bus import kafka
+from budgetfrontier.bus.interface import BusError
+from tests.bus.conformance import CHECKS, Transport, data, messages, receive, send, stream
+from tests.bus.kafka_server import NotInstalled, jars, running
+
+CONSUME = """
+import sys
+from budgetfrontier.bus import kafka
+from budgetfrontier.bus.streams import Stream
+bus = kafka.connect(sys.argv[1], eval(sys.argv[3]), session=2.0)
+consumer = bus.consumer(Stream(sys.argv[2], 4, ("g",)), "g")
+while True:
+    for message in consumer.poll():
+        print(message.data.decode(), flush=True)
+"""
+"""A consumer that commits nothing."""
+
+
+def check_a_consumer_that_is_killed_is_replaced(brokers: str, options: dict[str, str]) -> None:
+    bus, to = kafka.connect(brokers, options, session=2.0), stream()
+    send(bus, to, messages(40))
+    command = [sys.executable, "-c", CONSUME, brokers, to.name, repr(options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as doomed:
+        assert doomed.stdout is not None
+        seen = [doomed.stdout.readline().strip() for _ in range(40)]
+        doomed.kill()
+    assert sorted(seen) == sorted(message.decode() for message in messages(40))
+    other = bus.consumer(to, "g")
+    assert data(receive(other, 40)) == sorted(messages(40))
+    other.commit()
+    assert sum(bus.lag(to, "g")) == 0
+    other.close()
+
+
+def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
+    """All checks at once, because each of them mostly waits; with both protocols of groups."""
+    try:
+        jars()
+    except NotInstalled as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"a real Kafka broker was NOT tested: {error}")
+    with running(tmp_path) as brokers, ThreadPoolExecutor() as threads:
+        protocols: list[dict[str, str]] = [{}, {"group.protocol": "consumer"}]
+        runs = []
+        for options in protocols:
+            make: Callable[[], Any] = lambda options=options: kafka.connect(brokers, options, session=6.0)  # type: ignore[misc]  # noqa: E731
+            transport = Transport("kafka", make, ends_with_its_connection=False, drops=False)
+            runs += [threads.submit(check, transport) for check in CHECKS]
+            runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers, options))
+        for run in runs:
+            run.result()
+
+
+def test_a_broker_that_is_away_is_a_clear_error() -> None:
+    bus, to = kafka.connect("127.0.0.1:1", session=6.0), stream()
+    with pytest.raises(BusError, match="Kafka"):
+        bus.declare(to, timeout=0.2)
+
+
+def test_an_invalid_option_is_a_clear_error() -> None:
+    bus = kafka.connect("127.0.0.1:1", {"no.such.option": "1"})
+    with pytest.raises(BusError, match=r"no\.such\.option"):
+        bus.producer(stream())
