@@ -114,16 +114,16 @@ class BatchFinisher:
             self._end_each([Finish(item) if isinstance(item, Lease) else item for item in part], late, now)
             return
         if bare:
-            self._end_successes(cast("list[Lease]", part), None, late, now)
+            self.end_successes(cast("list[Lease]", part), None, late, now)
             return
         for kind, group in groupby(part, _kind):
             if kind == _BARE:
                 leases = [item.lease if isinstance(item, Finish) else item for item in group]
-                self._end_successes(leases, None, late, now)
+                self.end_successes(leases, None, late, now)
                 continue
             finishes = cast("list[Finish]", list(group))
             if kind == _TIMED:
-                self._end_successes([item.lease for item in finishes], finishes, late, now)
+                self.end_successes([item.lease for item in finishes], finishes, late, now)
             else:
                 self._end_each(finishes, late, now)
 
@@ -153,7 +153,7 @@ class BatchFinisher:
             if hooks.on_finish:
                 hooks.finished(lease, outcome)
 
-    def _end_successes(
+    def end_successes(
         self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
     ) -> None:
         """End leases as successes, of which at most waits and `size` are known. Raises PolicyError.

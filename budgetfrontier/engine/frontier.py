@@ -70,12 +70,19 @@ class Frontier:
         self._admitter = parts.admitter
         self._finisher = Finisher(self._tables, self._kernel.turns, self._admitter)
         self._known: KnownUrls | None = None
+        self._batches = Batches(self._guard, self._admitter)
+        self._batch_finisher = BatchFinisher(self._guard, self._finisher)
         if self._tables.urls is not None:
             self._tables.urls.now = self._guard.now
             self._tables.urls.shortcut = self._admitter.known_fingerprint
-            self._known = KnownUrls(self._tables.urls, self._tables, self._kernel.turns, self._admitter, self._finisher)
-        self._batches = Batches(self._guard, self._admitter)
-        self._batch_finisher = BatchFinisher(self._guard, self._finisher)
+            self._known = KnownUrls(
+                self._tables.urls,
+                self._tables,
+                self._kernel.turns,
+                self._admitter,
+                self._finisher,
+                self._batch_finisher,
+            )
         self._steering = Steering(self._guard)
 
     @classmethod
@@ -344,7 +351,7 @@ class Frontier:
         known, guard = self._kept(), self._guard
         found = guard.materialize(uris)
         now = guard.now()
-        return guard.operate(lambda: [known.fetched(uri, again, 0, now) for uri, again in found], changes=len(found))
+        return guard.operate(lambda: known.fetched(found, now), changes=len(found))
 
     def find_url(self, url: str) -> KeptUrl | None:
         """Return what has become of a URL; None if it is not known. Needs `frontier.keep_urls`. Raises InvalidUrl."""

@@ -5,7 +5,7 @@ A crawler reports a fetch by URL, not by lease, and may do so late, twice, or fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from budgetfrontier import uris
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.finish import Finisher
+from budgetfrontier.engine.finish_many import BatchFinisher
 from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.url_table import LATEST, UrlTable
@@ -23,6 +24,9 @@ from budgetfrontier.store import keys
 from budgetfrontier.store.kept_places import future_key
 from budgetfrontier.store.records import UrlRow
 from budgetfrontier.store.uri_values import decode_uri, expand
+
+Ended = dict[int, tuple[Lease, bytes, UrlRow]]
+"""By id: leases that are to end as successes, with the fingerprints and the rows of their URLs."""
 
 
 class Known(Enum):
@@ -39,12 +43,21 @@ class Known(Enum):
 class KnownUrls:
     """Takes reports of fetches by URL, and forgets URLs. A look-up more than a finish for each."""
 
-    def __init__(self, urls: UrlTable, tables: Tables, turns: Turns, admitter: Admitter, finisher: Finisher) -> None:
+    def __init__(
+        self,
+        urls: UrlTable,
+        tables: Tables,
+        turns: Turns,
+        admitter: Admitter,
+        finisher: Finisher,
+        batch_finisher: BatchFinisher,
+    ) -> None:
         self._urls = urls
         self._tables = tables
         self._turns = turns
         self._admitter = admitter
         self._finisher = finisher
+        self._batch_finisher = batch_finisher
         self._leases: dict[bytes, Lease] = {lease.key: lease for lease in tables.leases.out.values()}
         """By the key of its pending record: each lease; some may have ended."""
 
@@ -135,12 +148,20 @@ class KnownUrls:
             active=active, leased=queue.out, completed=queue.completed, queues=1, active_queues=int(active > 0)
         )
 
-    def fetched(self, uri: CrawlUri, again: float | None, size: int, now: float) -> Known:
-        """Take the report that a URL was fetched, and when it is to be fetched `again` (None: never).
+    def fetched(self, reports: Iterable[tuple[CrawlUri, float | None]], now: float) -> list[Known]:
+        """Take reports of URLs that were fetched, and when each is to be fetched again (None: never), in order.
 
         One that is leased is finished as a SUCCESS. One that waits in its queue, because its lease has expired or
-        because another has fetched it, is charged and taken out. Raises PolicyError, having changed nothing.
+        because another has fetched it, is charged and taken out. Raises PolicyError; the reports before are taken.
         """
+        ended: Ended = {}
+        try:
+            return [self._fetched(uri, again, ended, now) for uri, again in reports]
+        finally:
+            self._end(ended, now)
+
+    def _fetched(self, uri: CrawlUri, again: float | None, ended: Ended, now: float) -> Known:
+        """Take a report. A lease that ends in the common way is added to `ended`, for `_end`."""
         try:
             fingerprint = self._admitter.fingerprint(uri)
             if uri.queue is not None:
@@ -148,15 +169,19 @@ class KnownUrls:
         except InvalidUrl:
             return Known.INVALID
         row, lease = self._row(fingerprint)
+        if again is None and row is not None and lease is not None:
+            if lease.id in ended:
+                return Known.UNCHANGED
+            ended[lease.id] = lease, fingerprint, row
+            return Known.FINISHED
+        self._end(ended, now)  # in order
+        row, lease = self._row(fingerprint)
         if row is not None and uri.queue is None:
             uri = msgspec.structs.replace(uri, queue=self._tables.queues.look(row.queue).queue)
         if again is not None:
-            return self._fetched_until(fingerprint, uri, again, row, lease, size, now)
+            return self._fetched_until(fingerprint, uri, again, row, lease, now)
         if row is None:
             return self._completed(fingerprint, uri)
-        if lease is not None:
-            self._finish(lease, (), size, now)
-            return Known.FINISHED
         if not row.place:
             return Known.UNCHANGED
         self._take_out(row, now, charged=future_key(row.place) is None)
@@ -169,7 +194,6 @@ class KnownUrls:
         again: float,
         row: UrlRow | None,
         lease: Lease | None,
-        size: int,
         now: float,
     ) -> Known:
         """Take the report of a fetch after which the URL waits for a date. Policies are asked before any change."""
@@ -177,7 +201,8 @@ class KnownUrls:
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
-            self._finish(lease, (revisit,), size, now)
+            self._finisher.finish(lease, Outcome.SUCCESS, None, None, (revisit,), "", None, False, 0, now)
+            del self._leases[lease.key]
             known = Known.FINISHED
         elif row is not None and row.place and row.due == int(again):
             return Known.UNCHANGED
@@ -200,9 +225,19 @@ class KnownUrls:
             self._turns.below_limit(row.queue)
         return known
 
-    def _finish(self, lease: Lease, discovered: Sequence[CrawlUri], size: int, now: float) -> None:
-        self._finisher.finish(lease, Outcome.SUCCESS, None, None, discovered, "", None, False, size, now)
-        del self._leases[lease.key]
+    def _end(self, ended: Ended, now: float) -> None:
+        """End leases as successes, and their URLs; of those whose policies fail, nothing. Raises PolicyError."""
+        if not ended:
+            return
+        out = self._tables.leases.out
+        try:
+            self._batch_finisher.end_successes([lease for lease, _, _ in ended.values()], None, [], now)
+        finally:
+            for lease, fingerprint, row in ended.values():
+                if lease.id not in out:
+                    del self._leases[lease.key]
+                    self._urls.complete(fingerprint, row)
+            ended.clear()
 
     def _completed(self, fingerprint: bytes, uri: CrawlUri) -> Known:
         """Take the report of a URL that was not known, and is not to be fetched again."""

@@ -53,6 +53,8 @@ class UrlTable:
         self._counters = counters
         self._queues = queues
         self._canonical = canonical
+        self._ended: set[bytes] = set()
+        """The places of URLs that are completed before their records are deleted."""
         self.now = now
         self.shortcut: Callable[[str], bytes | None] = lambda url: None
         """Returns the fingerprint of a URL at a third of the cost, or None."""
@@ -100,6 +102,11 @@ class UrlTable:
         if row is not None and row.place:
             row.due = due
             self._put(fingerprint, row, row)
+
+    def complete(self, fingerprint: bytes, row: UrlRow) -> None:
+        """Note that a URL is completed whose record is to be deleted; `row` is its row as it is."""
+        self._ended.add(row.place)
+        self._put(fingerprint, row, UrlRow(row.queue, row.url, b"", row.created))
 
     def forget(self, fingerprint: bytes) -> None:
         """Drop the row of a URL that waits for nothing."""
@@ -160,6 +167,9 @@ class UrlTable:
         """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere."""
         found: list[tuple[bytes, bytes]] = []
         for place, value in records:
+            if place in self._ended:
+                self._ended.remove(place)
+                continue
             name = self._queues.look(_queue_of(place)[0]).queue
             found.append((self._fingerprint(decode_uri(value, name)), place))
         found.sort()

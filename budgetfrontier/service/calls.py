@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 _MORE_FOLLOWS: Final = 1  # GRPC_WRITE_BUFFER_HINT: need not be written to the socket at once
 _NOT_THE_LAST: Final = (None, ())  # what grpc.server expects of a tag whose event does not end its call
 
-MOST_UNANSWERED: Final = 256
+MOST_UNANSWERED: Final = 1024
 """The number of messages of a stream that are read before their replies are sent."""
 
 MOST_UNANSWERED_BYTES: Final = 1 << 20

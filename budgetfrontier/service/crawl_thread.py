@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
@@ -44,6 +45,35 @@ class _Work(NamedTuple):
     work: Callable[[Frontier], Any] | None
     done: Done
     changes: bool
+    soon: bool = False
+
+
+class _Waiting:
+    """The work that waits, in order, but first what somebody waits for soon."""
+
+    def __init__(self, works: list[_Work]) -> None:
+        self.soon: deque[_Work] = deque()
+        self._others: deque[_Work] = deque()
+        self.closing = False
+        """Whether no work comes after this."""
+        for work in works:
+            self.add(work)
+
+    def __bool__(self) -> bool:
+        return bool(self.soon or self._others)
+
+    def add(self, work: _Work) -> None:
+        """Add the work that has come last."""
+        (self.soon if work.soon else self._others).append(work)
+        self.closing |= work.work is None
+
+    def next(self) -> _Work:
+        """Take the first."""
+        return (self.soon or self._others).popleft()
+
+    def all(self) -> list[_Work]:
+        """Return all."""
+        return [*self.soon, *self._others]
 
 
 class _Rest(NamedTuple):
@@ -82,26 +112,36 @@ class CrawlThread:
     def __repr__(self) -> str:
         return f"<CrawlThread {self.name}: {self.folder}>"
 
-    def submit(self, work: Callable[[Frontier], Any], done: Done, *, changes: bool = True, uses: bool = True) -> None:
+    def submit(
+        self,
+        work: Callable[[Frontier], Any],
+        done: Done,
+        *,
+        changes: bool = True,
+        uses: bool = True,
+        soon: bool = False,
+    ) -> None:
         """Let the thread call `work(frontier)`, then `done(result, None)` or `done(None, error)`.
 
         If it `changes` something, `done` is called after a commit. It must be short, and raise nothing. What `uses` the
-        crawl keeps it open.
+        crawl keeps it open. What somebody waits for `soon` goes before other work, and is committed at once.
         """
         if self._closing:
             done(None, self._being_closed())
             return
         if uses:
             self.use()
-        self._inbox.put(_Work(work, done, changes))
+        self._inbox.put(_Work(work, done, changes, soon))
         if self._thread is None:
             self._start()
         if self._ended:
             self._refuse(self._being_closed())
 
-    def run(self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True) -> Step[_T]:
+    def run(
+        self, work: Callable[[Frontier], _T], *, changes: bool = True, uses: bool = True, soon: bool = False
+    ) -> Step[_T]:
         """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises."""
-        return Step(lambda done: self.submit(work, done, changes=changes, uses=uses))
+        return Step(lambda done: self.submit(work, done, changes=changes, uses=uses, soon=soon))
 
     def use(self) -> None:
         """Note that somebody uses the crawl."""
@@ -248,26 +288,35 @@ class CrawlThread:
     def _round(self, frontier: Frontier, works: list[_Work]) -> bool:
         """Do work, commit, and give the results; tell whether the thread ends. Raises if the frontier was closed.
 
-        Then what was not committed has failed, and the work that is left as well.
+        Then what was not committed has failed, and the work that is left as well. What arrives meanwhile is done too.
         """
         if not works:
             frontier.lease(0)
             frontier.commit()
-        answered, ended, end = 0, False, monotonic() + MOST_SECONDS
+        waiting = _Waiting(works)
+        done: list[_Work] = []
         results: list[tuple[Any, BaseException | None]] = []
+        hurried = ended = False
         try:
-            for work in works:
-                if work.work is None:
-                    ended = True
-                    break
-                results.append(_result(work.work, frontier))
-                if monotonic() >= end:
-                    self._commit(frontier, works[answered:], results)
-                    answered += len(results)
-                    results, end = [], monotonic() + MOST_SECONDS
-            self._commit(frontier, works[answered:], results)
+            while waiting and not ended:
+                end, soon, others = monotonic() + MOST_SECONDS, False, False
+                while waiting and monotonic() < end:
+                    work = waiting.next()
+                    done.append(work)
+                    if work.work is None:
+                        ended = True
+                        break
+                    results.append(_result(work.work, frontier))
+                    while not waiting.closing and not self._inbox.empty():
+                        waiting.add(self._inbox.get())
+                    soon, others = soon or work.soon, others or not work.soon
+                    if soon and not waiting.soon and (others or not hurried):
+                        break
+                hurried = not others  # then other work is next, however much there is that has to be done soon
+                self._commit(frontier, done, results)
+                done, results = [], []
         except BaseException as e:
-            _fail(works[answered:], e)
+            _fail([*done, *waiting.all()], e)
             raise
         return ended
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from budgetfrontier import uris
@@ -36,6 +38,8 @@ _OF_ADMISSION = {
 }
 _OF_REPORT = {Known.INVALID: SKIPPED, Known.FULL: FAIL}
 _DEFAULT_COST, _DEFAULT_PRIORITY, BUDGET = "bf.cost", "bf.priority", "bf.budget"
+_OF_OURS, _OF_BUDGET = b"bf.", BUDGET.encode()
+"""Parts of metadata as they are stored: those without have none of these."""
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*", re.ASCII)
 """The form of a host in a URL that is its queue's key as it stands."""
 
@@ -50,7 +54,14 @@ def discovered(frontier: Frontier, infos: Sequence[Any]) -> list[int]:
     given: list[str | CrawlUri | None] = [uri_of(info) for info in infos]
     found = iter(frontier.schedule_each([uri for uri in given if uri is not None]))
     admissions = [Admission.INVALID if uri is None else next(found) for uri in given]
-    _take_budgets(frontier, infos, [admission is not Admission.INVALID for admission in admissions])
+    _take_budgets(
+        frontier,
+        [
+            info
+            for info, uri, admission in zip(infos, given, admissions, strict=True)
+            if admission is not Admission.INVALID and _asks_budget(uri)
+        ],
+    )
     return [_OF_ADMISSION[admission] for admission in admissions]
 
 
@@ -64,27 +75,28 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
     found = iter(frontier.fetched([each for each in given if each is not None]))
     reports = [Known.INVALID if each is None else next(found) for each in given]
-    _take_budgets(frontier, [item.info for item in items], [report is not Known.INVALID for report in reports])
+    _take_budgets(
+        frontier,
+        [
+            item.info
+            for item, each, report in zip(items, given, reports, strict=True)
+            if each is not None and report is not Known.INVALID and _asks_budget(each[0])
+        ],
+    )
     return [_OF_REPORT.get(report, OK) for report in reports]
 
 
 def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
     """Take URLItems in order; return the status of each."""
     statuses: list[int] = []
-    start = 0
-    while start < len(items):
-        kind = items[start].WhichOneof("item")
-        end = start + 1
-        while end < len(items) and items[end].WhichOneof("item") == kind:
-            end += 1
-        run = items[start:end]
+    for kind, group in groupby(items, methodcaller("WhichOneof", "item")):
+        run = list(group)
         if kind == "discovered":
             statuses += discovered(frontier, [item.discovered.info for item in run])
         elif kind == "known":
             statuses += known(frontier, [item.known for item in run])
         else:
             statuses += [SKIPPED] * len(run)
-        start = end
     return statuses
 
 
@@ -98,7 +110,10 @@ def uri_of(info: Any) -> str | CrawlUri | None:
         key = ""
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url
-    uri = CrawlUri(url, queue=key or None, payload=_metadata(info))
+    payload = _metadata(info)
+    uri = CrawlUri(url, queue=key or None, payload=payload)
+    if _OF_OURS not in payload:
+        return uri
     cost, priority = _number(info, _DEFAULT_COST), _number(info, _DEFAULT_PRIORITY)
     if cost is not None:
         uri.cost = max(cost, 0)
@@ -110,8 +125,9 @@ def uri_of(info: Any) -> str | CrawlUri | None:
 def _metadata(info: Any) -> bytes:
     """Return the metadata of a URLInfo as they are stored: the bytes of a URLInfo that has nothing else."""
     kept = messages.URLInfo()
-    for name, values in info.metadata.items():
-        kept.metadata[name].CopyFrom(values)
+    kept.CopyFrom(info)
+    kept.url = kept.key = kept.crawlID = ""
+    kept.DiscardUnknownFields()
     return bytes(kept.SerializeToString())
 
 
@@ -124,11 +140,16 @@ def _number(info: Any, name: str) -> int | None:
         return None
 
 
-def _take_budgets(frontier: Frontier, infos: Sequence[Any], valid: Sequence[bool]) -> None:
-    """Give queues the total budgets that valid items ask for: the last one of each queue. What is none is ignored."""
+def _asks_budget(uri: str | CrawlUri | None) -> bool:
+    """Tell whether the metadata of a URI may ask for a budget."""
+    return isinstance(uri, CrawlUri) and uri.payload is not None and _OF_BUDGET in uri.payload
+
+
+def _take_budgets(frontier: Frontier, infos: Iterable[Any]) -> None:
+    """Give queues the total budgets that items ask for: the last one of each queue. What is none is ignored."""
     asked: dict[str, int] = {}
-    for info, is_valid in zip(infos, valid, strict=True):
-        if is_valid and info.metadata and (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
+    for info in infos:
+        if (budget := _number(info, BUDGET)) is not None and 0 <= budget <= MOST_BUDGET:
             asked[info.key or frontier.queue_key(CrawlUri(uris.parse(info.url)))] = budget
     for key, budget in asked.items():
         frontier.regulate(key, total_budget=budget)

@@ -169,7 +169,7 @@ class Service:
             while full and left > 0 and not call.ended:
                 work = partial(engine_calls.lease, crawl_id=crawl.name, request=request, queues=left, limit=STEP)
                 try:
-                    infos, queues = await crawl.run(work, uses=not of_any)
+                    infos, queues = await crawl.run(work, uses=not of_any, soon=True)
                 except FrontierError as e:
                     if not of_any:
                         raise
@@ -343,9 +343,10 @@ URLFRONTIER = Offered(SERVICE, tuple(METHODS.values()), _hand_over)
 def _acknowledge(items: list[tuple[Call, Any]], statuses: list[int]) -> None:
     """Send the acknowledgements of items."""
     acks: dict[Call, list[bytes]] = {}
+    ack = messages.AckMessage()  # one for all: to make it costs more than to encode it
     for (call, item), status in zip(items, statuses, strict=True):
-        name = item.ID or (item.known.info.url if item.HasField("known") else item.discovered.info.url)
-        ack = messages.AckMessage(ID=name, status=status)  # type: ignore[arg-type]
+        ack.ID = item.ID or (item.known.info.url if item.HasField("known") else item.discovered.info.url)
+        ack.status = status  # type: ignore[assignment]
         acks.setdefault(call, []).append(ack.SerializeToString())
     for call, replies in acks.items():
         call.reply(replies)

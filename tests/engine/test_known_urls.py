@@ -33,6 +33,50 @@ def test_a_report_ends_the_lease_and_a_second_one_changes_nothing() -> None:
         f.check()
 
 
+def test_reports_of_a_batch_are_taken_in_order() -> None:
+    with kept(politeness={"per_queue_concurrency": 9, "min_delay": 0, "delay_factor": 0}) as f:
+        f.schedule_many([URL, "http://a.test/2", "http://b.test/3?x=1", "http://c.test/4"])
+        f.lease(9)
+        again = START + 60
+        assert f.fetched(
+            [
+                (CrawlUri(URL), None),
+                (CrawlUri("http://b.test/3?x=1"), None),
+                (CrawlUri(URL), again),
+                (CrawlUri("http://a.test/2"), None),
+                (CrawlUri("http://d.test/new"), None),
+                (CrawlUri("http://a.test/2"), None),
+            ]
+        ) == [Known.FINISHED, Known.FINISHED, Known.CHANGED, Known.FINISHED, Known.ADDED, Known.UNCHANGED]
+        f.schedule(CrawlUri("http://b.test/3?x=1", force=True))  # before the record of the first has been deleted
+        urls = (URL, "http://a.test/2", "http://b.test/3?x=1", "http://c.test/4", "http://d.test/new")
+        assert [waits(f, url) for url in urls] == ["60", "nothing", "0", "0", "nothing"]
+        f.check()
+        assert (f.summary().succeeded, f.summary().in_process) == (3, 1)
+
+
+RESTS: list[None] = []
+
+
+def rest(settings: object, **asked: object) -> float:
+    """A politeness policy whose second answer is none."""
+    RESTS.append(None)
+    return float("nan") if len(RESTS) == 2 else 0.0
+
+
+def test_a_policy_that_fails_at_the_end_of_a_lease_leaves_it_out() -> None:
+    RESTS.clear()
+    politeness = {"per_queue_concurrency": 9, "min_delay": 0, "delay_factor": 0}
+    with kept(politeness=politeness, politeness_policy=f"{__name__}:rest") as f:
+        f.schedule_many([URL, "http://b.test/2", "http://c.test/3"])
+        f.lease(9)
+        with pytest.raises(PolicyError):
+            f.fetched([(CrawlUri(url), None) for url in (URL, "http://b.test/2", "http://c.test/3")])
+        f.check()
+        assert [waits(f, url) for url in (URL, "http://b.test/2", "http://c.test/3")] == ["nothing", "0", "0"]
+        assert f.summary().in_process == 2
+
+
 def test_a_url_to_be_fetched_again_is_handed_out_from_its_date_on_with_what_was_said_last() -> None:
     clock = ManualClock(START)
     with kept(clock) as f:

@@ -147,14 +147,14 @@ def test_a_turn_that_fails_ends_its_calls_and_no_others(caplog: pytest.LogCaptur
 def test_a_stream_is_not_read_further_than_its_replies(size: int, most: int) -> None:
     waiting: list[Handed] = []
     with serving(waiting.extend) as channel:
-        stream = channel.stream_stream(PUT.path)(iter([b"x" * size] * 1000), timeout=PATIENCE)
+        stream = channel.stream_stream(PUT.path)(iter([b"x" * size] * 4 * most), timeout=PATIENCE)
         until(lambda: len(waiting) == most)
         assert another_is_answered(channel, waiting)
         assert len(waiting) == most, "read on without replies"
-        for _ in range(1000):
+        for _ in range(4 * most):
             until(lambda: bool(waiting))
             waiting.pop(0)[0].reply([b"ok"])
-        assert list(stream) == [b"ok"] * 1000
+        assert list(stream) == [b"ok"] * 4 * most
 
 
 def test_a_client_that_never_reads_is_not_read_on() -> None:
@@ -201,8 +201,9 @@ def test_a_client_that_vanishes_is_forgotten_with_its_replies() -> None:
 def test_a_server_stops_with_open_calls() -> None:
     waiting: list[Handed] = []
     with serving(waiting.extend) as channel:
-        streams = [channel.stream_stream(PUT.path)(iter(numbered(300)), timeout=PATIENCE) for _ in range(8)]
-        until(lambda: len(waiting) == 8 * MOST_UNANSWERED)
+        sent = numbered(MOST_UNANSWERED + 44)
+        streams = [channel.stream_stream(PUT.path)(iter(sent), timeout=PATIENCE) for _ in range(8)]
+        until(lambda: len(waiting) == len(streams) * MOST_UNANSWERED)
     echo(waiting)
     for stream in streams:
         with pytest.raises(grpc.RpcError):
