@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
+from budgetfrontier import protocol
 from budgetfrontier.clock import Clock
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.runs import this_program
@@ -144,6 +145,7 @@ class LeaseQueue:
         crawl: str = "DEFAULT",
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
+        retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
     ) -> Self:
         """Share the queue that `budgetfrontier serve` has at `address` with other processes; it is created if need be.
@@ -151,12 +153,14 @@ class LeaseQueue:
         Needs the extra "grpc". Counters, dead letters and length are those of all processes; closing gives back the
         leases of this one alone, unless `keep_leases` is set. Each call is a message there and back, and durable when
         it returns: `frontier`, a `RemoteFrontier`, takes many URIs and leases at a time. Threads may share the queue.
-        The server's settings hold: those of the frontier, or `budgetfrontier serve --config` for a new one. Raises what
-        `RemoteFrontier` raises.
+        The server's settings hold: those of the frontier, or `budgetfrontier serve --config` for a new one. A call is
+        repeated for `retry_for` seconds after a lost connection. Raises what `RemoteFrontier` raises.
         """
         from budgetfrontier.client import RemoteFrontier
 
-        frontier = RemoteFrontier(address, crawl=crawl, token=token, tls=tls, keep_leases=keep_leases)
+        frontier = RemoteFrontier(
+            address, crawl=crawl, token=token, tls=tls, retry_for=retry_for, keep_leases=keep_leases
+        )
         return cls(cast("Frontier", frontier), frontier.folder)  # for what this class uses, it is one
 
     # -- adding

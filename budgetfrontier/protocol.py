@@ -33,6 +33,8 @@ MOST_ITEMS: Final = 5000
 """URIs, leases or finishes in one call, so that no call keeps the others waiting for long."""
 LONGEST_WAIT: Final = 20.0
 """Seconds for which one call waits for URIs: a client that waits longer calls again."""
+RETRY_FOR: Final = 30.0
+"""Seconds for which clients repeat calls after a lost connection, unless they are told otherwise."""
 ERROR: Final = "bf-error"
 """The name of the trailing metadata with the class of the error that has ended a call."""
 TOKEN: Final = "authorization"

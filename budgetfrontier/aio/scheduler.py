@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
+from budgetfrontier import protocol
 from budgetfrontier.aio.outbox import Future, Outbox, futures_of
 from budgetfrontier.aio.own import OwnFrontier
 from budgetfrontier.aio.shared import SharedFrontier, connector
@@ -101,7 +102,7 @@ class Scheduler:
         crawl: str = "DEFAULT",
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
-        retry_for: float | None = None,
+        retry_for: float = protocol.RETRY_FOR,
         maxsize: int = 0,
         when_full: Literal["wait", "drop"] = "wait",
         ttl: float | None = None,

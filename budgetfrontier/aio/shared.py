@@ -24,13 +24,11 @@ LEAVING = 5.0
 
 
 def connector(
-    address: str, *, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], retry_for: float | None
+    address: str, *, crawl: str, token: str | None, tls: bool | str | os.PathLike[str], retry_for: float
 ) -> Callable[[], RemoteFrontier]:
     """Return a function that connects to a server. Raises MissingExtra."""
     from budgetfrontier.client import RemoteFrontier
 
-    if retry_for is None:
-        return lambda: RemoteFrontier(address, crawl=crawl, token=token, tls=tls)
     return lambda: RemoteFrontier(address, crawl=crawl, token=token, tls=tls, retry_for=retry_for)
 
 

@@ -53,7 +53,7 @@ class AsyncRemoteFrontier:
         crawl: str = "DEFAULT",
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
-        retry_for: float = link.RETRY_FOR,
+        retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
     ) -> None:
         """Take the arguments of `RemoteFrontier`. Does not connect yet."""

@@ -20,8 +20,6 @@ IN_FLIGHT = 4
 """Calls of one batch that are sent before the first is answered."""
 TIMEOUT = 60.0
 """Seconds for one try of a call, besides those that it may wait for URIs."""
-RETRY_FOR = 30.0
-"""Seconds for which calls are repeated after a lost connection, unless the client says otherwise."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two tries; each pause is twice the one before."""
 

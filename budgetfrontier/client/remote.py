@@ -56,7 +56,7 @@ class RemoteFrontier:
         crawl: str = "DEFAULT",
         token: str | None = None,
         tls: bool | str | os.PathLike[str] = False,
-        retry_for: float = link.RETRY_FOR,
+        retry_for: float = protocol.RETRY_FOR,
         keep_leases: bool = False,
     ) -> None:
         """Connect to the server at `address`, HOST:PORT or unix:PATH; `crawl` is opened there, or created.
