@@ -229,9 +229,7 @@ class RemoteFrontier:
         """End the crawl permanently; leases that are out may still be finished."""
         return self._run(calls.plain("terminate", reason=reason, who=who))
 
-    def adjust(
-        self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any
-    ) -> dict[str, Any]:
+    def adjust(self, *, match: str = "*", reason: str = "", who: str | None = None, **settings: Any) -> dict[str, Any]:
         """Change settings from now on, for what `match` names; return the fields of the `Adjustment`."""
         return self._run(calls.plain("adjust", match=match, reason=reason, who=who, **settings))
 

@@ -148,6 +148,7 @@ class Frontier:
 
         With `charge`, the cost of each URI not seen before is added to the expenditure of its queue, so that it counts
         towards the total budget, but not the activity balance. The tally counts as `added` the URIs not seen before.
+        A frontier that keeps its URLs has them as completed.
         """
         return self._batches.mark_seen(uris, charge=charge)
 
@@ -199,7 +200,8 @@ class Frontier:
         """Lease URIs of up to `queues` queues, so many of each that `per_queue` of it are out (0: as many as may be).
 
         Each queue has one turn, in order, and then rests for its `min_interval`; `per_queue_concurrency` and budgets
-        hold. With `queue`, that queue alone is served, out of its turn. At most `limit` URIs; otherwise as `lease`.
+        hold. With `queue`, that queue alone is served, out of its turn. No queue has its turn once there are `limit`
+        URIs; one of which all are asked for has at most so many. Otherwise as `lease`.
         """
         guard, kernel = self._guard, self._kernel
         guard.enter()
@@ -583,6 +585,14 @@ class Frontier:
         asked.check(self._kernel)
         key, guard = arguments.queue_key(key), self._guard
         return guard.operate(lambda: regulation.regulate(self._kernel, key, asked, guard.now()))
+
+    def reset_queue(self, key: str) -> bool:
+        """Take back what `regulate`, `set_queue` and `snooze` have set for a queue, as if it were new; not audited.
+
+        Its expenditure stays. Returns False if there is no such queue. O(1).
+        """
+        key, guard = arguments.queue_key(key), self._guard
+        return guard.operate(lambda: regulation.reset(self._kernel, key, guard.now()))
 
     def wake(self, key: str, *, reason: str = "", who: str | None = None) -> bool:
         """End the snooze of a queue now, even if politeness is the reason."""

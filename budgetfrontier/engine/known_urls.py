@@ -23,7 +23,7 @@ from budgetfrontier.rules import charges
 from budgetfrontier.store import keys
 from budgetfrontier.store.kept_places import future_key
 from budgetfrontier.store.records import UrlRow
-from budgetfrontier.store.uri_values import decode_uri, expand
+from budgetfrontier.store.uri_values import decode_uri, expand, shorten
 
 Ended = dict[int, tuple[Lease, bytes, UrlRow]]
 """By id: leases that are to end as successes, with the fingerprints and the rows of their URLs."""
@@ -198,6 +198,7 @@ class KnownUrls:
     ) -> Known:
         """Take the report of a fetch after which the URL waits for a date. Policies are asked before any change."""
         again = min(again, LATEST)
+        completed = 0 if row is None else self._tables.queues.look(row.queue).completed
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
@@ -221,8 +222,8 @@ class KnownUrls:
                 return Known.FULL
             known = Known.ADDED if row is None else Known.CHANGED
         self._urls.set_due(fingerprint, int(again))
-        if row is not None and not row.place:
-            self._turns.below_limit(row.queue)
+        if row is not None:
+            self._turns.below_limit(row.queue, completed)
         return known
 
     def _end(self, ended: Ended, now: float) -> None:
@@ -250,7 +251,7 @@ class KnownUrls:
         self._admitter.mark_seen([uri], tally, charge=False)
         if tally.invalid:
             return Known.INVALID
-        self._urls.completed(fingerprint, uri.url, queue_key)
+        self._urls.completed(fingerprint, queue_key, shorten(uri.url, queue_key))
         return Known.ADDED
 
     def forget(self, fingerprint: bytes, now: float) -> bool:
@@ -261,6 +262,7 @@ class KnownUrls:
         row, lease = self._row(fingerprint)
         if row is None:
             return False
+        completed = self._tables.queues.look(row.queue).completed
         if lease is not None:
             self._finisher.finish(lease, Outcome.DISREGARDED, None, None, (), "", None, False, 0, now)
             self._tables.pending.settle()
@@ -268,7 +270,7 @@ class KnownUrls:
             self._take_out(row, now, charged=False)
             self._tables.pending.settle()
         self._urls.forget(fingerprint)
-        self._turns.below_limit(row.queue)
+        self._turns.below_limit(row.queue, completed)
         self._admitter.forget(fingerprint)
         return True
 

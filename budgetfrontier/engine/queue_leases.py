@@ -11,6 +11,8 @@ from budgetfrontier.store.uri_values import restore_pending, tries
 
 LIMIT = 1 << 16
 """URIs that one call hands out at the most, unless it says otherwise."""
+LARGEST_TURN = 10_000
+"""URIs of a queue up to which its turn is not cut short by the limit of the call."""
 
 
 class QueueLeases:
@@ -26,6 +28,7 @@ class QueueLeases:
     def lease(self, leased: list[Lease], queues: int, per_queue: int, ttl: float, now: float, limit: int) -> None:
         """Hand out up to `limit` URIs of up to `queues` queues, each in its turn, until each has `per_queue` out.
 
+        The last turn is not cut short, if `per_queue` is not 0.
         The READY queues come first; then INACTIVE ones are activated. Raises PolicyError; what is in `leased` is out.
         """
         rotation, counters = self._tables.rotation, self._tables.counters
@@ -87,7 +90,7 @@ class QueueLeases:
             tables.rotation.move(queue, RETIRED)
             return 0
         most = min(per_queue or LIMIT, settings.per_queue_concurrency)
-        count, limit = 0, limit - len(leased)
+        count, limit = 0, max(limit - len(leased), min(per_queue, LARGEST_TURN))
         while count < limit and queue_states.may_lease(queue, most, settings.reached):
             found = self._take(queue, ttl, now)
             if found is None:

@@ -36,6 +36,19 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             raise FrontierError("a queue is blocked until a time in epoch seconds")
 
 
+def reset(kernel: Kernel, key: str, now: float) -> bool:
+    """Take back what was asked for a queue, and what `set_queue` and `snooze` have set; False if there is none."""
+    queue = kernel.tables.queues.find(key)
+    if queue is None:
+        return False
+    turns = kernel.turns
+    turns.set_interval(queue, None, now)
+    turns.set_limit(queue, 0)
+    turns.set_budget(queue, None)
+    turns.wait(queue, wake_times.blocked_until(queue, 0, now), now)
+    return True
+
+
 def regulate(kernel: Kernel, key: str, asked: Asked, now: float) -> bool:
     """Let a queue have what is asked for; False if there is none. What is as it was costs nothing but the look."""
     queue = kernel.tables.queues.look_up(key)

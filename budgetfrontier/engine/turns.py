@@ -246,19 +246,23 @@ class Turns:
         if queue.state is RETIRED and not queue.by_name:
             self.unretire(queue)
 
-    def set_budget(self, queue: QueueRecord, budget: int) -> None:
-        """Give a queue the total budget that crawlers ask for; it holds at once, unless an adjustment has set one."""
-        self._tables.counters.own_budgets += queue.own_budget is None
+    def set_budget(self, queue: QueueRecord, budget: int | None) -> None:
+        """Give a queue the total budget that crawlers ask for, None for that of the settings.
+
+        It holds at once, unless an adjustment has set one.
+        """
+        self._tables.counters.own_budgets += (budget is not None) - (queue.own_budget is not None)
         queue.own_budget = budget
         url = self.settings.head_uri(queue).url if queue.queued else expand(queue.last_enqueued, queue.queue)
         queue.total_budget = budgets.total_of(queue, self._tables.in_force.for_uri(url or NO_URL, queue.queue))
         if queue.state is RETIRED and not queue.by_name:
             self.unretire(queue)
 
-    def below_limit(self, queue_id: int) -> None:
-        """Bring a queue back that its limit has RETIRED, if fewer of its URLs are completed again."""
+    def below_limit(self, queue_id: int, before: int) -> None:
+        """Bring a queue back that its limit has RETIRED, if fewer of its URLs are completed than `before`."""
         queue = self._tables.queues.get(queue_id)
-        if queue.max_completed and queue.state is RETIRED and not queue.by_name and not has_completed(queue):
+        was_reached = 0 < queue.max_completed <= before
+        if was_reached and queue.state is RETIRED and not queue.by_name and not has_completed(queue):
             self.unretire(queue)
 
     def is_spent(self, queue: QueueRecord, reached: bool) -> bool:

@@ -91,10 +91,11 @@ class UrlTable:
             return []
         return [(key, decode_url(value)) for key, value in islice(cursor, limit)]
 
-    def completed(self, fingerprint: bytes, url: str, queue_key: str) -> None:
-        """Add a URL that was fetched before it was known here."""
-        queue = self._queues.find_or_create(queue_key)
-        self._put(fingerprint, None, UrlRow(queue.id, shorten(url, queue_key), b"", int(self.now())))
+    def completed(self, fingerprint: bytes, queue_key: str, short: str) -> None:
+        """Add a URL, in its short form, that was fetched before it was known here; one that has a row keeps it."""
+        if self.find(fingerprint) is None:
+            queue = self._queues.find_or_create(queue_key)
+            self._put(fingerprint, None, UrlRow(queue.id, short, b"", int(self.now())))
 
     def set_due(self, fingerprint: bytes, due: int) -> None:
         """Set the time from which a URL that waits may be leased, which may be over."""

@@ -257,17 +257,30 @@ def queue_page(frontier: Frontier, after: str, limit: int, *, inactive: bool) ->
 
 def block(frontier: Frontier, key: str, until: float) -> None:
     """Block a queue until a time, 0 for not any more; a queue that is not known is ignored."""
-    frontier.regulate(key, blocked_until=until)
+    if _is_known(frontier, key):
+        frontier.regulate(key, blocked_until=until)
 
 
 def set_limit(frontier: Frontier, key: str, limit: int) -> bool:
     """Limit the completed URLs of a queue, 0 for no limit; tell whether it is known."""
-    return frontier.regulate(key, max_completed=limit)
+    return _is_known(frontier, key) and frontier.regulate(key, max_completed=limit)
 
 
 def set_delay(frontier: Frontier, key: str, delay: float) -> None:
     """Set the least time between two serves of a queue; one that is not known is ignored."""
-    frontier.regulate(key, interval=delay)
+    if _is_known(frontier, key):
+        frontier.regulate(key, interval=delay)
+
+
+def _is_known(frontier: Frontier, key: str) -> bool:
+    """Tell whether there is a queue: for URLFrontier, one that has no URLs is none."""
+    queue = frontier.queue(key)
+    return queue is not None and (queue.urls > 0 or not frontier.settings.frontier.keep_urls)
+
+
+def reset(frontier: Frontier, key: str) -> None:
+    """Take back what was set for a queue."""
+    frontier.reset_queue(key)
 
 
 def forget(

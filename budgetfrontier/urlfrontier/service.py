@@ -314,9 +314,13 @@ class Service:
     # -- deletion
 
     async def DeleteQueue(self, request: Any, call: Call) -> Any:
-        """Forget all URLs of a queue; return their number."""
+        """Forget all URLs of a queue, and what was set for it; return their number."""
         crawl = self._crawls.find(request.crawlID) if request.key else None
-        return messages.Long(value=0 if crawl is None else await _forget(crawl, request.key, None))
+        if crawl is None:
+            return messages.Long(value=0)
+        count = await _forget(crawl, request.key, None)
+        await crawl.run(partial(engine_calls.reset, key=request.key))
+        return messages.Long(value=count)
 
     async def PurgeURLs(self, request: Any, call: Call) -> Any:
         """Forget the URLs of a crawl, or of a queue, that became known so many days ago or earlier."""

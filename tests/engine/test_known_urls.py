@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier
+from budgetfrontier import CrawlUri, Frontier, QueueState
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import FrontierError, PolicyError
-from tests.engine.test_url_table import START, kept, waits
+from tests.engine.test_url_table import NONE, START, kept, waits
 from tests.support import kernel
 
 URL = "http://a.test/1"
@@ -155,12 +155,46 @@ def test_a_date_that_has_passed_is_a_report_like_any_other() -> None:
         f.check()
 
 
-def test_a_url_that_was_seen_and_is_not_kept_waits_for_its_date() -> None:
+def test_a_url_that_was_seen_elsewhere_is_completed_and_may_wait_for_a_date() -> None:
     with kept() as f:
-        f.mark_seen([URL])
-        assert f.find_url(URL) is None
-        assert f.fetched([(CrawlUri(URL), START + 60)]) == [Known.ADDED]
+        waiting = CrawlUri("http://a.test/forced", force=True)  # it leaves no trace among those seen
+        f.schedule(waiting)
+        tally = f.mark_seen([URL, CrawlUri("http://a.test/2", queue="own"), "http://a.test/forced"], charge=True)
+        assert tally.added == 3
+        assert [waits(f, url) for url in (URL, "http://a.test/2", waiting.url)] == ["nothing", "nothing", "0"]
+        found = f.find_url("http://a.test/2")
+        assert found is not None and found.queue == "own"
+        f.check()
+        assert f.fetched([(CrawlUri(URL), None), (CrawlUri(URL), START + 60)]) == [Known.UNCHANGED, Known.CHANGED]
         assert (waits(f, URL), f.summary().future) == ("60", 1)
+        f.check()
+
+
+def test_a_queue_that_its_worker_has_retired_stays_so_whatever_is_forgotten() -> None:
+    with kept() as f:
+        f.schedule_many([f"http://a.test/{n}" for n in range(4)])
+        f.regulate("a.test", max_completed=3)
+        [lease] = f.lease(1)
+        f.finish(lease, retire_queue=True)
+        found = [each for each in f.kept_urls() if each.due is None]
+        assert f.forget_urls([found[0].fingerprint]) == 1
+        assert f.forget_urls([f.kept_urls()[0].fingerprint]) == 1
+        queue = f.queue("a.test")
+        assert queue is not None and queue.state is QueueState.RETIRED
+        f.check()
+
+
+def test_a_queue_is_reset_as_if_it_were_new() -> None:
+    with kept(politeness={**NONE, "per_queue_concurrency": 100}) as f:
+        f.schedule_many([f"http://a.test/{n}" for n in range(9)])
+        f.regulate("a.test", interval=100.0, max_completed=1, total_budget=0)
+        assert len(f.lease_queues(1)) == 1
+        f.snooze("a.test", until=START + 3600)
+        assert f.reset_queue("a.test") and not f.reset_queue("b.test")
+        assert len(f.lease_queues(1, 5)) == 4
+        queue = f.queue("a.test")
+        assert queue is not None
+        assert (queue.interval, queue.max_completed, queue.own_budget, queue.block) == (None, 0, None, 0)
         f.check()
 
 

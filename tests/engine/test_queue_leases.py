@@ -216,3 +216,11 @@ def test_queues_of_a_frontier_that_keeps_no_urls_have_no_interval_of_their_own()
                 f.set_queue("a.test", **chosen)
         assert (record := f.queue("a.test")) is not None
         assert (record.interval, record.max_completed) == (None, 0)
+
+
+def test_a_turn_is_not_cut_short_by_the_limit_of_the_call() -> None:
+    with kept(politeness={**NONE, "min_interval": 10.0, "per_queue_concurrency": 65535}) as f:
+        f.schedule_many([f"http://{host}.test/{n}" for host in "abc" for n in range(8)])
+        found = f.lease_queues(9, 6, limit=8)
+        assert Counter(lease.queue for lease in found) == {"a.test": 6, "b.test": 6}
+        assert Counter(lease.queue for lease in f.lease_queues(9, 0, limit=3)) == {"c.test": 3}

@@ -324,8 +324,11 @@ class Model:
                 continue
             self.seen.add(url)
             tally["ADDED"] += 1
+            key = spec["queue"] or url.split("/")[2]
+            if self.options["keep_urls"] and url not in self.known:
+                self.queues.setdefault(key, Queue(key, len(self.queues)))
+                self.known[url] = Known(key, int(self.now), None)
             if charge:
-                key = spec["queue"] or url.split("/")[2]
                 queue = self.queues.setdefault(key, Queue(key, len(self.queues)))
                 cost = 1 if spec["cost"] is None else spec["cost"]
                 queue.spent += cost
@@ -595,6 +598,7 @@ class Model:
         self.settle()
         row = self.known.get(spec["url"])
         number = None if row is None else self.lease_of(row.uri)
+        before = 0 if row is None else self.completed(row.queue)
         key = row.queue if row is not None and spec["queue"] is None else spec["queue"]
         revisit = {**spec, "queue": key, "force": True, "not_before": again}
         if number is not None:
@@ -624,7 +628,7 @@ class Model:
         if again is not None and row is not None and row.uri is not None:
             row.due = int(again)
             if was_completed:
-                self.below_limit(key)
+                self.below_limit(key, before)
         self.settle()
         return told
 
@@ -650,21 +654,26 @@ class Model:
         row = self.known.get(url)
         if row is None:
             return False
-        number = self.lease_of(row.uri)
+        number, before = self.lease_of(row.uri), self.completed(row.queue)
         if number is not None:
             self.finish(number, "DISREGARDED", PLAIN, [])
         elif row.uri is not None:
             self.take_out(row.uri, charged=False)
         del self.known[url]
         self.seen.discard(url)
-        self.below_limit(row.queue)
+        self.below_limit(row.queue, before)
         self.settle()
         return True
 
-    def below_limit(self, key: str) -> None:
+    def below_limit(self, key: str, before: int) -> None:
         """Fewer URLs of a queue are completed: one that its limit has retired comes back."""
         queue = self.queues[key]
-        if queue.state == RETIRED and not queue.by_name and queue.limit > self.completed(key):
+        if (
+            0 < queue.limit <= before
+            and queue.state == RETIRED
+            and not queue.by_name
+            and queue.limit > self.completed(key)
+        ):
             self.move(queue, INACTIVE if queue.uris else EXHAUSTED)
 
     # ---- the operations of an operator

@@ -106,9 +106,14 @@ class Model:
         for url in urls:
             queue.urls[url].leased_until = now + (ttl or 30)
 
+    def known(self, crawl_id: str, key: str) -> Queue | None:
+        """A queue for which something may be set: one that has URLs."""
+        queue = self.crawls.get(crawl_id, Crawl()).queues.get(key)
+        return queue if queue is not None and queue.urls else None
+
     def pace(self, crawl_id: str, key: str, delay: float) -> None:
         """SetDelay: without a key it holds from the next serve of each queue on."""
-        queue = self.crawls.get(crawl_id, Crawl()).queues.get(key)
+        queue = self.known(crawl_id, key)
         if not key:
             self.delay = delay
         elif queue is not None:

@@ -164,7 +164,7 @@ class Driver:
         until = self.random.choice([0, int(self.now) + 3, int(self.now) + 20, int(self.now) - 5])
         self.say("block", repr(crawl), key, until - START)
         self.client.BlockQueueUntil(crawlID=crawl, key=key, time=until)
-        queue = self.model.crawls.get(crawl, Crawl()).queues.get(key)
+        queue = self.model.known(crawl, key)
         if queue is not None:
             queue.blocked = float(until)
 
@@ -181,7 +181,7 @@ class Driver:
     def limit(self) -> None:
         crawl, key, limit = self.crawl(), self.key(), self.random.choice([0, 1, 3, 10, 1000])
         self.say("limit", repr(crawl), key, limit)
-        queue = self.model.crawls.get(crawl, Crawl()).queues.get(key)
+        queue = self.model.known(crawl, key)
         try:
             self.client.SetCrawlLimit(crawlID=crawl, key=key, limit=limit)
         except grpc.RpcError as e:
@@ -257,6 +257,8 @@ class Driver:
         crawl, key = self.crawl(), self.key()
         self.say("delete", repr(crawl), key)
         assert self.client.DeleteQueue(crawlID=crawl, key=key).value == self.model.forget(crawl, key, self.now)
+        if crawl in self.model.crawls:
+            self.model.crawls[crawl].queues.pop(key, None)
 
     def purge(self) -> None:
         crawl, key, days = self.crawl(), self.random.choice(["", self.key()]), self.random.choice([0, 1, 100])

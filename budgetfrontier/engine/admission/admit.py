@@ -119,6 +119,12 @@ class Admitter:
         self._seen.remember(batch, invalid)
         tables = self._tables
         tables.env.wrote(0, len(candidates))
+        if tables.urls is not None:
+            for fingerprint, candidate in candidates.items():
+                if isinstance(candidate, Special):
+                    tables.urls.completed(fingerprint, candidate.queue, candidate.short)
+                else:
+                    tables.urls.completed(fingerprint, candidate[0].queue, candidate[0].short + candidate[1])
         if not charge:
             return
         for candidate in candidates.values():

@@ -351,9 +351,7 @@ class Courier:
         sent = iter(
             self._call(self._frontier.schedule_each, [each.uri for place, each in enumerate(out) if place not in known])
         )
-        return [
-            Admitted(each.given, known[place] if place in known else next(sent)) for place, each in enumerate(out)
-        ]
+        return [Admitted(each.given, known[place] if place in known else next(sent)) for place, each in enumerate(out)]
 
     def _marked(self, uri: CrawlUri) -> Admission:
         """Mark a URI as seen; tell whether it was new."""
