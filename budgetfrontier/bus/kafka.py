@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from budgetfrontier.bus.interface import SESSION, TIMEOUT, BusError, Received, Start
 from budgetfrontier.bus.streams import Stream
@@ -18,6 +18,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("kafka") from error
 
+T = TypeVar("T")
 _CODES = confluent_kafka.KafkaError
 _STEP = 0.05  # seconds that one wait for messages takes at the most
 
@@ -56,15 +57,19 @@ class KafkaBus:
         self.declare(stream)
         with _explained():
             client = confluent_kafka.Consumer(self._settings | {"group.id": _group(stream, group)})
-            try:
-                lags = []
-                asked = [TopicPartition(stream.name, partition) for partition in range(stream.partitions)]
-                for one in client.committed(asked, timeout=TIMEOUT):
-                    first, end = client.get_watermark_offsets(one, timeout=TIMEOUT)
-                    lags.append(end - max(first, one.offset))
-                return lags
-            finally:
-                client.close()
+        asked = [TopicPartition(stream.name, partition) for partition in range(stream.partitions)]
+
+        def ask() -> list[int]:
+            lags = []
+            for one in client.committed(asked, timeout=TIMEOUT):
+                first, end = client.get_watermark_offsets(one, timeout=TIMEOUT)
+                lags.append(end - max(first, one.offset))
+            return lags
+
+        try:
+            return _repeated(ask)
+        finally:
+            client.close()
 
     def close(self) -> None:
         """Do nothing: producers and consumers have connections of their own."""
@@ -181,17 +186,16 @@ class KafkaConsumer:
         """Return up to `count` messages, waiting up to `timeout` seconds for the first."""
         self._join()
         received: list[Received] = []
+        deadline = time.monotonic() + timeout
         with _explained():
-            wait = timeout
             while len(received) < count:
-                message = self._consumer.poll(wait)
+                message = self._consumer.poll(0.0 if received else max(0.0, deadline - time.monotonic()))
                 if message is None:
                     break
-                if message.error() is not None:
-                    if message.error().code() in _PASSING:
-                        continue
-                    raise _error(confluent_kafka.KafkaException(message.error()))
-                wait = 0.0
+                if (error := message.error()) is not None:
+                    if error.fatal() or error.code() in _REFUSED:
+                        raise _error(confluent_kafka.KafkaException(error))
+                    continue  # it passes by itself, when brokers are back
                 received.append(Received(message.partition(), message.offset(), message.value() or b""))
         for message in received:
             self._positions[message.partition] = message.offset + 1
@@ -207,11 +211,15 @@ class KafkaConsumer:
         ]
         if not places:
             return
-        try:
-            self._consumer.commit(offsets=places, asynchronous=False)
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() not in _LOST:
-                raise _error(error) from error
+
+        def commit() -> None:
+            try:
+                self._consumer.commit(offsets=places, asynchronous=False)
+            except confluent_kafka.KafkaException as error:
+                if error.args[0].code() not in _LOST:
+                    raise
+
+        _repeated(commit)
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on with the message of an offset."""
@@ -262,8 +270,28 @@ class KafkaConsumer:
         consumer.incremental_unassign(places)
 
 
-_PASSING = {_CODES._PARTITION_EOF, _CODES._TRANSPORT, _CODES._ALL_BROKERS_DOWN, _CODES.UNKNOWN_TOPIC_OR_PART}
-"""Errors that pass by themselves, when brokers are back or a topic is known everywhere."""
+_REFUSED = {
+    _CODES.TOPIC_AUTHORIZATION_FAILED,
+    _CODES.GROUP_AUTHORIZATION_FAILED,
+    _CODES.INVALID_GROUP_ID,
+    _CODES.UNSUPPORTED_VERSION,
+    _CODES._AUTHENTICATION,
+}
+"""Errors of a consumer that do not pass by themselves."""
+_PASSING = {
+    _CODES.NOT_COORDINATOR,
+    _CODES.COORDINATOR_LOAD_IN_PROGRESS,
+    _CODES.COORDINATOR_NOT_AVAILABLE,
+    _CODES.NOT_LEADER_FOR_PARTITION,
+    _CODES.LEADER_NOT_AVAILABLE,
+    _CODES.UNKNOWN_TOPIC_OR_PART,
+    _CODES._TRANSPORT,
+    _CODES._ALL_BROKERS_DOWN,
+    _CODES._WAIT_COORD,
+}
+"""Errors of a request that is worth repeating: brokers are starting, or a new topic is not known everywhere yet."""
+_PAUSE = 0.1
+"""Seconds before a request is repeated."""
 _LOST = {
     _CODES.ILLEGAL_GENERATION,
     _CODES.UNKNOWN_MEMBER_ID,
@@ -284,6 +312,18 @@ def _group(stream: Stream, group: str) -> str:
 
 def _error(error: Any) -> BusError:
     return BusError(f"Kafka: {error.args[0].str()}")
+
+
+def _repeated(request: Callable[[], T]) -> T:
+    """Return the result of a request, which is repeated while its errors pass by themselves. Raises BusError."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return request()
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise _error(error) from error
+            time.sleep(_PAUSE)
 
 
 @contextmanager

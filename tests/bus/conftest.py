@@ -18,8 +18,8 @@ from tests.bus.conformance import Transport
 from tests.formats.redis.server import started
 from tests.support import PATIENCE
 
-SESSION = 1.0
-"""Seconds after which a consumer counts as dead; one that only waits for a processor gets its messages again."""
+SESSION = PATIENCE
+"""Seconds after which a consumer counts as dead."""
 
 
 @contextmanager
@@ -42,19 +42,19 @@ def zeromq_broker(journal: Path, *, address: str = "tcp://127.0.0.1:*", **option
 @pytest.fixture(scope="session")
 def memory_transport() -> Transport:
     broker = MemoryBroker()
-    return Transport("memory", lambda: broker.bus(session=SESSION))
+    return Transport("memory", lambda session=SESSION: broker.bus(session=session))
 
 
 @pytest.fixture(scope="session")
 def zmq_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
     with zeromq_broker(tmp_path_factory.mktemp("zmq") / "journal") as address:
-        yield Transport("zmq", lambda: client.connect(address, session=SESSION))
+        yield Transport("zmq", lambda session=SESSION: client.connect(address, session=session))
 
 
 @pytest.fixture(scope="session")
 def redis_transport(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
     with started(tmp_path_factory.mktemp("redis")) as redis:
-        yield Transport("redis", lambda: redis_streams.connect(redis.url, session=SESSION))
+        yield Transport("redis", lambda session=SESSION: redis_streams.connect(redis.url, session=session))
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +65,7 @@ def kafka_transport() -> Iterator[Transport]:
     options = {"create": "no", "topic.metadata.refresh.interval.ms": "500", "heartbeat.interval.ms": "300"}
     yield Transport(
         "kafka",
-        lambda: kafka.connect(brokers, options, session=6.0),
+        lambda: kafka.connect(brokers, options, session=30.0),
         ends_with_its_connection=False,
         joins_slowly=True,
         drops=False,

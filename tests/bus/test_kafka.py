@@ -5,23 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.interface import BusError
-from tests.bus.conformance import CHECKS, Transport, data, messages, receive, send, stream
+from tests.bus.conformance import (
+    CHECKS,
+    Transport,
+    check_a_consumer_can_start_where_it_has_stored,
+    check_consumers_of_a_group_share_the_partitions,
+    check_what_was_not_committed_is_delivered_again,
+    data,
+    finish,
+    messages,
+    receive,
+    send,
+    stream,
+)
 from tests.bus.kafka_server import NotInstalled, jars, running
 
 CONSUME = """
 import sys
 from budgetfrontier.bus import kafka
 from budgetfrontier.bus.streams import Stream
-bus = kafka.connect(sys.argv[1], eval(sys.argv[3]), session=2.0)
+bus = kafka.connect(sys.argv[1], session=2.0)
 consumer = bus.consumer(Stream(sys.argv[2], 4, ("g",)), "g")
 while True:
     for message in consumer.poll():
@@ -30,10 +40,10 @@ while True:
 """A consumer that commits nothing."""
 
 
-def check_a_consumer_that_is_killed_is_replaced(brokers: str, options: dict[str, str]) -> None:
-    bus, to = kafka.connect(brokers, options, session=2.0), stream()
+def check_a_consumer_that_is_killed_is_replaced(brokers: str) -> None:
+    bus, to = kafka.connect(brokers, session=2.0), stream()
     send(bus, to, messages(40))
-    command = [sys.executable, "-c", CONSUME, brokers, to.name, repr(options)]
+    command = [sys.executable, "-c", CONSUME, brokers, to.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as doomed:
         assert doomed.stdout is not None
         seen = [doomed.stdout.readline().strip() for _ in range(40)]
@@ -41,13 +51,12 @@ def check_a_consumer_that_is_killed_is_replaced(brokers: str, options: dict[str,
     assert sorted(seen) == sorted(message.decode() for message in messages(40))
     other = bus.consumer(to, "g")
     assert data(receive(other, 40)) == sorted(messages(40))
-    other.commit()
-    assert sum(bus.lag(to, "g")) == 0
+    finish(bus, to, other)
     other.close()
 
 
 def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
-    """All checks at once, because each of them mostly waits; with both protocols of groups."""
+    """All checks at once, because each of them mostly waits."""
     try:
         jars()
     except NotInstalled as error:
@@ -55,15 +64,25 @@ def test_a_real_broker_keeps_the_rules(tmp_path: Path) -> None:
             raise
         pytest.skip(f"a real Kafka broker was NOT tested: {error}")
     with running(tmp_path) as brokers, ThreadPoolExecutor() as threads:
-        protocols: list[dict[str, str]] = [{}, {"group.protocol": "consumer"}]
-        runs = []
-        for options in protocols:
-            make: Callable[[], Any] = lambda options=options: kafka.connect(brokers, options, session=6.0)  # type: ignore[misc]  # noqa: E731
-            transport = Transport("kafka", make, ends_with_its_connection=False, drops=False)
-            runs += [threads.submit(check, transport) for check in CHECKS]
-            runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers, options))
+        runs = [threads.submit(check, transport(brokers)) for check in CHECKS]
+        runs.append(threads.submit(check_a_consumer_that_is_killed_is_replaced, brokers))
+        for check in (
+            check_consumers_of_a_group_share_the_partitions,
+            check_what_was_not_committed_is_delivered_again,
+            check_a_consumer_can_start_where_it_has_stored,
+        ):  # which depend on the protocol of groups
+            runs.append(threads.submit(check, transport(brokers, **{"group.protocol": "consumer"})))
         for run in runs:
             run.result()
+
+
+def transport(brokers: str, **options: str) -> Transport:
+    return Transport(
+        "kafka",
+        lambda: kafka.connect(brokers, options, session=30.0),
+        ends_with_its_connection=False,
+        drops=False,
+    )
 
 
 def test_a_broker_that_is_away_is_a_clear_error() -> None:
