@@ -153,9 +153,7 @@ class BatchFinisher:
             if hooks.on_finish:
                 hooks.finished(lease, outcome)
 
-    def end_successes(
-        self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float
-    ) -> None:
+    def end_successes(self, leases: list[Lease], timed: Sequence[Finish] | None, late: list[Lease], now: float) -> None:
         """End leases as successes, of which at most waits and `size` are known. Raises PolicyError.
 
         This is `Finisher.finish` without a call for each lease, and with the totals changed once: a lease and its end

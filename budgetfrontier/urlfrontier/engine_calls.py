@@ -238,10 +238,10 @@ def stats(frontier: Frontier | None, crawl_id: str, key: str) -> Any:
     return result
 
 
-def queue_page(frontier: Frontier, after: str, limit: int, *, inactive: bool) -> tuple[list[str], str | None]:
+def queue_page(frontier: Frontier, after: bytes, limit: int, *, inactive: bool) -> tuple[list[str], bytes | None]:
     """Return the keys of queues that follow one, and the last that was looked at, None at the end."""
     now = time.time()
-    looked = frontier.queue_keys(after, limit=limit)
+    looked = frontier.queue_keys(after.decode(), limit=limit)
     found: list[str] = []
     for key in looked:
         queue = frontier.queue(key)
@@ -249,7 +249,7 @@ def queue_page(frontier: Frontier, after: str, limit: int, *, inactive: bool) ->
             continue
         if inactive or (queue.urls > queue.completed and queue.block <= now):
             found.append(key)
-    return found, looked[-1] if len(looked) == limit else None
+    return found, looked[-1].encode() if len(looked) == limit else None
 
 
 # -- steering

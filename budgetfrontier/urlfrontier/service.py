@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from budgetfrontier.errors import FrontierError
-from budgetfrontier.model import KeptUrl
 from budgetfrontier.service import crawls, tasks
 from budgetfrontier.service.calls import Call, Handed
 from budgetfrontier.service.crawl_thread import CrawlThread
@@ -210,46 +209,37 @@ class Service:
     async def ListURLs(self, request: Any, call: Call) -> None:
         """List the URLs of a crawl, those of a queue, or those that contain a text."""
         crawl = self._crawls.find(request.crawlID)
-        found: list[KeptUrl]
-        left, skip = request.size or PAGE, request.start
-        after: bytes | None = b"" if crawl is not None else None
-        while crawl is not None and after is not None and left and not call.ended:
-            work = partial(engine_calls.page, wanted=_wanted(request), after=after, limit=STEP)
-            found, after = await crawl.run(work, changes=False)
+        skip, left = request.start, request.size or PAGE
+        async for found in _pages(crawl, partial(engine_calls.page, wanted=_wanted(request)), call):
             shown = found[skip : skip + left]
-            skip = max(skip - len(found), 0)
-            if shown:
-                left -= len(shown)
+            skip, left = max(skip - len(found), 0), left - len(shown)
+            if shown and crawl is not None:
                 items = await crawl.run(partial(engine_calls.items, crawl_id=crawl.name, found=shown), changes=False)
                 room = _Room(call)
                 call.reply(items)
                 await room.step()
+            if not left:
+                return
 
     async def CountURLs(self, request: Any, call: Call) -> Any:
         """Count the URLs that ListURLs would list."""
         crawl = self._crawls.find(request.crawlID)
-        found: list[KeptUrl]
         count = 0
-        after: bytes | None = b"" if crawl is not None else None
-        while crawl is not None and after is not None and not call.ended:
-            work = partial(engine_calls.page, wanted=_wanted(request), after=after, limit=STEP)
-            found, after = await crawl.run(work, changes=False)
+        async for found in _pages(crawl, partial(engine_calls.page, wanted=_wanted(request)), call):
             count += len(found)
         return messages.Long(value=count)
 
     async def ListQueues(self, request: Any, call: Call) -> Any:
         """List the keys of the queues of a crawl that have URLs to hand out, or of all."""
         crawl = self._crawls.find(request.crawlID)
-        size = request.size or PAGE
-        reply = messages.QueueList(start=request.start, size=size, crawlID=request.crawlID or crawls.DEFAULT)
-        keys: list[str]
-        skip = request.start
-        after: str | None = "" if crawl is not None else None
-        while crawl is not None and after is not None and len(reply.values) < size and not call.ended:
-            work = partial(engine_calls.queue_page, after=after, limit=STEP, inactive=request.include_inactive)
-            keys, after = await crawl.run(work, changes=False)
-            reply.values.extend(keys[skip : skip + size - len(reply.values)])
-            skip = max(skip - len(keys), 0)
+        skip, left = request.start, request.size or PAGE
+        reply = messages.QueueList(start=skip, size=left, crawlID=request.crawlID or crawls.DEFAULT)
+        async for keys in _pages(crawl, partial(engine_calls.queue_page, inactive=request.include_inactive), call):
+            shown = keys[skip : skip + left]
+            skip, left = max(skip - len(keys), 0), left - len(shown)
+            reply.values.extend(shown)
+            if not left:
+                break
         return reply
 
     async def ListCrawls(self, request: Any, call: Call) -> Any:
@@ -402,11 +392,22 @@ def _wanted(request: Any) -> engine_calls.Wanted:
     return engine_calls.Wanted(request.key, text, request.ignoreCase)
 
 
+async def _pages(
+    crawl: CrawlThread | None, work: Callable[..., Any], call: Call | None = None, *, changes: bool = False
+) -> AsyncIterator[Any]:
+    """Yield what `work` finds in each page of a crawl, between which other calls pass, until a client has gone.
+
+    `work(frontier, after=..., limit=...)` also returns where the next page begins, None after the last.
+    """
+    after: Any = b""
+    while crawl is not None and after is not None and not (call is not None and call.ended):
+        found, after = await crawl.run(partial(work, after=after, limit=STEP), changes=changes)
+        yield found
+
+
 async def _forget(crawl: CrawlThread, key: str | None, before: int | None) -> int:
-    found: int
+    work = partial(engine_calls.forget, key=key, before=before)
     count = 0
-    after: bytes | None = b""
-    while after is not None:
-        found, after = await crawl.run(partial(engine_calls.forget, after=after, limit=STEP, key=key, before=before))
-        count += found
+    async for forgotten in _pages(crawl, work, changes=True):
+        count += forgotten
     return count

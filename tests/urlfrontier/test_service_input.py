@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from budgetfrontier.urlfrontier import service
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from tests.urlfrontier.service_client import OK, SKIPPED, Client, discovered, info, known, serving
 
@@ -146,3 +147,22 @@ def test_malformed_messages(client: Client) -> None:
     assert refused(client.SetLogLevel, b"\x10\x63") is INVALID
     assert [ack.status for ack in client.PutURLs([m.URLItem()])] == [SKIPPED]
     assert [list(ack.statuses) for ack in client.PutDiscovered([m.DiscoveredBatch(ID="1")])] == [[]]
+
+
+@pytest.mark.parametrize("step", [1, 3, 12])
+def test_lists_counts_and_deletions_take_any_number_of_pages(
+    client: Client, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "STEP", step)
+    urls = {f"http://{host}.test/{n}" for host in "bcde" for n in range(3)}
+    client.put(*[discovered(url, "k") for url in urls])
+    listed = [client.ListURLs(crawlID="k", start=start, size=5) for start in (0, 5, 10, 15)]
+    assert [len(page) for page in listed] == [5, 5, 2, 0]
+    assert {item.known.info.url for page in listed for item in page} == urls
+    assert client.CountURLs(crawlID="k").value == 12
+    queues = [client.ListQueues(crawlID="k", start=start, size=3).values for start in (0, 3)]
+    assert queues == [["b.test", "c.test", "d.test"], ["e.test"]]
+    assert client.DeleteQueue(crawlID="k", key="b.test").value == 3
+    assert client.PurgeURLs(crawlID="k", days=0).value == 9
+    assert client.CountURLs(crawlID="k").value == 0
+    assert client.CountURLs(crawlID="none").value == 0 and client.ListQueues(crawlID="none").values == []
