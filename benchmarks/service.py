@@ -130,7 +130,7 @@ def timed_legs(port: int, used: Use, count: int, measured: dict[str, Callable[[i
     for name, leg in measured.items():
         before = used()
         leg(port)
-        figures[name] = count / (used() - before)
+        figures[name] = count / max(used() - before, 1e-9)
     return figures
 
 

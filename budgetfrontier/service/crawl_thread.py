@@ -24,7 +24,7 @@ from budgetfrontier.store.reader import Reader
 
 _T = TypeVar("_T")
 
-MOST_SECONDS = 0.01
+MOST_SECONDS = 0.02
 """Seconds of work between two commits, at the least one piece: what waits shares a commit."""
 MOST_AT_ONCE = 1000
 """Pieces of work that are taken together."""
