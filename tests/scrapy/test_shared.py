@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
-from scrapy import FormRequest, Request
+from scrapy import FormRequest, Request, signals
 from scrapy.spiders import CrawlSpider
 
 from budgetfrontier import CrawlUri, Lease, Settings, SettingsError
@@ -86,9 +87,16 @@ def test_a_request_that_one_process_made_is_run_by_another(shared: Shared) -> No
 
 
 def test_duplicates_are_found_by_the_server_and_counted_when_it_answers(shared: Shared) -> None:
+    dropped: list[Request] = []
+
+    def drop(request: Request) -> None:
+        dropped.append(request)
+
     with shared() as one, shared() as other:
+        other.crawler.signals.connect(drop, signals.request_dropped)
         enqueue(one, page("a"))
-        enqueue(other, page("a"), page("b"))
+        enqueue(other, again := page("a"), page("b"))
+        assert dropped == [again]
         assert stats(other)["dupefilter/filtered"] == 1 and stats(other)["scheduler/enqueued/shared"] == 1
         assert not other.enqueue_request(page("a")), "it is known now, and not sent again"
         enqueue(other, page("a", dont_filter=True))
@@ -242,10 +250,15 @@ def test_the_log_says_which_crawl_is_shared(shared: Shared, caplog: pytest.LogCa
 
 
 def renewed(scheduler: Any) -> None:
-    """Wait until a process has renewed its leases once more."""
-    courier = scheduler._courier
-    due = courier._next_renewal
-    until(lambda: courier._next_renewal > due + courier._ttl / 3)
+    """Wait until a process has renewed its one lease twice: the second time after this was called."""
+    held = scheduler._courier._held
+    [number] = held
+    for _ in range(2):
+        until(partial(_changed, held, number, held[number][1]))
+
+
+def _changed(held: dict[int, Any], number: int, deadline: float) -> bool:
+    return bool(held[number][1] > deadline)
 
 
 def test_leases_are_renewed_while_they_are_out(
@@ -323,7 +336,7 @@ def test_no_page_is_fetched_while_the_server_does_not_keep_up(shared: Shared, mo
     with shared() as one:
         enqueue(one, page("a"))
         until(lambda: one._courier.ready)
-        monkeypatch.setattr("budgetfrontier.scrapy.shared.scheduler.MOST_WAITING", -1)
+        monkeypatch.setattr("budgetfrontier.scrapy.shared.courier.MOST_WAITING", -1)
         assert one.next_request() is None and one.has_pending_requests()
         monkeypatch.undo()
         assert len(take(one)) == 1

@@ -49,9 +49,9 @@ def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
     spider = """
 import time
 from budgetfrontier.client import RemoteFrontier
-from budgetfrontier.scrapy.shared import scheduler
+from budgetfrontier.scrapy.shared import courier
 
-scheduler.MOST_WAITING = 10
+courier.MOST_WAITING = 10
 schedule = RemoteFrontier.schedule_each
 
 def slow(self, uris):

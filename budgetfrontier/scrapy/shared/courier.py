@@ -30,7 +30,9 @@ LANDED_AFTER = 0.05
 MOST = 2000
 """Requests sent together."""
 MOST_WAITING = 10_000
-"""Requests that wait to be sent, from which on no more pages are fetched."""
+"""Requests and ends that wait to be sent, from which on no more pages are fetched."""
+MOST_BYTES = 64 << 20
+"""Bytes of requests that wait to be sent, from which on the same holds."""
 
 _PASSING = (ConnectionLost, StorageFull, FrontierClosed, FrontierLocked)
 
@@ -106,6 +108,7 @@ class Courier:
         self._ready: deque[Lease] = deque()
         self._news: deque[News] = deque()
         self._sending = self._scheduled = self._taken = 0
+        self._bytes = 0
         self._told = 0  # increased with each batch that was stored
         self._look: tuple[int, Summary] | None = None
         self._since: dict[str, float] = {}  # by thread: when it began to wait for the server
@@ -132,6 +135,7 @@ class Courier:
         """
         with self._changed:
             self._out.append(_Out(uri, given, budget, kept))
+            self._bytes += _size(uri)
             self._scheduled += 1
             self._changed.notify_all()
 
@@ -178,6 +182,11 @@ class Courier:
     def waiting(self) -> int:
         """The number of requests and ends that are not stored yet."""
         return len(self._out) + len(self._ends) + self._sending
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be stored that no more is to come: the server does not keep up."""
+        return self.waiting > MOST_WAITING or self._bytes > MOST_BYTES
 
     @property
     def ready(self) -> int:
@@ -330,6 +339,7 @@ class Courier:
             self._renew()
         with self._changed:
             self._sending = 0
+            self._bytes -= sum(_size(each.uri) for each in out)
             self._told += bool(out or ends)
             told, idle = self._told, not (self._out or self._ends or self._ready)
         if news:
@@ -378,3 +388,7 @@ class Courier:
 
 def _lease_of(ending: Lease | Finish) -> Lease:
     return ending.lease if isinstance(ending, Finish) else ending
+
+
+def _size(uri: CrawlUri) -> int:
+    return len(uri.url) + len(uri.payload or b"") + len(uri.body)

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 import msgspec
+from scrapy import signals
 
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.errors import ConnectionLost, FrontierError, InvalidUrl, PolicyError
@@ -24,7 +25,7 @@ from budgetfrontier.scrapy.intake import Candidate, Dupefilter, Intake
 from budgetfrontier.scrapy.order import PriorityMapping, order
 from budgetfrontier.scrapy.seals import RequestLost
 from budgetfrontier.scrapy.serialization import Serializer
-from budgetfrontier.scrapy.shared.courier import MOST_WAITING, Admitted, Courier, Ended, Failed, Late
+from budgetfrontier.scrapy.shared.courier import Admitted, Courier, Ended, Failed, Late
 from budgetfrontier.scrapy.shared.event_loop import Post, in_thread, pause, poster
 from budgetfrontier.scrapy.shared.kept import KeptRequests
 from budgetfrontier.scrapy.shared.options import check_order, has_one_queue, shared_options
@@ -151,7 +152,7 @@ class SharedScheduler:
     async def _held_back(self, start: Any) -> Any:
         """Yield what `start()` of the spider yields, while the server keeps up."""
         async for each in start:
-            while not self._closed and self._courier.waiting > MOST_WAITING:
+            while not self._closed and self._courier.is_full:
                 await pause(0.1)
             yield each
 
@@ -243,6 +244,9 @@ class SharedScheduler:
         else:
             full = admission is Admission.FULL
             self._refuse(candidate.request, "the frontier is full" if full else "the frontier cannot keep it")
+        if admission is not Admission.ADDED:
+            send = self.crawler.signals.send_catch_log
+            send(signals.request_dropped, request=candidate.request, spider=self.spider)
 
     def _keep(self, candidate: Candidate) -> Admission:
         """Keep a request in this process that cannot be stored."""
@@ -271,7 +275,7 @@ class SharedScheduler:
             return None
         try:
             self._finish_ended()
-            if self._courier.waiting > MOST_WAITING:  # the server does not keep up
+            if self._courier.is_full:
                 return None
             for _ in range(MAX_DEAD_LETTERS):
                 lease = self._kept.next_lease() or self._courier.next_lease()
