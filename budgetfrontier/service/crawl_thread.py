@@ -208,8 +208,8 @@ class CrawlThread:
                     e,
                     extra={"event": "crawl_failed", "crawl": self.name},
                 )
-        self._ended = ended
         if ended:
+            self._ended = True
             self._refuse(self._being_closed())
 
     def _leaves(self) -> bool:

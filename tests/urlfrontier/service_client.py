@@ -22,13 +22,14 @@ from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from tests.support import PATIENCE
 
 OK, SKIPPED, FAIL = 0, 1, 2
+_OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)  # else a client may get one to a server that was killed
 
 
 class Client:
     """The RPCs of a server at an address, by their names: `client.GetStats(request)`; streams are lists."""
 
     def __init__(self, address: str, *, metadata: Iterable[tuple[str, str]] = (), channel: Any = None) -> None:
-        self.channel = grpc.insecure_channel(address) if channel is None else channel
+        self.channel = grpc.insecure_channel(address, options=_OWN_CONNECTION) if channel is None else channel
         self._metadata = tuple(metadata)
 
     def __enter__(self) -> Client:
