@@ -15,7 +15,7 @@ help:
 	@echo "make check        lint, strict types, import contract"
 	@echo "make format       sort imports and format the code"
 	@echo "make proto        generate what is made from urlfrontier.proto"
-	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo from there"
+	@echo "make wheel-check  build the wheel, install it elsewhere, run the demo and a server from there"
 	@echo "make docs         build docs/_build/html"
 	@echo "make screenshots  crawl the demo's web, and take the manual's pictures (needs chromium; ARGS='--into FOLDER')"
 	@echo "make bench        run the benchmarks"
@@ -65,9 +65,14 @@ wheel-check: $(VENV)/.stamp-dev
 	$(BIN)/python -m build --outdir dist
 	@set -eu; room=$$(mktemp -d); trap 'rm -rf "$$room"' EXIT; \
 	$(PYTHON) -m venv "$$room/venv"; \
-	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[crawl]"; \
+	"$$room/venv/bin/python" -m pip --disable-pip-version-check install --quiet "$$(echo $(CURDIR)/dist/*.whl)[console,crawl,grpc]"; \
 	cd "$$room"; ./venv/bin/budgetfrontier demo --job demo; \
-	echo "wheel-check: the installed wheel ran the demo"
+	./venv/bin/budgetfrontier serve jobs --listen unix:socket & server=$$!; \
+	tries=0; until ./venv/bin/python -m budgetfrontier.service.health unix:socket; do \
+		tries=$$((tries + 1)); [ $$tries -lt 60 ] || { kill $$server; exit 1; }; sleep 0.5; \
+	done; \
+	kill $$server; wait $$server; \
+	echo "wheel-check: the installed wheel ran the demo, and served"
 
 docs: $(VENV)/.stamp-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html

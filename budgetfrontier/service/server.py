@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -165,7 +166,7 @@ def _wait(stop: Stop, is_alive: Callable[[], bool]) -> str:
     """Wait until somebody asks for the end, and return the reason; meanwhile, tell the watchdog of systemd."""
     within = systemd.watchdog()
     while True:
-        reason = stop.wait(None if within is None else within / 3)
+        reason = stop.wait(inf if within is None else within / 3)
         if reason is not None:
             return reason
         if is_alive():

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from queue import Empty, SimpleQueue
+from time import monotonic
+
+LOOK_AGAIN = 0.25
+"""Seconds after which a thread that waits lets Python run handlers: a signal that arrives in another thread, or just
+before the wait, does not wake it."""
 
 
 class Stop:
@@ -18,9 +24,13 @@ class Stop:
         """Let the server stop because of a signal of this name, if any; a second time: at once."""
         self._asked.put(reason)
 
-    def wait(self, seconds: float | None = None) -> str | None:
+    def wait(self, seconds: float = inf) -> str | None:
         """Wait until somebody has asked once more, and return the reason; None if nobody has within so many seconds."""
-        try:
-            return self._asked.get(timeout=seconds)
-        except Empty:
-            return None
+        end = monotonic() + seconds
+        while True:
+            left = max(end - monotonic(), 0.0)
+            try:
+                return self._asked.get(timeout=min(left, LOOK_AGAIN))
+            except Empty:
+                if left <= LOOK_AGAIN:
+                    return None

@@ -24,6 +24,7 @@ from budgetfrontier.service import server_metrics
 from budgetfrontier.service.call_stats import BOUNDS, MethodStats
 from budgetfrontier.service.stopping import Stop
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
+from budgetfrontier.urlfrontier.service import Service
 from tests.support import PATIENCE, until
 from tests.urlfrontier.service_client import Client, Process, command, discovered, serving
 
@@ -49,7 +50,7 @@ def scrape(port: int) -> dict[tuple[str, ...], float]:
 def open_stream(client: Client) -> tuple[SimpleQueue[Any], Any]:
     """A PutURLs stream that stays open: the queue of its items, None to end it, and the call."""
     items: SimpleQueue[Any] = SimpleQueue()
-    return items, client.rpc("PutURLs")(iter(items.get, None))
+    return items, client.rpc("PutURLs")(iter(items.get, None), timeout=PATIENCE)
 
 
 # -- metrics
@@ -257,6 +258,23 @@ def test_a_stop_that_is_asked_for_while_it_is_waited_for_in_the_same_thread() ->
         signal.signal(signal.SIGALRM, previous)
 
 
+def test_a_signal_that_does_not_wake_the_thread_that_waits() -> None:
+    stop = Stop()
+    previous = signal.signal(signal.SIGUSR1, lambda *_: stop.ask("SIGUSR1"))
+
+    def raise_here() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)  # Python's handler runs in the main thread alone
+
+    try:
+        for _ in range(3):
+            other = threading.Timer(0.05, raise_here)
+            other.start()
+            assert stop.wait(PATIENCE) == "SIGUSR1"
+            other.join()
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+
 def test_what_helps_a_served_job_that_nobody_serves_is_to_serve_it(tmp_path: Path) -> None:
     job = tmp_path / "my jobs" / "c"
     with Process(job.parent) as server, server.client() as client:
@@ -317,3 +335,32 @@ def test_a_watchdog_of_another_process_is_not_told(tmp_path: Path, manager: Mana
         assert manager.told()[0] == "READY=1"
         assert server.stop() == 0
     assert manager.told() == ["STOPPING=1"]
+
+
+def test_a_server_whose_thread_hangs_is_not_said_to_be_alive(
+    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(manager.path))
+    monkeypatch.setenv("WATCHDOG_USEC", "300000")
+    held, go_on = threading.Event(), threading.Event()
+
+    async def hang(*_: Any) -> Any:
+        held.set()
+        go_on.wait(PATIENCE)
+        return m.StringList()
+
+    with serving(tmp_path / "jobs") as client:
+        assert manager.told()[0] == "READY=1"
+        assert manager.told() == ["WATCHDOG=1"]
+        monkeypatch.setattr(Service, "ListNodes", hang)
+        ended: SimpleQueue[Any] = SimpleQueue()
+        threading.Thread(target=lambda: ended.put(client.ListNodes(m.Empty())), daemon=True).start()
+        assert held.wait(PATIENCE)
+        manager.socket.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            for _ in range(3):  # the one that was under way, at most
+                manager.told()
+        manager.socket.settimeout(PATIENCE)
+        go_on.set()
+        assert manager.told() == ["WATCHDOG=1"]
+        ended.get(timeout=PATIENCE)
