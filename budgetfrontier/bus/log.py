@@ -6,7 +6,6 @@ state from nothing. Reading changes nothing, because consumers keep their positi
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 
@@ -121,7 +120,7 @@ class Log:
         self._streams: dict[str, _StreamLog] = {}
         self._batches: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._limit = limit
-        self._generations = itertools.count(1)
+        self._generation = 0
 
     def declare(self, stream: Stream, now: float) -> list[Change]:
         """Return the change that adds a stream, if it is new. Raises BusError if its partitions differ.
@@ -218,7 +217,7 @@ class Log:
         if member in known.members:
             known.members[member].until = now + session
         else:
-            known.members[member] = _Member(Member(next(self._generations), member, bound), now + session)
+            known.members[member] = _Member(Member(self._next_generation(now), member, bound), now + session)
         self._share(log, known, now)
         fetched = Fetched({}, [])
         mine = [partition for partition, (owner, _) in known.owners.items() if owner == member]
@@ -277,6 +276,11 @@ class Log:
             if log.stream.keep is not None and len(partition.messages) > log.stream.keep:
                 partition.drop(partition.start + 1)
 
+    def _next_generation(self, now: float) -> int:
+        """Return a number that is greater than any before, those of a broker that was killed included."""
+        self._generation = max(self._generation + 1, int(now * 1e6))
+        return self._generation
+
     def _share(self, log: _StreamLog, group: _Group, now: float) -> None:
         """Forget members that are dead, and give out partitions; an owner that stays keeps its generation."""
         group.members = {name: one for name, one in group.members.items() if one.until >= now}
@@ -284,6 +288,6 @@ class Log:
         group.owners = {
             partition: kept
             if (kept := group.owners.get(partition)) is not None and kept[0] == owner
-            else (owner, next(self._generations))
+            else (owner, self._next_generation(now))
             for partition, owner in sorted(owners.items())
         }

@@ -240,6 +240,11 @@ class RedisConsumer:
         self._bound, self._start, self._session = partitions, start, session
         self._joined = 0
         self._pending: dict[int, set[int]] = {}
+        """The offsets that `poll` has returned and that were not committed, of each partition of this consumer."""
+        self._fetched: list[Received] = []
+        """Messages that `poll` has not returned yet."""
+        self._in_doubt = False
+        """Whether the server may have given messages in an answer that was lost."""
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -252,12 +257,12 @@ class RedisConsumer:
         deadline = time.monotonic() + timeout
         while True:
             self._own(self._server.do(self._share))
-            received: list[Received] = self._server.do(partial(self._claim, count=count))
-            if len(received) < count:
-                wait = min(deadline - time.monotonic(), self._session / 3)
-                if received or not self._pending:
-                    wait = 0.0
-                received += self._server.do(partial(self._read, count=count - len(received), wait=wait))
+            left = deadline - time.monotonic()
+            if not self._fetched and self._pending:
+                self._server.do(partial(self._fetch, count=count, wait=min(left, self._session / 3)))
+            received, self._fetched = self._fetched[:count], self._fetched[count:]
+            for message in received:
+                self._pending[message.partition].add(message.offset)
             left = deadline - time.monotonic()
             if received or left <= 0:
                 return received
@@ -291,6 +296,7 @@ class RedisConsumer:
         self._server.do(move)
         if partition in self._pending:
             self._pending[partition] = set()
+        self._fetched = [message for message in self._fetched if message.partition != partition]
 
     def close(self) -> None:
         """Leave the group, and let others claim at once what was not committed."""
@@ -309,7 +315,7 @@ class RedisConsumer:
 
         if self._joined:
             self._server.do(leave, 1.0)
-        self._pending, self._joined = {}, 0
+        self._pending, self._fetched, self._joined = {}, [], 0
 
     @property
     def _members(self) -> str:
@@ -342,42 +348,45 @@ class RedisConsumer:
         mine = {partition for partition, owner in owners.items() if owner == self._name}
         for partition in set(self._pending) - mine:
             del self._pending[partition]  # what is pending there is claimed by its new owner
+        self._fetched = [message for message in self._fetched if message.partition in mine]
         for partition in sorted(mine - set(self._pending)):
             self._pending[partition] = set()
             offset = self._start(partition) if self._start is not None else None
             if offset is not None:
                 self.seek(partition, offset)
 
-    def _claim(self, client: Any, count: int) -> list[Received]:
-        """Receive what consumers that are gone have received and not committed."""
-        received: list[Received] = []
-        for partition, pending in self._pending.items():
-            room = count - len(received)
-            if room <= 0:
-                break
-            key, idle = _key(self._stream, partition), int(self._session * 1000)
-            _, entries, _ = client.xautoclaim(key, self._group, self._name, idle, "0-0", count=room)
-            received += self._take(partition, [entry for entry in entries if _number(entry[0]) - 1 not in pending])
-        return received
-
-    def _read(self, client: Any, count: int, wait: float) -> list[Received]:
-        """Receive what is new."""
-        if not self._pending:
-            return []
+    def _fetch(self, client: Any, count: int, wait: float) -> None:
+        """Fetch what was given in an answer that was lost, what consumers that are gone have left, and what is new."""
+        if self._in_doubt:
+            self._fetch_own(client)
+        self._in_doubt = True
         keys = {_key(self._stream, partition).encode(): partition for partition in self._pending}
-        block = int(wait * 1000) if wait > 0.001 else None
+        for key, partition in keys.items():
+            idle = int(self._session * 1000)
+            _, entries, _ = client.xautoclaim(key, self._group, self._name, idle, "0-0", count=count)
+            self._take(partition, entries)
+        block = int(wait * 1000) if wait > 0.001 and not self._fetched else None
         each = max(1, count // len(keys))  # the count of Redis is one for each stream
         answer = client.xreadgroup(self._group, self._name, dict.fromkeys(keys, ">"), count=each, block=block)
-        answer = answer.items() if isinstance(answer, dict) else answer or []
-        received: list[Received] = []
-        for key, entries in answer:
-            received += self._take(keys[key], entries)
-        return received
+        for key, entries in answer.items() if isinstance(answer, dict) else answer or []:
+            self._take(keys[key], entries)
+        self._in_doubt = False
 
-    def _take(self, partition: int, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Received]:
-        taken = [Received(partition, _number(id) - 1, fields.get(b"m", b"")) for id, fields in entries if fields]
-        self._pending[partition].update(message.offset for message in taken)
-        return taken
+    def _fetch_own(self, client: Any) -> None:
+        """Fetch all that the server has given to this consumer, and that has not arrived."""
+        for partition in self._pending:
+            key, after = _key(self._stream, partition), "0-0"
+            while entries := client.xpending_range(key, self._group, f"({after}", "+", 1000, self._name):
+                after = entries[-1]["message_id"].decode()
+                self._take(partition, client.xrange(key, entries[0]["message_id"], after))
+
+    def _take(self, partition: int, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+        """Add messages to those that were fetched, unless they are there, or `poll` has returned them."""
+        waiting = {message.offset for message in self._fetched if message.partition == partition}
+        known = self._pending[partition] | waiting
+        for id, fields in entries:
+            if fields and (offset := _number(id) - 1) not in known:  # one that was dropped meanwhile has no fields
+                self._fetched.append(Received(partition, offset, fields.get(b"m", b"")))
 
 
 def _key(stream: Stream, partition: int) -> str:

@@ -117,6 +117,41 @@ def check_messages_arrive_once_in_the_order_of_their_partition(transport: Transp
     bus.close()
 
 
+def check_a_poll_returns_no_more_than_it_was_asked_for(transport: Transport) -> None:
+    bus, to = transport.bus(), stream()
+    send(bus, to, messages(20))
+    consumer = consumer_of(transport, bus, to, "g")
+    received: list[Received] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(received) < 20:
+        assert time.monotonic() < deadline
+        polled = consumer.poll(3, 0.05)
+        assert len(polled) <= 3
+        received += polled
+    assert data(received) == sorted(messages(20))
+    consumer.commit()
+    assert sum(bus.lag(to, "g")) == 0
+    consumer.close()
+    bus.close()
+
+
+def check_what_was_polled_is_committed_and_no_more(transport: Transport) -> None:
+    bus, to = transport.bus(), stream()
+    send(bus, to, messages(40))
+    consumer = consumer_of(transport, bus, to, "g")
+    seen: list[bytes] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(seen) < 10:
+        assert time.monotonic() < deadline
+        seen += data(consumer.poll(2, 0.05))
+    consumer.commit()
+    consumer.close()
+    again = consumer_of(transport, bus, to, "g")
+    assert sorted(seen + data(receive(again, 40 - len(seen)))) == sorted(messages(40))
+    again.close()
+    bus.close()
+
+
 def check_each_group_gets_all_even_if_it_starts_later(transport: Transport) -> None:
     bus, to = transport.bus(), stream("a", "b")
     first = consumer_of(transport, bus, to, "a")

@@ -105,6 +105,32 @@ def test_clients_may_be_started_before_the_server_and_outlive_it(tmp_path: Path)
     bus.close()
 
 
+def test_messages_in_an_answer_that_was_lost_are_received_in_order(
+    redis_transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, to = redis_transport.bus(), stream()
+    send(bus, to, messages(40), partition=1)
+    consumer = bus.consumer(to, "g")
+    client = bus._server.client  # type: ignore[attr-defined]
+    real = client.xreadgroup
+    lost: list[Any] = []
+
+    def lose_once(*arguments: Any, **options: Any) -> Any:
+        answer = real(*arguments, **options)
+        if answer and not lost:
+            lost.append(answer)
+            raise redis.ConnectionError("the answer was lost")
+        return answer
+
+    monkeypatch.setattr(client, "xreadgroup", lose_once)
+    received = receive(consumer, 40)
+    assert lost and [message.data for message in received] == messages(40)
+    consumer.commit()
+    assert sum(bus.lag(to, "g")) == 0
+    consumer.close()
+    bus.close()
+
+
 def test_an_invalid_url_is_a_clear_error() -> None:
     with pytest.raises(BusError, match="URL"):
         redis_streams.connect("redis://host:port")

@@ -1,0 +1,54 @@
+"""Dead letters: malformed messages are set apart with the reason, and the others go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetfrontier.bus.codecs.codec import Codec
+from budgetfrontier.bus.dead_letters import MAX_DATA, DeadLetters, read_dead_letter
+from budgetfrontier.bus.memory import MemoryBroker
+from budgetfrontier.bus.messages import BadMessage, Offset
+from budgetfrontier.bus.streams import DATABASE, OPERATORS, streams
+
+
+def test_malformed_messages_are_set_apart_and_the_others_go_on() -> None:
+    bus, names, codec = MemoryBroker().bus(), streams(), Codec()
+    huge = b"\xc1" * (MAX_DATA + 5)
+    producer = bus.producer(names.spider_log)
+    producer.send(codec.encode(Offset(0, 1)), b"\x93 truncated", huge, codec.encode(Offset(0, 2)))
+    producer.close()
+    consumer, letters = bus.consumer(names.spider_log, DATABASE), DeadLetters(bus, names.dead_letters)
+    received = consumer.poll()
+    good = [message for _, message in letters.decoded(received, names.spider_log, codec.decode)]
+    assert good == [Offset(0, 1), Offset(0, 2)]
+    letters.flush()
+    consumer.commit()
+    letters.close()
+
+    operator = bus.consumer(names.dead_letters, OPERATORS)
+    short, long = (read_dead_letter(message.data) for message in operator.poll())
+    assert (short.stream, short.partition, short.offset) == ("frontier-done", 0, received[1].offset)
+    assert short.data == b"\x93 truncated" and "malformed" in short.reason
+    assert long.size == len(huge) and long.data == huge[:MAX_DATA]
+    for one in (consumer, operator):
+        one.close()
+
+
+def test_an_error_in_what_is_done_with_a_message_is_no_dead_letter() -> None:
+    bus, names, codec = MemoryBroker().bus(), streams(), Codec()
+    producer = bus.producer(names.spider_log)
+    producer.send(codec.encode(Offset(0, 1)))
+    producer.close()
+    received = bus.consumer(names.spider_log, DATABASE).poll()
+    letters = DeadLetters(bus, names.dead_letters)
+    with pytest.raises(BadMessage):
+        for _ in letters.decoded(received, names.spider_log, codec.decode):
+            raise BadMessage("of the worker's own")
+    letters.close()
+    assert bus.lag(names.dead_letters, OPERATORS) == [0]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", b"\x91\x01"])
+def test_what_is_no_dead_letter_is_a_bad_message(data: bytes) -> None:
+    with pytest.raises(BadMessage):
+        read_dead_letter(data)

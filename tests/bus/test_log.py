@@ -1,0 +1,105 @@
+"""The broker's log against a model: lists of messages, and for each group how far it is."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from budgetfrontier.bus.broker import Append, Broker, Commit, Fetch, Lag, Leave, Seek
+from budgetfrontier.bus.log import Log
+from budgetfrontier.bus.streams import Stream
+
+STREAM = Stream("s", 2, ("a", "b"))
+SESSION = 10.0
+groups, names = st.sampled_from("ab"), st.sampled_from("xyz")
+partitions = st.integers(0, 1)
+
+
+class Groups(RuleBasedStateMachine):
+    """Producers and consumers at random; consumers remember what the broker has answered, as LogConsumer does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Log()
+        self.broker = Broker(self.log)
+        self.now = 1000.0
+        self.sent: list[list[bytes]] = [[], []]
+        self.done = {group: [0, 0] for group in "ab"}
+        self.positions: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+        self.sequence = 0
+
+    @property
+    def first(self) -> int:
+        return int(1000.0 * 1e6)
+
+    @rule(batch=st.lists(st.tuples(partitions, st.binary(max_size=3)), max_size=4), again=st.booleans())
+    def append(self, batch: list[tuple[int, bytes]], again: bool) -> None:
+        self.sequence += 1
+        for _ in range(1 + again):
+            self.broker.perform(Append(STREAM, "p", self.sequence, batch), self.now)
+        for partition, data in batch:
+            self.sent[partition].append(data)
+
+    @rule(group=groups, name=names, count=st.integers(0, 4), lost=st.booleans())
+    def fetch(self, group: str, name: str, count: int, lost: bool) -> None:
+        known = self.positions.get((group, name), {})
+        _, fetched = self.broker.perform(Fetch(STREAM, group, name, (), known, count, 0.0, SESSION), self.now)
+        assert len(fetched.messages) <= count
+        owned = dict(fetched.owned)
+        for partition, offset, data in fetched.messages:
+            generation, position = owned[partition]
+            assert offset == position, "in order, and none left out"
+            assert data == self.sent[partition][offset - self.first]
+            owned[partition] = generation, offset + 1
+        for partition, (generation, position) in fetched.owned.items():
+            if known.get(partition, (0, 0))[0] != generation:
+                assert position == self.first + self.done[group][partition], "a new owner begins where it was committed"
+        if not lost:
+            self.positions[group, name] = owned
+
+    @rule(group=groups, name=names)
+    def commit(self, group: str, name: str) -> None:
+        offsets = {partition: offset for partition, (_, offset) in self.positions.get((group, name), {}).items()}
+        before = self.lag(group)
+        self.broker.perform(Commit(STREAM, group, name, offsets), self.now)
+        for partition, after in enumerate(self.lag(group)):
+            assert after <= before[partition]
+            self.done[group][partition] = len(self.sent[partition]) - after
+
+    @rule(group=groups, partition=partitions, back=st.integers(0, 5))
+    def seek(self, group: str, partition: int, back: int) -> None:
+        offset = self.first + len(self.sent[partition]) - back
+        self.broker.perform(Seek(STREAM, group, partition, offset), self.now)
+        kept = min(self.done[one][partition] for one in "ab")
+        self.done[group][partition] = max(len(self.sent[partition]) - back, kept)
+
+    @rule(group=groups, name=names)
+    def leave(self, group: str, name: str) -> None:
+        self.broker.perform(Leave(STREAM, group, name), self.now)
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 20.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule()
+    def restart(self) -> None:
+        """A broker that was killed goes on from its journal, and knows no member; consumers still have positions."""
+        log = Log()
+        for change in self.log.changes():
+            log.apply(change)
+        self.log, self.broker = log, Broker(log)
+        self.now += 0.001
+
+    @invariant()
+    def lag_is_what_is_not_committed(self) -> None:
+        for group in "ab":
+            assert self.lag(group) == [len(self.sent[at]) - self.done[group][at] for at in range(2)]
+
+    def lag(self, group: str) -> list[int]:
+        lag: list[int] = self.broker.perform(Lag(STREAM, group), self.now)[1]
+        return lag
+
+
+TestGroups = Groups.TestCase
+TestGroups.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
