@@ -22,7 +22,7 @@ from budgetfrontier.scrapy.in_flight import RequestState
 from budgetfrontier.scrapy.shared.pace import Pace
 from budgetfrontier.scrapy.shared.staying import Stay, stay
 from tests.client.served import Served
-from tests.scrapy.crawler import Pages, page, scheduler, start, stats
+from tests.scrapy.crawler import Pages, make, page, scheduler, start, stats
 from tests.support import START, make_settings, until
 
 KEY = "a secret of sixteen characters and more"
@@ -340,3 +340,13 @@ def test_no_page_is_fetched_while_the_server_does_not_keep_up(shared: Shared, mo
         assert one.next_request() is None and one.has_pending_requests()
         monkeypatch.undo()
         assert len(take(one)) == 1
+
+
+def test_a_spider_that_is_closed_before_the_server_answers_leases_nothing(
+    served: Served, frontier: RemoteFrontier
+) -> None:
+    frontier.schedule("https://example.org/a")
+    one = make(BUDGETFRONTIER_URL=served.address)
+    one.close("shutdown")
+    one.open(one.crawler.spider)
+    assert not hasattr(one, "_courier") and frontier.summary().in_process == 0

@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
+from budgetfrontier import FrontierError
 from budgetfrontier.client import RemoteFrontier
 from tests.client.test_processes import serving
+from tests.scrapy.crawler import scheduler
 from tests.scrapy.process import crawl, started
 from tests.scrapy.sharing import CONFIG, HOSTS, SPIDER, Web, check, run
 from tests.support import PATIENCE, until
@@ -48,6 +52,9 @@ def test_a_spider_is_interrupted_while_the_server_is_away(tmp_path: Path) -> Non
 def test_start_waits_while_the_server_does_not_keep_up(tmp_path: Path) -> None:
     spider = """
 import time
+import pytest
+
+from budgetfrontier import FrontierError
 from budgetfrontier.client import RemoteFrontier
 from budgetfrontier.scrapy.shared import courier
 
@@ -86,3 +93,12 @@ class Mine(Links): ...
     with Web(0) as site:
         result = crawl(site, tmp_path, spider, BUDGETFRONTIER_URL=f"unix:{tmp_path / 'nobody'}")
     assert "Waiting for the server at unix:" in result.log and "ConnectionLost" in result.log
+
+
+def test_the_token_of_the_server_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    with serving(tmp_path, "--token-file", str(tmp_path / "token"), config=CONFIG) as server:
+        with scheduler(BUDGETFRONTIER_URL=server.address, BUDGETFRONTIER_TOKEN="secret") as one:
+            assert one.frontier.summary().queued == 0
+        with pytest.raises(FrontierError, match="token"), scheduler(BUDGETFRONTIER_URL=server.address):
+            pass

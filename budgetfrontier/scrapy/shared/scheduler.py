@@ -70,6 +70,7 @@ class SharedScheduler:
         self.df = self._dupefilter.filter
         self._spider_closer = SpiderCloser(crawler)
         self._closed = self._opening = True
+        self._given_up = False  # the spider is closed, perhaps before it was opened
         self._failed_for_good = False
         self._away = False
         self._post: Post = _nowhere
@@ -107,6 +108,9 @@ class SharedScheduler:
         return opening
 
     def _connected(self, frontier: RemoteFrontier, wanted_order: Any) -> None:
+        if self._given_up:
+            frontier.close()
+            return
         options, settings = self._options, frontier.settings
         one_queue = has_one_queue(settings)
         try:
@@ -171,6 +175,7 @@ class SharedScheduler:
 
     def close(self, reason: str) -> Any:
         """Tell the server what has ended, give back the leases, and disconnect. Return a Deferred, as `open` does."""
+        self._given_up = True
         if self._closed:
             return self.df.close(reason)
         self._ticker.stop()
