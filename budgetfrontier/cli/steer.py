@@ -56,15 +56,17 @@ def register(commands: Commands) -> None:
                 "--until", type=_moment, metavar="TIME", help="ISO 8601 (default zone: UTC) or epoch seconds"
             )
         add_who(parser)
+    _register_set_queue(commands)
     _register_delete(commands)
     parser = add_command(
         commands,
         "undo",
         undo,
         "undo a command by its audit entry",
-        more="For adjust, adjust --remove, retire, unretire, snooze, wake, pause, resume, undo of these, delete, and "
-        "dead-letters --drop. What was deleted returns to its place in its queue, with its attempts counted; until "
-        "then it takes space in JOB/frontier/removed. What has changed since is refused, unless with --force.",
+        more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
+        "delete, and dead-letters --drop. What was deleted returns to its place in its queue, with its attempts "
+        "counted; until then it takes space in JOB/frontier/removed. What has changed since is refused, unless with "
+        "--force.",
     )
     add_job(parser)
     parser.add_argument("entry", metavar="AUDIT_ID", type=int, help="the id that `audit JOB` shows")
@@ -81,6 +83,29 @@ def register(commands: Commands) -> None:
         parser = add_command(commands, name, partial(_steer_crawl, name), summary, more=more)
         add_job(parser)
         add_who(parser)
+
+
+def _register_set_queue(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "set-queue",
+        set_queue,
+        "set the interval of a queue, or the number of its URLs to complete",
+        more="For frontiers that keep their URLs (`frontier.keep_urls`), as those of `serve` do. `adjust` sets "
+        "budgets, and other settings of queues that match.",
+    )
+    add_job(parser)
+    parser.add_argument("key", metavar="KEY", help="the queue's key, such as example.org")
+    parser.add_argument(
+        "--interval", type=common.duration, default=None, metavar="DURATION",
+        help="the least time between two leases of the queue; 0: none",
+    )  # fmt: skip
+    parser.add_argument(
+        "--limit", type=int, default=None, metavar="N",
+        help="retire the queue once so many of its URLs are completed; 0: no limit",
+    )  # fmt: skip
+    parser.set_defaults(usage=parser.error)
+    add_who(parser)
 
 
 def _register_adjust(commands: Commands) -> None:
@@ -311,6 +336,27 @@ def _steer_queue(op: str, args: argparse.Namespace) -> None:
     until = effect["after"]["wake_time"]
     wakes = f", until {datetime.fromtimestamp(until, UTC):%Y-%m-%dT%H:%M:%SZ}" if op == "snooze" else ""
     say(f"{args.key}: {effect['before']['state']} -> {effect['after']['state']}{wakes}")
+
+
+def set_queue(args: argparse.Namespace) -> None:
+    """Set the interval and the limit of a queue."""
+    from budgetfrontier.store.reader import Reader
+
+    chosen = {"interval": args.interval, "max_completed": args.limit}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if not given:
+        args.usage("give --interval, --limit, or both")
+    with Reader(common.frontier_path(args.job)) as reader, reader.view() as view:
+        named.check_queue(view, args.job, args.key)
+    effect = common.steer(args, "set_queue", {"queue": args.key, **given}).effect
+    before, after = effect["before"], effect["after"]
+    words = {"interval": "interval", "max_completed": "limit of completed URLs"}
+    told = (f"{words[name]} {_own(before[name])} -> {_own(after[name])}" for name in given)
+    say(f"{args.key}: {'; '.join(told)}")
+
+
+def _own(value: float | None) -> str:
+    return "of the settings" if value is None else f"{value:g}"
 
 
 def _steer_crawl(op: str, args: argparse.Namespace) -> int:

@@ -232,7 +232,7 @@ def _at_work(s: Standing) -> Verdict:
         text = f"All that may be handed out is leased: {counted(out, 'URI')}{oldest}."
         return Verdict("leased", "warn", text, _command(s, "leases"))
     if inactive:
-        over = f"All queues left are over their budget, and retire on their turn: {counted(inactive, 'queue')}"
+        over = f"All queues left are over their budget or limit, and retire on their turn: {counted(inactive, 'queue')}"
         text = f"{over}; `adjust` a budget to revive them."
         return Verdict("over_budget", "warn", text, _command(s, "queues", "--state", "INACTIVE"))
     if s.totals.future:

@@ -30,8 +30,8 @@ from tests.cli.conftest import Cli
 
 COMMANDS = {
     "crawl", "demo", "init", "check-config", "report", "queues", "queue", "explain", "adjust", "audit", "delete",
-    "retire", "unretire", "snooze", "wake", "pause", "resume", "terminate", "import", "export", "dead-letters",
-    "verify", "compact", "backup",
+    "retire", "unretire", "snooze", "wake", "set-queue", "pause", "resume", "terminate", "import", "export",
+    "dead-letters", "verify", "compact", "backup",
 }  # fmt: skip
 
 

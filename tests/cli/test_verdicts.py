@@ -388,7 +388,9 @@ def test_all_that_is_left_is_over_budget_and_retires_again(job: Path, cli: Cli) 
         f.commit()
         slug, sentence, _ = told(cli, job)
         assert slug == "over_budget"
-        assert sentence.startswith("All queues left are over their budget, and retire on their turn: 2 queues; ")
+        assert sentence.startswith(
+            "All queues left are over their budget or limit, and retire on their turn: 2 queues; "
+        )
         assert f.verdict().slug == "over_budget"
 
 

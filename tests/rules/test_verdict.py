@@ -176,7 +176,8 @@ STATES: dict[str, tuple[Standing, str, str, str | None]] = {
     "over_budget": (
         standing(queues=queues(inactive=12, retired=5), more={"over_budget": True}),
         "warn",
-        "All queues left are over their budget, and retire on their turn: 12 queues; `adjust` a budget to revive them.",
+        "All queues left are over their budget or limit, and retire on their turn: 12 queues; "
+        "`adjust` a budget to revive them.",
         "budgetfrontier queues jobs/news --state INACTIVE",
     ),
     "later": (

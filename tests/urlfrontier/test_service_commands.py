@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import until
-from tests.urlfrontier.service_client import Process, command, discovered
+from tests.urlfrontier.service_client import Process, command, discovered, known, serving
 
 
 def report(job: Path) -> dict[str, Any]:
@@ -40,6 +40,21 @@ def test_crawlers_steer_queues_without_a_trace_and_give_way_to_operators(tmp_pat
         client.put(discovered("http://a.test/more", bf_budget=0))
         assert len(client.get(max_urls_per_queue=9)) == 2
         assert command("verify", job).returncode == 0
+
+
+def test_an_operator_sets_the_interval_and_the_limit_of_a_queue(tmp_path: Path) -> None:
+    job = tmp_path / "jobs" / "c"
+    with serving(tmp_path / "jobs") as client:
+        client.put(*[discovered(f"http://a.test/{n}") for n in range(9)])
+        done = command("set-queue", job, "a.test", "--interval", "0", "--limit", "2", "--reason", "a favour")
+        assert done.stdout == "a.test: interval of the settings -> 0; limit of completed URLs 0 -> 2\n", done.stderr
+        assert len(client.get(max_urls_per_queue=1)) == len(client.get(max_urls_per_queue=2)) == 1
+        client.put(known("http://a.test/0"), known("http://a.test/1"))
+        assert client.get() == []
+        assert command("undo", job, "1").returncode == 0
+        assert len(client.get(max_urls_per_queue=3)) == 3
+    assert "limit" in command("set-queue", job, "a.test").stderr
+    assert command("set-queue", job, "b.test", "--limit", "1").returncode == 1
 
 
 def test_a_job_is_seen_and_steered_while_it_is_served(tmp_path: Path) -> None:
