@@ -377,8 +377,10 @@ class RedisConsumer:
         for partition in self._pending:
             key, after = _key(self._stream, partition), "0-0"
             while entries := client.xpending_range(key, self._group, f"({after}", "+", 1000, self._name):
+                given = {entry["message_id"] for entry in entries}
                 after = entries[-1]["message_id"].decode()
-                self._take(partition, client.xrange(key, entries[0]["message_id"], after))
+                between = client.xrange(key, entries[0]["message_id"], after)  # those of others, too
+                self._take(partition, [message for message in between if message[0] in given])
 
     def _take(self, partition: int, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
         """Add messages to those that were fetched, unless they are there, or `poll` has returned them."""

@@ -131,6 +131,26 @@ def test_messages_in_an_answer_that_was_lost_are_received_in_order(
     bus.close()
 
 
+def test_after_an_answer_that_was_lost_only_what_is_its_own_is_received(redis_transport: Transport) -> None:
+    """What a consumer has before and after messages that another has is its own, and those are not."""
+    bus, to = redis_transport.bus(), stream("g", "other")  # which keeps the messages that are committed
+    consumer: Any = bus.consumer(to, "g", partitions=(1,))
+    server = server_of(redis_transport)
+    for number in range(3):
+        send(bus, to, messages(1, first=number), partition=1)
+        if number == 1:
+            server.xreadgroup("g", "another", {f"{to.name}:1": ">"})
+        else:
+            assert data(receive(consumer, 1)) == messages(1, first=number)
+    consumer._pending[1].clear()  # as if no answer had arrived
+    consumer._in_doubt = True
+    received = consumer.poll(10, 0.05)
+    assert data(received) == [messages(3)[0], messages(3)[2]]
+    consumer.close()
+    server.close()
+    bus.close()
+
+
 def test_an_invalid_url_is_a_clear_error() -> None:
     with pytest.raises(BusError, match="URL"):
         redis_streams.connect("redis://host:port")
