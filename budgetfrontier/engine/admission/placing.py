@@ -77,7 +77,9 @@ class Placer:
         self._insert(sorted(groups.values()), via, first, fingerprints)
         base = tables.in_force.base
         for _, queue, arrived, _ in groups.values():
-            self._turns.arrived(queue, len(arrived), _short(arrived[-1]), base, None, now)
+            last = arrived[-1]  # `_short`, without a call
+            short = last[0].short + last[1] if type(last) is tuple else last.short
+            self._turns.arrived(queue, len(arrived), short, base, None, now)
 
     def _insert(self, groups: list[Group], via: CrawlUri | None, first: int, fingerprints: list[Any] | None) -> None:
         """Write the pending records of candidates, which are given by queue.
