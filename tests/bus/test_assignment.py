@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetfrontier.bus.assignment import Member, assign
@@ -17,6 +17,7 @@ members = st.lists(
 
 
 @given(st.integers(1, 8), members)
+@settings(max_examples=100)
 def test_each_partition_has_one_owner_whoever_asks(partitions: int, group: list[Member]) -> None:
     owners = assign(partitions, group)
     assert owners == assign(partitions, reversed(group))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetfrontier.bus.partitioning import by_fingerprint, by_host, by_host_name
 
 
-@given(st.text(), st.integers(1, 1000))
+@given(st.text(max_size=30), st.integers(1, 1000))
+@settings(max_examples=50)
 def test_whatever_the_url_it_has_a_partition(url: str, partitions: int) -> None:
     assert 0 <= by_host(url, partitions) < partitions
 
