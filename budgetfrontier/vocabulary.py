@@ -111,6 +111,7 @@ AUDITED = (
     "terminate",
     "schedule",
     "mark_seen",
+    "bury",
     "replay",
     "drop",
     "settings",

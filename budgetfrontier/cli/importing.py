@@ -53,6 +53,7 @@ class SourceResult:
     name: str
     tally: Tally
     seen: int = 0
+    dead: int = 0
     omitted: Counter[str] = field(default_factory=Counter)
     """Fields that a frontier cannot hold, and how many records have them."""
     reported: Counter[str] = field(default_factory=Counter)
@@ -96,7 +97,7 @@ class Totals:
     """The totals of all sources."""
 
     def __init__(self) -> None:
-        self.total, self.seen, self.usable, self.complete = Tally(), 0, 0, True
+        self.total, self.seen, self.dead, self.usable, self.complete = Tally(), 0, 0, 0, True
 
     def show(self, form: str, *, dry_run: bool) -> None:
         """Print the counts; of a dry run, what could be imported."""
@@ -107,14 +108,15 @@ class Totals:
             return
         if form == "json":
             counts = {name: getattr(total, name) for name in ("added", "duplicate", "invalid", "full", "reasons")}
-            print(json.dumps(counts | {"seen": seen}))
+            print(json.dumps(counts | {"seen": seen, "dead": self.dead}))
             return
         if dry_run:
             told = [f"{self.usable:,} can be imported", *([f"{seen:,} of them as seen"] if seen else [])]
             print(f"dry run, nothing was changed: {', '.join([*told, refused_in(total)['invalid']])}")
             return
         told = [f"added {total.added:,}", f"duplicate {total.duplicate:,}", *refused_in(total).values()]
-        say(", ".join([*told, f"marked as seen {seen:,}"] if seen else told))
+        told += [f"marked as seen {seen:,}"] if seen else []
+        say(", ".join([*told, f"dead letters {self.dead:,}"] if self.dead else told))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
 def _add(totals: Totals, result: SourceResult) -> None:
     totals.total.add(result.tally)
     totals.seen += result.seen
+    totals.dead += result.dead
     totals.usable += result.usable
     totals.complete = totals.complete and (_is_url(result.name) or (bool(result.usable) and not result.broken))
 
@@ -172,18 +175,23 @@ def _import_source(args: argparse.Namespace, source: str, result: SourceResult) 
         result.seen = sum(record.seen for record in _records(items, result, args))
         result.end(dry_run=True)
         return
-    for (mark_seen, charged), records in groupby(_records(items, result, args), lambda r: (r.seen, r.charged)):
-        uris_given = (record.uri for record in records)
-        if mark_seen:
-            result.seen += _submit(args, path, "mark_seen", uris_given, result, charge=charged)
-        else:
-            _submit(args, path, "schedule", uris_given, result)
+    for (op, charged), records in groupby(_records(items, result, args), lambda r: (_operation(r), r.charged)):
+        new = _submit(args, path, op, records, result, charge=charged)
+        if op == "mark_seen":
+            result.seen += new
+        elif op == "bury":
+            result.dead += new
     tally = result.tally
     if not is_url:
         result.end(dry_run=False)
     elif not tally.invalid:  # otherwise it was reported already
         became = "added" if tally.added else "seen" if result.seen else "full" if tally.full else "duplicate"
         note(f"{source}: {became}")
+
+
+def _operation(record: Record) -> str:
+    """Return the command that takes a record."""
+    return "mark_seen" if record.seen else "schedule" if record.dead is None else "bury"
 
 
 def _url(source: str) -> Item:
@@ -244,7 +252,7 @@ def _submit(
     args: argparse.Namespace,
     path: Path,
     op: str,
-    uris_given: Iterator[CrawlUri],
+    records: Iterator[Record],
     result: SourceResult,
     *,
     charge: bool = False,
@@ -252,11 +260,10 @@ def _submit(
     """Apply URIs to the frontier directly if no process runs it, else through the running engine's mailbox, in chunks.
 
     Each chunk is a command of its own, with an audit entry that says who gave it and why. Return how many were new.
-    When URIs are marked as seen, only the invalid ones are added to the tally.
+    When URIs are marked as seen, or become dead letters, only the invalid ones are added to the tally.
     """
     tally = Tally()
-    extra = {"charge": charge} if op == "mark_seen" else {}
-    commands = ({"uris": list(map(_as_argument, chunk))} | extra for chunk in _chunks(uris_given))
+    commands = (_arguments(op, chunk, charge=charge) for chunk in _chunks(records))
     opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
     with contextlib.suppress(FrontierLocked), opened() as frontier:
         who = args.who or whoami()
@@ -265,19 +272,31 @@ def _submit(
     for details in commands:
         _count(tally, common.steer(args, op, details, patiently=True))
     new = tally.added
-    if op == "mark_seen":
+    if op != "schedule":
         tally.added = tally.duplicate = 0
     result.tally.add(tally)
     return new
 
 
-def _chunks(uris: Iterator[CrawlUri]) -> Iterator[list[CrawlUri]]:
+def _arguments(op: str, chunk: list[Record], *, charge: bool) -> dict[str, Any]:
+    """Return the arguments of a command that takes records."""
+    arguments: dict[str, Any] = {"uris": [_as_argument(record.uri) for record in chunk]}
+    if op == "mark_seen":
+        arguments["charge"] = charge
+    elif op == "bury":
+        arguments["reasons"] = [record.dead for record in chunk]
+    return arguments
+
+
+def _chunks(records: Iterator[Record]) -> Iterator[list[Record]]:
     """Yield chunks of CHUNK URIs, or fewer if they are large."""
-    chunk: list[CrawlUri] = []
+    chunk: list[Record] = []
     size = 0
-    for uri in uris:
-        chunk.append(uri)
+    for record in records:
+        uri = record.uri
+        chunk.append(record)
         size += len(uri.url) if lists.is_bare(uri) else len(msgspec.msgpack.encode(uri))
+        size += len(record.dead or "")
         if len(chunk) == CHUNK or size > CHUNK_SIZE:
             yield chunk
             chunk, size = [], 0

@@ -2,8 +2,8 @@
 
 Each file is one JSON array, read element by element: the end of an element is found before it is decoded, so that a bad
 element does not hide those after it. As in kumo, leases come before the queue: URIs that were leased are fetched again.
-URIs in `seen.json` that are not pending are done. Dead letters stay given up; the file alone can be imported to try
-them again. The first version of kumo stored a request as `[url, depth, retries]`.
+Dead letters are dead letters; the file alone can be imported to try them again. URIs in `seen.json` that are neither
+are done. The first version of kumo stored a request as `[url, depth, retries]`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from budgetfrontier.formats.allowance import MAX_RECORD_SIZE, STEP_SIZE, Allowan
 from budgetfrontier.formats.records import (
     BadRecord,
     Item,
-    Note,
     Record,
     headers,
     hops,
@@ -33,6 +32,9 @@ from budgetfrontier.model import CrawlUri
 
 QUEUES = ("leases.json", "queue.json")
 DEAD, SEEN = "dead_letters.json", "seen.json"
+LONGEST_REASON = 1000  # characters
+UNKNOWN = "unknown"
+"""The reason of a dead letter that has none."""
 _CHUNK = 1 << 20  # characters
 _decode = json.JSONDecoder().raw_decode
 _MAX_DEPTH = 100
@@ -56,9 +58,8 @@ def read(path: Path, allowance: Allowance) -> Iterator[Item]:
         return
     for name in QUEUES:
         yield from _read_requests(path / name, allowance)
-    dead = sum(type(item) is Record for item in _read_requests(path / DEAD, allowance))
-    if dead:
-        yield Note(f"{path / DEAD}: {dead:,} dead letters stay out; to try them again, import this file with --force")
+    for location, value in _elements(path / DEAD, allowance):
+        yield value if isinstance(value, BadRecord) else letter(location, value, allowance)
     yield from _read_seen(path / SEEN, allowance)
 
 
@@ -111,6 +112,15 @@ def request(location: str, value: Any, allowance: Allowance) -> Item:
     if not is_all_meta:
         omitted.append("a part of meta")
     return Record(location, uri, omitted=tuple(omitted))
+
+
+def letter(location: str, value: Any, allowance: Allowance) -> Item:
+    """Return the URI of a dead letter as one, with its reason."""
+    item = request(location, value, allowance)
+    if not isinstance(item, Record):
+        return item
+    reason = value.get("reason") if isinstance(value, dict) else None
+    return item._replace(dead=reason[:LONGEST_REASON] if isinstance(reason, str) and reason else UNKNOWN)
 
 
 def _elements(path: Path, allowance: Allowance) -> Iterator[tuple[str, Any]]:

@@ -32,6 +32,8 @@ class Record(NamedTuple):
     charged: bool = False
     """Whether it was fetched, so that its cost is charged."""
     omitted: tuple[str, ...] = ()
+    dead: str | None = None
+    """The reason for which the source gave it up: it becomes a dead letter."""
     """Names of the fields that a CrawlUri cannot hold."""
 
 

@@ -92,6 +92,7 @@ TAKES = {
     "delete": ("queue", "pattern", "for_good"),
     "schedule": ("uris",),
     "mark_seen": ("uris",),
+    "bury": ("uris", "reasons"),
     "replay": ("ids",),
     "drop": ("ids", "for_good"),
     "snooze": ("queue", "until"),

@@ -136,6 +136,23 @@ class Admitter:
             tables.counters.expenditure += cost
             tables.counters.other_expenditure += cost
 
+    def bury(self, batch: Sequence[Any], reasons: Sequence[str], tally: Tally, now: float) -> None:
+        """Add URIs that are not known as dead letters, each with its reason, without queueing or charging them."""
+        batch = [_unforced(given) for given in batch]
+        if not batch:
+            return
+        found = self._candidates.read(batch, tally, None, self._seen.recent, each=True)
+        candidates, invalid = found.candidates, found.invalid
+        self._constant_cost()
+        self._seen.drop_seen(found)
+        tally.added += len(candidates)
+        tally.duplicate += len(batch) - len(invalid) - len(candidates)
+        for (key, candidate), reason in zip(found.each or (), reasons, strict=True):
+            if candidate is not None and candidates.get(key) is candidate:
+                self._placer.bury(candidate, key, reason, now)
+        self._seen.remember(batch, invalid)
+        self._tables.env.wrote(0, len(candidates))
+
     def take_one(self, given: object, now: float) -> Admission:
         """Admit one URI; return the result. Raises PolicyError, having changed nothing."""
         if type(given) is str and self._updates is None:

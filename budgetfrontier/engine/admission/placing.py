@@ -40,6 +40,17 @@ class Placer:
         arrivals.add(candidates.values())
         arrivals.write()
 
+    def bury(self, candidate: Plain | Special, fingerprint: bytes, reason: str, now: float) -> None:
+        """Add a candidate to the dead letters of its queue, with the rank that it takes if it is replayed."""
+        tables = self._tables
+        special = candidate if isinstance(candidate, Special) else self.arrivals(None, now).special(candidate)
+        queue = tables.queues.find_or_create(special.queue)
+        tables.counters.ordinal = ordinal = tables.counters.ordinal + 1
+        tables.counters.buried += 1
+        tables.dead_letters.add(queue, _key(queue.id, special, ordinal), special.value, reason, now)
+        if tables.urls is not None:
+            tables.urls.completed(fingerprint, special.queue, special.short)
+
     def arrivals(self, via: CrawlUri | None, now: float) -> Arrivals:
         """Return a batch to which candidates are added in order."""
         return Arrivals(self._tables, self._turns, via, now)
@@ -150,7 +161,7 @@ class Arrivals:
         counters, pack, append = tables.counters, keys.pending.pack, self._records.append
         ordinal, queued = counters.ordinal, 0
         for candidate in candidates:
-            special = candidate if type(candidate) is Special else self._special(candidate)  # type: ignore[arg-type]
+            special = candidate if type(candidate) is Special else self.special(candidate)  # type: ignore[arg-type]
             uri, name, settings, asked = special.uri, special.queue, special.settings, special.precedence
             if uri is not None and _is_for_later(uri, now):
                 counters.ordinal = ordinal
@@ -181,7 +192,7 @@ class Arrivals:
         counters.ordinal = ordinal
         counters.queued += queued
 
-    def _special(self, plain: Plain) -> Special:
+    def special(self, plain: Plain) -> Special:
         """Return a plain URL with the settings and the cost that all URIs have."""
         in_force, (authority, rest, payload) = self._tables.in_force, plain
         short = authority.short + rest

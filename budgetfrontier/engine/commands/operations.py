@@ -118,6 +118,7 @@ class Stepwise(NamedTuple):
 STEPWISE: dict[str, Stepwise] = {
     "schedule": Stepwise(scheduling.start, scheduling.schedule),
     "mark_seen": Stepwise(scheduling.start, scheduling.mark_seen),
+    "bury": Stepwise(scheduling.start, scheduling.bury),
     "delete": Stepwise(deletion.start, deletion.step),
     "replay": Stepwise(dead_letters.start_replay, dead_letters.replay),
     "drop": Stepwise(dead_letters.start_drop, dead_letters.drop),
@@ -151,6 +152,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "delete": deletion.check,
     "schedule": scheduling.check,
     "mark_seen": scheduling.check,
+    "bury": scheduling.check_letters,
     "replay": dead_letters.check,
     "drop": dead_letters.check,
     "retire": _check_queue,
@@ -169,6 +171,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "delete": frozenset(("queue", "pattern", "dry_run", "for_good")),
     "schedule": frozenset(("uris", "revived", "upto")),
     "mark_seen": frozenset(("uris", "charge")),
+    "bury": frozenset(("uris", "reasons")),
     "replay": frozenset(("ids", "queue")),
     "drop": frozenset(("ids", "queue", "for_good")),
     "retire": frozenset(("queue",)),

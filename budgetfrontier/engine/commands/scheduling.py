@@ -1,4 +1,6 @@
-"""The scheduling of URIs, and their marking as seen, by command. `at` of the progress counts the URIs processed."""
+"""The admission of URIs by command: to their queues, as seen, or as dead letters.
+
+`at` of the progress counts the URIs processed."""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import msgspec
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.store.records import Progress
 
@@ -55,6 +58,24 @@ def mark_seen(
     return _taken(args, progress, limit, tally)
 
 
+def bury(
+    kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
+) -> bool:
+    """Add the next URIs as dead letters; return whether those were the last. O(limit)."""
+    tally = Tally()
+    done = progress.at[0]
+    admitter.bury(_next(args, progress, limit), args["reasons"][done : done + limit], tally, now)
+    return _taken(args, progress, limit, tally)
+
+
+def check_letters(args: dict[str, Any]) -> None:
+    """Raise for URIs of a command that could not be read, or that have no reason each."""
+    check(args)
+    reasons = args["reasons"]
+    if len(reasons) != len(args["uris"]) or not all(isinstance(reason, str) for reason in reasons):
+        raise FrontierError("bury takes a reason, a text, for each URI")
+
+
 def _next(args: dict[str, Any], progress: Progress, limit: int) -> list[str | CrawlUri]:
     done = progress.at[0]
     return [uri_from(item) for item in args["uris"][done : done + limit]]
@@ -78,4 +99,5 @@ def _counts(tally: Tally) -> dict[str, Any]:
 
 def audited(args: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments as the audit keeps them: URIs are only counted."""
-    return {**args, "uris": len(args["uris"])} if "uris" in args else args
+    counted = {name: len(args[name]) for name in ("uris",) if name in args}
+    return {name: value for name, value in args.items() if name != "reasons"} | counted

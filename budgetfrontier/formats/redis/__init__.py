@@ -85,7 +85,7 @@ def _crawl(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]
 
 
 def _kumo(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
-    """Yield the URIs of leases, in their order, then those that are ready, then delayed ones."""
+    """Yield the URIs of leases, in their order, then those that are ready, then delayed ones, then dead letters."""
     parts = crawl.parts
     if "leases" in parts and "lease_deadlines" in parts:
         key = parts["leases"].key
@@ -100,12 +100,10 @@ def _kumo(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
         if name in parts:
             yield from _each(server, parts[name], members.of_kumo, allowance)
     if "dead_letters" in parts:
-        key = parts["dead_letters"].key
-        if len(parts) == 1:
-            yield from _each(server, parts["dead_letters"], members.of_kumo, allowance)
-        else:
-            dead = counted(size(server.client, parts["dead_letters"]), "dead letter")
-            yield Note(f"{key}: {dead}: left out; to try them again, import them with --key {key} --force")
+        alone = len(parts) == 1  # it was named, to try them again
+        yield from _each(
+            server, parts["dead_letters"], members.of_kumo if alone else members.letter_of_kumo, allowance
+        )
     seen = f"{crawl.name.removesuffix('queue')}seen" if crawl.name.endswith("queue") else ""
     if seen and type_of(server.client, seen) == SET and (count := server.client.scard(seen)):
         yield Note(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -76,13 +77,23 @@ def _start_url(fields: dict[str, Any]) -> CrawlUri:
 
 def of_kumo(location: str, value: bytes, allowance: Allowance) -> Item:
     """Return the URI of a ready or delayed request, lease, dead letter, or entry of the list of older versions."""
+    return _of_kumo(location, value, allowance, kumo.request)
+
+
+def letter_of_kumo(location: str, value: bytes, allowance: Allowance) -> Item:
+    """Return the URI of a dead letter as one."""
+    return _of_kumo(location, value, allowance, kumo.letter)
+
+
+def _of_kumo(location: str, value: bytes, allowance: Allowance, read: Callable[[str, Any, Allowance], Item]) -> Item:
     if bad := _too_large(location, value, allowance):
         return bad
     try:
         found = _json(value, allowance)
         if isinstance(found, dict) and isinstance(inside := found.get("request"), str):
-            found = _json(inside.encode(), allowance)
-        return kumo.request(location, found, allowance)
+            stored = _json(inside.encode(), allowance)
+            found = stored | {"reason": found.get("reason")} if isinstance(stored, dict) else stored
+        return read(location, found, allowance)
     except RecordTooLarge as error:
         return BadRecord(location, "too-large", str(error))
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:

@@ -135,7 +135,7 @@ def add_with_nothing_written_out(self: Arrivals, candidates: Iterable[Any]) -> N
     """What `Arrivals.add` does for URIs that are queued now, by the rules and `Turns.arrived` alone."""
     tables, turns = self._tables, self._turns
     for candidate in candidates:
-        special = candidate if isinstance(candidate, Special) else self._special(candidate)
+        special = candidate if isinstance(candidate, Special) else self.special(candidate)
         uri = special.uri or CrawlUri("")
         if uri.not_before is not None and uri.not_before > self._now:
             placing._postpone(tables, special)

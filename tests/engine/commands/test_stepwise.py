@@ -84,6 +84,7 @@ given_commands = st.one_of(
     st.builds(lambda q, ids: ("drop", {"queue": q, "ids": ids}), st.sampled_from([None, "b.test"]), numbers),
     st.builds(lambda found: ("schedule", {"uris": found}), uris),
     st.builds(lambda found, charge: ("mark_seen", {"uris": found, "charge": charge}), uris, st.booleans()),
+    st.builds(lambda found: ("bury", {"uris": found, "reasons": ["gone"] * len(found)}), uris),
     st.builds(lambda op, key: (op, {"queue": key}), st.sampled_from(["retire", "unretire"]), some_queues),
     st.builds(lambda n: ("adjust", {"match": "*", "set": {"queue_total_budget": n}}), st.sampled_from([0, 5, -1])),
     st.builds(lambda n, force: ("undo", {"id": n, "force": force}), st.integers(1, 5), st.booleans()),

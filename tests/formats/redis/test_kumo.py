@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+from budgetfrontier import Reader
 from tests.formats.redis.conftest import Job
 from tests.formats.redis.server import Redis, needs_server
 
@@ -71,17 +72,23 @@ def test_the_list_of_older_versions(client: Any, server: Redis, job: Job) -> Non
     assert job.urls() == [f"http://a.test/{number}" for number in (1, 2, 3)]
 
 
-def test_dead_letters_and_seen_urls_are_imported_when_they_are_named(client: Any, server: Redis, job: Job) -> None:
+def test_dead_letters_stay_dead_and_seen_urls_may_be_imported(client: Any, server: Redis, job: Job) -> None:
     ready(client, 0, "http://a.test/pending")
     letter = {"id": "redis-lease-1", "request": stored("http://a.test/dead"), "reason": "failed", "delivery_count": 3}
     client.rpush(f"{KEY}:dead_letters", json.dumps(letter | {"dead_lettered_at_ms": "1700000000000"}))
     client.sadd("my-crawl:seen", "http://a.test/pending", "http://a.test/dead", "http://a.test/done")
-    job.import_(server.url)
+    client.rpush(f"{KEY}:dead_letters", "nonsense", json.dumps(letter | {"id": "2", "request": stored("ftp://a.test")}))
+    for new in (1, 0):
+        told = f"duplicate {1 - new}, full 0, invalid 2 (json 1, scheme 1)"
+        job.import_(server.url)
+        assert job.out == f"added {new}, {told}" + ", dead letters 1\n" * new + "\n" * (1 - new)
     assert job.urls() == ["http://a.test/pending"]
-    assert f"1 dead letter: left out; to try them again, import them with --key {KEY}:dead_letters --force" in job.err
+    with Reader(job.folder / "frontier") as reader:
+        [dead] = reader.dead_letters()
+    assert (dead.uri.url, dead.reason) == ("http://a.test/dead", "failed")
     assert "my-crawl:seen: 3 URLs" in job.err and "--key my-crawl:seen --seen" in job.err
     job.import_(server.url, "--key", "my-crawl:seen", "--seen")
-    assert job.out == "added 0, duplicate 0, full 0, invalid 0, marked as seen 2\n"
+    assert job.out == "added 0, duplicate 0, full 0, invalid 0, marked as seen 1\n"
     job.import_(server.url, "--key", f"{KEY}:dead_letters", "--force")
     assert sorted(job.urls()) == ["http://a.test/dead", "http://a.test/pending"]
 
