@@ -47,7 +47,7 @@ class Link:
     """The session of one client, without I/O. Its methods may be called from any thread."""
 
     def __init__(self, address: str, crawl: str, token: str | None, tls: bool | str | os.PathLike[str]) -> None:
-        self.address = address
+        self.address = protocol.checked_address(address)
         self.crawl = crawl
         self.metadata = () if token is None else ((protocol.TOKEN, f"Bearer {token}"),)
         self.credentials = _credentials(tls)

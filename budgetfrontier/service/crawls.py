@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from contextlib import suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -14,19 +15,22 @@ from urllib.parse import quote, unquote
 from msgspec.structs import replace
 
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, FrontierLocked
 from budgetfrontier.model import RunEnd
 from budgetfrontier.reports.format import clean
 from budgetfrontier.service import node
 from budgetfrontier.service.crawl_thread import CrawlThread
 from budgetfrontier.service.tasks import Step
 from budgetfrontier.settings import Settings
+from budgetfrontier.store.lock import WriterLock
 
 DEFAULT = "DEFAULT"
 """The crawlID of calls that give none."""
 FRONTIER = "frontier"
-DELETED = ".deleted-"
-"""The start of the name to which a folder is moved before it is removed, so that a kill leaves no half of a job."""
+DELETED = ".deleted"
+"""The name to which a frontier is moved before it is removed, so that a kill leaves no half of one."""
+LOCK = ".serve.lock"
+"""The file in the folder of the jobs that the server of them has locked."""
 LONGEST = 200
 """Bytes of the name of a folder."""
 LIST_EVERY = 1.0
@@ -65,15 +69,18 @@ class Crawls:
     """
 
     def __init__(self, folder: Path, settings: Settings, *, close_after: float = 0.0) -> None:
+        """Take a folder, which no other server has. Raises FrontierError."""
         self.folder = folder
+        self._server_lock = _locked(folder)
         self._settings = settings
         self._close_after = close_after
         self._listed: tuple[float, list[str]] = (-inf, [])
         self._lock = threading.Lock()
         self._open: dict[str, CrawlThread] = {}
         self.node = node.read(folder)
-        for left in folder.glob(f"{DELETED}*"):
+        for left in folder.glob(f"*/{DELETED}"):
             shutil.rmtree(left, ignore_errors=True)
+            _remove_if_empty(left.parent)
         self.stopping = threading.Event()
         """Set when the server is stopped: calls that wait are to end."""
 
@@ -131,8 +138,9 @@ class Crawls:
         return [crawl for crawl in self._open.copy().values() if crawl.is_open]
 
     async def delete(self, crawl_id: str) -> int:
-        """Delete a crawl with all that its folder holds; return the number of its URLs, 0 if there is none.
+        """Delete a crawl: its frontier, and the folder of its job if that holds nothing else.
 
+        Return the number of its URLs, 0 if there is none.
         Of a crawl that does not keep its URLs it is the number of those that wait.
         """
         crawl = self.find(crawl_id)
@@ -143,17 +151,19 @@ class Crawls:
         return count
 
     def _remove(self, crawl: CrawlThread, done: Any) -> None:
-        """Close a crawl and remove its folder, in a thread of its own."""
+        """Close a crawl and remove its frontier, in a thread of its own."""
         try:
             crawl.close()  # until it is moved, calls find it closed
-            job = crawl.folder.parent
-            deleted = job.with_name(DELETED + job.name)
+            deleted = crawl.folder.with_name(DELETED)
             with self._lock:
                 if self._open.get(crawl.name) is crawl:  # otherwise another call has deleted it
                     shutil.rmtree(deleted, ignore_errors=True)
-                    job.rename(deleted)
+                    crawl.folder.rename(deleted)
                     del self._open[crawl.name]
             shutil.rmtree(deleted, ignore_errors=True)
+            with self._lock:
+                if crawl.name not in self._open:
+                    _remove_if_empty(deleted.parent)
         except BaseException as e:
             done(None, e)
         else:
@@ -172,10 +182,32 @@ class Crawls:
         for wait in (False, True):  # all at once
             for crawl in crawls:
                 crawl.close(wait=wait, end=end, reason=reason)
+        (self.folder / LOCK).unlink(missing_ok=True)
+        self._server_lock.release()
+
+
+def _locked(folder: Path) -> WriterLock:
+    """Return the lock of a folder of jobs. Raises FrontierError if it is none, or if another server has it."""
+    if (folder / "data.mdb").is_file():
+        raise FrontierError(f"{folder} is a frontier: give the folder above that of its job")
+    if (folder / FRONTIER / "data.mdb").is_file():
+        raise FrontierError(f"{folder} is a job: give the folder in which it is, {folder.absolute().parent}")
+    try:
+        return WriterLock(folder / LOCK)
+    except FrontierLocked as e:
+        raise FrontierError(f"{folder} is served already, by process {e.pid}: end that server first") from e
+
+
+def _remove_if_empty(job: Path) -> None:
+    """Remove the folder of a job, unless something else is in it, or it is a link."""
+    with suppress(OSError):
+        job.rmdir()
 
 
 def set_default_delay(frontier: Frontier, delay: float) -> None:
-    """Set the least time between two serves of each queue that has none of its own."""
+    """Set the least time between two serves of each queue that has none of its own; of crawls that keep their URLs."""
+    if not frontier.settings.frontier.keep_urls:  # it is no crawl of URLFrontier's clients
+        return
     settings: dict[str, Any] = {"politeness.min_interval": delay}
     frontier.adjust(who="urlfrontier", **settings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -18,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import RunEnd
+from budgetfrontier.protocol import checked_address
 from budgetfrontier.service import systemd
 from budgetfrontier.service.call_stats import MethodStats
 from budgetfrontier.service.calls import Handed, Method, Turns
@@ -150,6 +152,9 @@ def serve(
 
 def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
     """Let a server listen; return the address."""
+    checked_address(listen, any_port=True)
+    if listen.startswith("unix:") and _is_listened_on(listen.removeprefix("unix:")):
+        raise FrontierError(f"another server listens on {listen}: end it, or give another path")  # gRPC would take it
     try:
         if tls is None:
             port = server.add_insecure_port(listen)
@@ -157,9 +162,19 @@ def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
             pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
             port = server.add_secure_port(listen, grpc.ssl_server_credentials([pair]))
     except RuntimeError as e:
-        tls_too = "" if tls is None else f", or {tls.key} is not the key of {tls.certificate}"
-        raise FrontierError(f"{listen} cannot be listened on{tls_too}: {e}") from e
+        tls_too = "" if tls is None else f", or is {tls.key} not the key of {tls.certificate}"
+        raise FrontierError(f"{listen} cannot be listened on; is another server at work there{tls_too}?") from e
     return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _is_listened_on(path: str) -> bool:
+    """Tell whether a process takes connections on a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
 
 
 def _wait(stop: Stop, is_alive: Callable[[], bool]) -> str:

@@ -17,7 +17,7 @@ from budgetfrontier import uris
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.engine.regulation import MOST_BUDGET
-from budgetfrontier.errors import InvalidUrl
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import Admission, CrawlUri, KeptUrl
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 
@@ -161,8 +161,14 @@ def _take_budgets(frontier: Frontier, infos: Iterable[Any]) -> None:
 def lease(frontier: Frontier, crawl_id: str, request: Any, queues: int, limit: int) -> tuple[list[bytes], int]:
     """Lease at most `limit` URLs of `queues` queues as GetParams ask.
 
-    Return URLInfos as they are sent, and the number of queues that they are of.
+    Return URLInfos as they are sent, and the number of queues that they are of. Raises FrontierError for a frontier
+    that does not keep its URLs: it could not take the reports of their fetches.
     """
+    if not frontier.settings.frontier.keep_urls:
+        raise FrontierError(
+            "this crawl does not keep its URLs, so that no report of a fetch could be taken; clients of budgetfrontier "
+            "can use it, and those of URLFrontier a new crawl with `frontier.keep_urls: true`"
+        )
     leases = frontier.lease_queues(
         queues,
         request.max_urls_per_queue,

@@ -350,6 +350,13 @@ def test_threads_share_a_client(served: Served) -> None:
         assert len(urls) == len(set(urls)) == 200 and remote.summary().succeeded == 200
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "http://127.0.0.1:7071", "127.0.0.1:0", "unix:", ""])
+@pytest.mark.parametrize("kind", [RemoteFrontier, AsyncRemoteFrontier])
+def test_what_is_no_address_is_refused_at_once(kind: Any, address: str) -> None:
+    with pytest.raises(FrontierError, match="HOST:PORT"):
+        kind(address)
+
+
 def test_no_server_is_an_error_that_says_where(tmp_path: Path) -> None:
     with pytest.raises(ConnectionLost, match="budgetfrontier serve"):
         RemoteFrontier(f"unix:{tmp_path}/none", retry_for=0.0)

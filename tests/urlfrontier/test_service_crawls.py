@@ -12,8 +12,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from budgetfrontier import Frontier, Settings
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.service import crawl_thread
-from budgetfrontier.service.crawls import DELETED
+from budgetfrontier.service.crawls import DELETED, Crawls
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as m
 from tests.urlfrontier.service_client import FAIL, OK, SKIPPED, Client, discovered, info, serving
 
@@ -121,7 +123,56 @@ def test_a_crawl_is_deleted_by_several_while_it_is_used(tmp_path: Path) -> None:
 
 def test_the_rest_of_a_deletion_that_was_killed_goes_at_the_next_start(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
-    (jobs / f"{DELETED}c" / "frontier").mkdir(parents=True)
+    (jobs / "c" / DELETED).mkdir(parents=True)
     with serving(jobs) as client:
         assert client.ListCrawls().values == []
     assert list(jobs.iterdir()) == []
+
+
+def test_a_deletion_removes_nothing_that_the_server_has_not_made(tmp_path: Path) -> None:
+    jobs, elsewhere = tmp_path / "jobs", tmp_path / "elsewhere"
+    for folder in (jobs / "photos" / "2020", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "a.jpg").write_bytes(b"x")
+    (jobs / "linked").symlink_to(elsewhere)
+    with serving(jobs) as client:
+        for name in ("photos", "linked"):
+            client.put(discovered("http://a.test/1", name))
+            assert client.DeleteCrawl(value=name).value == 1
+        assert client.ListCrawls().values == []
+    assert [path.name for path in (jobs / "photos").iterdir()] == ["2020"]
+    assert [path.name for path in elsewhere.iterdir()] == ["a.jpg"]
+
+
+def test_crawls_that_do_not_keep_their_urls_are_not_handed_out_to_who_cannot_report_them(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    with Frontier.open(jobs / "own" / "frontier") as frontier:
+        frontier.schedule("http://a.test/1")
+    with serving(jobs) as client:
+        client.put(discovered("http://b.test/1"))
+        assert [info.url for info in client.GetURLs()] == ["http://b.test/1"]
+        with pytest.raises(grpc.RpcError, match="keep_urls"):
+            list(client.GetURLs(crawlID="own"))
+        client.SetDelay(delay_requestable=7)
+    with Frontier.open(jobs / "own" / "frontier") as frontier:
+        assert (frontier.summary().queued, frontier.audit()) == (1, [])
+
+
+def test_a_folder_has_one_server(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    with serving(jobs) as client:
+        client.put(discovered("http://a.test/1"))
+        with pytest.raises(FrontierError, match="served already"):
+            Crawls(jobs, Settings())
+    for wrong, why in ((jobs / "c", "is a job"), (jobs / "c" / "frontier", "is a frontier")):
+        with pytest.raises(FrontierError, match=why):
+            Crawls(wrong, Settings())
+    Crawls(jobs, Settings()).close()
+
+
+def test_a_client_that_has_gone_keeps_no_more_of_a_queue_than_its_leases(tmp_path: Path) -> None:
+    with serving(tmp_path / "jobs") as client:
+        client.SetDelay(delay_requestable=0)
+        client.put(*[discovered(f"http://a.test/{number}") for number in range(4000)])
+        assert len(client.get(max_urls_per_queue=1, delay_requestable=1000)) == 1
+        assert len(client.get(max_urls_per_queue=0)) == 3999

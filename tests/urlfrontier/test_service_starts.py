@@ -31,6 +31,12 @@ def test_what_is_wrong_with_the_address(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         assert "cannot be listened on" in refusal(tmp_path / "jobs", listen=f"127.0.0.1:{used.getsockname()[1]}")
     assert "cannot be listened on" in refusal(tmp_path / "jobs", listen="unix:/no/such/socket")
+    for wrong in ("localhost", "127.0.0.1:99999", "unix:", "http://127.0.0.1:7071", "", ":7071", "a:b:1"):
+        assert "HOST:PORT" in refusal(tmp_path / "jobs", listen=wrong)
+    with socket.socket(socket.AF_UNIX) as used:
+        used.bind(str(tmp_path / "socket"))
+        used.listen()
+        assert "another server listens" in refusal(tmp_path / "jobs", listen=f"unix:{tmp_path / 'socket'}")
 
 
 def test_a_token_file_without_a_token(tmp_path: Path) -> None:
@@ -46,4 +52,5 @@ def test_a_key_of_another_certificate(tmp_path: Path) -> None:
             subprocess.run((*make, *files), check=True, capture_output=True)
     except FileNotFoundError:
         pytest.skip("openssl is not installed")
-    assert "is not the key of" in refusal(tmp_path / "jobs", "--tls", tmp_path / "a.pem", tmp_path / "b.key")
+    key, certificate = tmp_path / "b.key", tmp_path / "a.pem"
+    assert f"is {key} not the key of {certificate}?" in refusal(tmp_path / "jobs", "--tls", certificate, key)
