@@ -9,7 +9,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from budgetfrontier.model import CrawlState, QueueRecord, QueueState
+from budgetfrontier.model import CrawlState, KeptUrl, QueueRecord, QueueState
 from budgetfrontier.reports import near_queues
 from budgetfrontier.reports.explanation import Explanation, Outlook, ScopeOf
 from budgetfrontier.reports.past import PastOf, tell
@@ -143,7 +143,7 @@ class _Explainer:
     def _explain_lease(self, explanation: Explanation, pending: PendingUri) -> None:
         expires = [lease.expires for lease in self._reader.leases() if lease.uri.url == pending.uri.url]
         left = f" for {say_duration(max(expires) - self._now)} more at the most" if expires else ""
-        explanation.add("leased", f"It is being crawled: a worker has it{left}.")
+        explanation.add("leased", f"It is being crawled: a worker has it{left}.", verdict=Outlook.LEASED)
 
     def _explain_gone(self, explanation: Explanation, found: dict[str, Any]) -> None:
         """Add why a URL is not pending: it is dead, done, or was never scheduled."""
@@ -160,6 +160,8 @@ class _Explainer:
         if found["seen"]:
             past = self._past(url) if self._past else None
             explanation.past = past.to_dict() if past else None
+            if found["kept"] is not None and not (past and past.attempts):
+                return self._explain_completed(explanation, found["kept"])
             told = tell(past, searched=self._past is not None)
             explanation.add(
                 told.code,
@@ -175,6 +177,17 @@ class _Explainer:
             "full.",
             verdict=Outlook.BLOCKED,
             command=self._command("import", url),
+        )
+
+    def _explain_completed(self, explanation: Explanation, kept: KeptUrl) -> None:
+        """Add that a URL waits for nothing, which a frontier that keeps its URLs knows without a log."""
+        known = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(kept.created))
+        explanation.add(
+            "done",
+            f"It is completed, in queue {kept.queue}; it is known since {known}. It is handed out again if it is "
+            "reported with a new date, or imported with --force.",
+            verdict=Outlook.NEVER,
+            command=self._command("import", "--force", kept.url),
         )
 
     def _explain_budget_ahead(self, explanation: Explanation, queue: QueueRecord, pending: PendingUri) -> None:

@@ -20,6 +20,7 @@ class Outlook(StrEnum):
     """The outlook for a URL, or for the next URI of a queue: when it would be leased."""
 
     NOW = "now"  # as soon as a worker asks
+    LEASED = "leased"  # a worker has it
     LATER = "later"  # without intervention, in time
     BLOCKED = "blocked"  # only after a command or another action
     NEVER = "never"  # there is nothing to lease
@@ -99,6 +100,7 @@ class Explanation:
             lines += ["Settings of its own:", *(f"  {clean(line)}" for line in of_settings)]
         when = {
             Outlook.NOW: "as soon as a worker asks for a URI",
+            Outlook.LEASED: "now; again if its lease expires",
             Outlook.LATER: "when its turn comes",
             Outlook.BLOCKED: "after the commands above, or what they stand for",
             Outlook.NEVER: "never, as things stand",

@@ -326,7 +326,8 @@ class Reader:
     def find(self, url: str) -> dict[str, Any]:
         """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.
 
-        The entry is `pending` (a PendingUri) or `dead` (a DeadLetter).
+        The entry is `pending` (a PendingUri) or `dead` (a DeadLetter). In a frontier that keeps its URLs, `kept` is the
+        KeptUrl without its `uri`, and the queue is the one that it is in, whatever queue its host has.
 
         O(URIs of its queue): 0.3 us each if the very URL is found, otherwise 3 us each to compare canonical forms; then
         O(URIs scheduled for later) and O(dead letters). Raises PolicyError.

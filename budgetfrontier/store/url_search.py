@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from budgetfrontier import uris
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri, DeadLetter, QueueRecord
+from budgetfrontier.model import CrawlUri, DeadLetter, KeptUrl, QueueRecord
 from budgetfrontier.settings import policy_factory, policy_results
 from budgetfrontier.settings.schema import FrontierSettings
 from budgetfrontier.store import keys, meta
+from budgetfrontier.store.damage import Damage
 from budgetfrontier.store.encoding import encode
-from budgetfrontier.store.records import dead_letter, decode_dead, decode_future
+from budgetfrontier.store.kept_places import future_key
+from budgetfrontier.store.records import UrlRow, dead_letter, decode_dead, decode_future, decode_url
 from budgetfrontier.store.uri_values import encode_url, expand, short_url, shorten
 from budgetfrontier.store.view import PendingUri, View, pending_uri
 
@@ -23,19 +26,48 @@ def find(view: View, url: str) -> dict[str, Any]:
     try:
         href = uris.parse(url)
     except InvalidUrl as e:
-        return {"valid": False, "reason": str(e), "seen": False, "queue": None, "pending": None, "dead": None}
+        nothing = dict.fromkeys(("queue", "pending", "dead", "kept"))
+        return {"valid": False, "reason": str(e), "seen": False, **nothing}
     frontier = view.settings()[0].frontier
     canonical = partial(
         policy_results.form, policy_factory.canonicalization(frontier), frontier.canonicalization_policy
     )
-    seen = view.txn.get(uris.fingerprint(canonical(href)), db=view.db[keys.SEEN]) is not None
-    name = _queue_of(view, frontier, href)
-    queue = view.find_queue(name)
-    pending = None
-    if queue is not None:
-        pending = _pending(view, queue, href, canonical) or _future(view, queue, href, canonical)
+    fingerprint = uris.fingerprint(canonical(href))
+    seen = view.txn.get(fingerprint, db=view.db[keys.SEEN]) is not None
+    value = view.txn.get(fingerprint, db=view.db[keys.URLS]) if frontier.keep_urls else None
+    pending = kept = None
+    if value is not None:
+        row = decode_url(value)
+        queue = view.queue_by_id(row.queue)
+        name, pending = queue.queue, _at_place(view, queue, row.place)
+        kept = _kept(fingerprint, row, name)
+    else:
+        name = _queue_of(view, frontier, href)
+        found = view.find_queue(name)
+        if found is not None:
+            pending = _pending(view, found, href, canonical) or _future(view, found, href, canonical)
     dead = None if pending else _dead(view, href)
-    return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead}
+    return {"valid": True, "url": href, "seen": seen, "queue": name, "pending": pending, "dead": dead, "kept": kept}
+
+
+def _kept(fingerprint: bytes, row: UrlRow, name: str) -> KeptUrl:
+    return KeptUrl(
+        fingerprint=fingerprint, url=expand(row.url, name), queue=name, created=row.created, due=row.due or None
+    )
+
+
+def _at_place(view: View, queue: QueueRecord, place: bytes) -> PendingUri | None:
+    """Return the URI at the place of a row of `urls`; None if it waits for nothing. O(URIs before it)."""
+    if not place:
+        return None
+    later = future_key(place)
+    value = view.txn.get(place if later is None else later, db=view.db[keys.PENDING if later is None else keys.FUTURE])
+    if value is None:
+        raise Damage(f"a URL of queue {queue.queue}: what waits is not where its row says")
+    if later is not None:
+        return view.future_uri(later, value)
+    before = sum(1 for _ in takewhile(lambda item: item[0] < place, view.pending_items(place[: keys.u32.size])))
+    return pending_uri(queue, place[4:], value, place=before, leased=place in view.leased_keys())
 
 
 def queue_of(view: View, url: str) -> str:

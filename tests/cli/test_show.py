@@ -253,6 +253,26 @@ def test_explain_tells_of_the_limits_and_intervals_of_queues(tmp_path: Path, cli
     assert [row["queue"] for row in over] == ["a.test"]
 
 
+def test_explain_finds_urls_that_are_kept_in_a_queue_other_than_their_hosts(tmp_path: Path, cli: Cli) -> None:
+    url, later, done = (f"http://www.a.test/{name}" for name in ("waits", "later", "done"))
+    settings = Settings.from_dict({"frontier": {"keep_urls": True}})
+    with Frontier.open(tmp_path / "frontier", settings) as frontier:
+        frontier.schedule_many(CrawlUri(each, queue="a.test") for each in (done, url))
+        frontier.schedule(CrawlUri(later, queue="a.test", not_before=time.time() + 3600))
+        frontier.lease(1)
+        frontier.commit()
+        leased = cli("explain", tmp_path, done).out
+        assert "a worker has it" in leased and leased.endswith("When: now; again if its lease expires.\n")
+        assert codes(tmp_path, cli, done) == ("leased", ["leased"])
+        frontier.fetched([(CrawlUri(done, queue="a.test"), None)])
+    assert codes(tmp_path, cli, url)[1][0] == "queued"
+    assert "It is queued in a.test. URIs before it: 0" in cli("explain", tmp_path, url).out
+    assert codes(tmp_path, cli, later)[1][0] == "future"
+    assert codes(tmp_path, cli, done) == ("never", ["done"])
+    assert "It is completed, in queue a.test; it is known since 20" in cli("explain", tmp_path, done).out
+    assert codes(tmp_path, cli, "http://www.a.test/other")[1] == ["never-scheduled"]
+
+
 @pytest.mark.parametrize("rule", ["exceeded", "reached"])
 def test_explain_says_what_each_of_two_budgets_is_for(tmp_path: Path, cli: Cli, rule: str) -> None:
     settings = {"frontier": {"queue_total_budget": 0, "retire_when": rule}}
