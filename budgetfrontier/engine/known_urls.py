@@ -198,14 +198,17 @@ class KnownUrls:
     ) -> Known:
         """Take the report of a fetch after which the URL waits for a date. Policies are asked before any change."""
         again = min(again, LATEST)
-        completed = 0 if row is None else self._tables.queues.look(row.queue).completed
+        name, completed = None, 0
+        if row is not None:
+            queue = self._tables.queues.look(row.queue)
+            name, completed = queue.queue, queue.completed
         cost = lease.cost if lease is not None and uri.cost is None else uri.cost
         revisit = msgspec.structs.replace(uri, force=True, not_before=again, cost=cost)
         if lease is not None:
             self._finisher.finish(lease, Outcome.SUCCESS, None, None, (revisit,), "", None, False, 0, now)
             del self._leases[lease.key]
             known = Known.FINISHED
-        elif row is not None and row.place and row.due == int(again):
+        elif row is not None and row.place and row.due == int(again) and name == uri.queue:
             return Known.UNCHANGED
         else:
             if row is None and not self._admitter.is_seen(fingerprint):

@@ -69,7 +69,7 @@ def known(frontier: Frontier, items: Sequence[Any]) -> list[int]:
     """Take reports of fetches (KnownURLItem); return the status of each."""
     given: list[tuple[CrawlUri, float | None] | None] = []
     for item in items:
-        uri = uri_of(item.info)
+        uri = uri_of(item.info, moves=bool(item.refetchable_from_date))
         if isinstance(uri, str):
             uri = CrawlUri(uri)
         given.append(None if uri is None else (uri, float(item.refetchable_from_date) or None))
@@ -100,13 +100,16 @@ def put(frontier: Frontier, items: Sequence[Any]) -> list[int]:
     return statuses
 
 
-def uri_of(info: Any) -> str | CrawlUri | None:
-    """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long."""
+def uri_of(info: Any, *, moves: bool = False) -> str | CrawlUri | None:
+    """Return the URI of a URLInfo, as a str if there is no more to it than its URL; None if its key is too long.
+
+    A key that is the URL's host is left out, which is faster, unless the URL `moves` to the queue of a key.
+    """
     url, key = info.url, info.key
     if len(key) > LONGEST_KEY:
         return None
     parts = url.split("/", 3)
-    if key and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
+    if key and not moves and len(parts) > 2 and parts[2] == key and _HOST.fullmatch(key):
         key = ""
     if not info.metadata:
         return CrawlUri(url, queue=key) if key else url

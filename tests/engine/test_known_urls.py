@@ -55,6 +55,19 @@ def test_reports_of_a_batch_are_taken_in_order() -> None:
         assert (f.summary().succeeded, f.summary().in_process) == (3, 1)
 
 
+def test_another_key_moves_a_url_that_waits_even_until_the_same_date() -> None:
+    with kept() as f:
+        for due in (START - 100, START + 100):
+            url = f"http://a.test/{due:.0f}"
+            assert f.fetched([(CrawlUri(url, queue="first"), due)]) == [Known.ADDED]
+            assert f.fetched([(CrawlUri(url, queue="own"), due), (CrawlUri(url), due)]) == [
+                Known.CHANGED, Known.UNCHANGED,
+            ]  # fmt: skip
+            found = f.find_url(url)
+            assert found is not None and (found.queue, found.due) == ("own", int(due))
+            f.check()
+
+
 RESTS: list[None] = []
 
 

@@ -83,6 +83,13 @@ def test_a_key_that_is_given_is_kept_as_it_is(client: Client, url: str, key: str
     assert [found.key for found in client.GetURLs(crawlID="k", key=key)] == [key]
 
 
+def test_a_report_with_a_date_moves_a_url_to_the_queue_of_its_host(client: Client) -> None:
+    url = "http://h1.test/5"
+    client.put(discovered(url, "k", "alpha"))
+    assert client.put(known(url, 5, "k", "h1.test")) == [OK]
+    assert client.GetURLStatus(crawlID="k", url=url).known.info.key == "h1.test"
+
+
 @pytest.mark.parametrize(
     ("url", "key"),
     [
