@@ -55,6 +55,8 @@ class UrlTable:
         self._canonical = canonical
         self._ended: set[bytes] = set()
         """The places of URLs that are completed before their records are deleted."""
+        self._dropped: set[bytes] = set()
+        """The places of records that are deleted unfetched: with them, their URLs leave the table."""
         self.now = now
         self.shortcut: Callable[[str], bytes | None] = lambda url: None
         """Returns the fingerprint of a URL at a third of the cost, or None."""
@@ -116,6 +118,10 @@ class UrlTable:
             self._count(row.queue, -1, waiting=bool(row.place))
             self._env.txn.delete(fingerprint, db=self._table)
 
+    def drop(self, place: bytes) -> None:
+        """Note that the record at a place is about to be deleted unfetched: its URL is not completed by that."""
+        self._dropped.add(place)
+
     # -- what the tables of URIs tell
 
     def admitted(self, new: list[New]) -> None:
@@ -165,7 +171,10 @@ class UrlTable:
         self._put(fingerprint, before, UrlRow(queue_id, url, place, created, due))
 
     def left(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere."""
+        """Note records that were taken from their places: their URLs are completed, unless they wait elsewhere.
+
+        Those that were dropped are kept no more.
+        """
         found: list[tuple[bytes, bytes]] = []
         for place, value in records:
             if place in self._ended:
@@ -176,8 +185,13 @@ class UrlTable:
         found.sort()
         for fingerprint, place in found:
             row = self.find(fingerprint)
-            if row is not None and row.place == place:
+            if row is None or row.place != place:
+                continue
+            if place in self._dropped:
+                self.forget(fingerprint)
+            else:
                 self._put(fingerprint, row, UrlRow(row.queue, row.url, b"", row.created))
+        self._dropped.difference_update(place for place, _ in records)
 
     def _put(self, fingerprint: bytes, before: UrlRow | None, after: UrlRow) -> None:
         if before is None or before.queue != after.queue or (not before.place) != (not after.place):

@@ -22,7 +22,10 @@ from budgetfrontier.model import Admission, CrawlUri, KeptUrl
 from budgetfrontier.urlfrontier import urlfrontier_pb2 as messages
 
 LONGEST_KEY = 255
-"""Characters of a key; an item with a longer one is SKIPPED."""
+"""Bytes of a key in UTF-8, as for all queue keys; an item with a longer one is SKIPPED.
+
+One of more characters is not encoded first.
+"""
 LEASE_SECONDS = 30
 """The time for which URLs are handed out if GetURLs does not say."""
 

@@ -10,6 +10,7 @@ import pytest
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
 from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import Admission
 
 START = 1_700_000_000.0
 NONE = {"delay_factor": 0, "min_delay": 0, "max_delay": 0}
@@ -65,9 +66,26 @@ def test_a_deletion_and_its_undo_are_followed(tmp_path: Path) -> None:
     with kept(path=tmp_path / "frontier") as f:
         f.schedule("http://a.test/1")
         f.delete(queue="a.test")
-        assert waits(f, "http://a.test/1") == "nothing"
+        assert waits(f, "http://a.test/1") == "unknown"
         f.undo(f.audit()[-1].id)
         assert waits(f, "http://a.test/1") == "0"
+        f.check()
+
+
+def test_a_url_that_is_deleted_is_not_completed(tmp_path: Path) -> None:
+    with kept(path=tmp_path / "frontier") as f:
+        f.schedule_many(["http://a.test/1", "http://a.test/2"])
+        f.schedule(CrawlUri("http://a.test/3", not_before=START + 60))
+        f.set_queue("a.test", max_completed=1)
+        f.delete(pattern=".*/[13]")
+        totals = f.kept_totals("a.test")
+        assert totals is not None and (totals.active, totals.completed) == (1, 0)
+        assert [waits(f, f"http://a.test/{n}") for n in (1, 2, 3)] == ["unknown", "0", "unknown"]
+        assert f.schedule("http://a.test/1") is Admission.DUPLICATE
+        assert [lease.uri.url for lease in f.lease()] == ["http://a.test/2"]
+        f.check()
+        f.undo(f.audit()[-1].id, force=True)
+        assert [waits(f, f"http://a.test/{n}") for n in (1, 2, 3)] == ["0", "0", "60"]
         f.check()
 
 

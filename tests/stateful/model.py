@@ -612,7 +612,9 @@ class Model:
             self.queues.setdefault(key, Queue(key, len(self.queues)))
             self.known[spec["url"]] = Known(key, int(self.now), None)
             told = "ADDED"
-        elif row is not None and (row.uri is None if again is None else row.uri is not None and row.due == int(again)):
+        elif row is not None and (
+            row.uri is None if again is None else row.uri is not None and (row.due, row.queue) == (int(again), key)
+        ):
             return "UNCHANGED"
         else:
             if row is not None and row.uri is not None:
@@ -820,7 +822,8 @@ class Model:
         waiting = [uri for uri in self.in_order(queue) if not uri.out]
         was_retired = queue.state == RETIRED
         for uri in [*waiting, *(uri for _, uri in later)]:
-            self.gone(uri)
+            if (row := self.known.get(uri.url)) is not None and row.uri is uri:
+                del self.known[uri.url]
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
         if waiting and not queue.uris:

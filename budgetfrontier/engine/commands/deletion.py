@@ -23,6 +23,7 @@ from budgetfrontier.patterns import Pattern
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.rules.uri_order import MAX_ORDINAL, ordinal_of
 from budgetfrontier.store import keys
+from budgetfrontier.store.kept_places import place_in_future
 from budgetfrontier.store.records import Progress, decode_future
 from budgetfrontier.store.removed import Look
 from budgetfrontier.store.uri_values import expand, short_url
@@ -202,20 +203,26 @@ def look_after(queue: QueueRecord, deleted: int | None) -> Look:
 
 
 def _delete_later(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
+    urls = kernel.tables.urls
     for key, queue_id in part:
         if queue_id is not None:
+            if urls is not None:
+                urls.drop(place_in_future(queue_id, key))
             kernel.tables.future.remove(kernel.tables.queues.get(queue_id), key)
             progress.effect["deleted"] += 1
             progress.effect["later"] = progress.effect.get("later", 0) + 1
 
 
 def _delete_pending(kernel: Kernel, part: Iterable[Taken], progress: Progress) -> None:
+    urls = kernel.tables.urls
     for queue_id, group in groupby(part, lambda taken: taken[1]):
         if queue_id is None:
             continue
         queue = kernel.tables.queues.get(queue_id)
         kernel.turns.settings.refresh(queue)  # from the head of now, which may be deleted
         for key, _ in group:
+            if urls is not None:
+                urls.drop(key)
             kernel.tables.pending.delete(queue, key)
             progress.effect["deleted"] += 1
         kernel.turns.deleted(queue)

@@ -101,9 +101,7 @@ def _kumo(server: Server, crawl: Crawl, allowance: Allowance) -> Iterator[Item]:
             yield from _each(server, parts[name], members.of_kumo, allowance)
     if "dead_letters" in parts:
         alone = len(parts) == 1  # it was named, to try them again
-        yield from _each(
-            server, parts["dead_letters"], members.of_kumo if alone else members.letter_of_kumo, allowance
-        )
+        yield from _each(server, parts["dead_letters"], members.of_kumo if alone else members.letter_of_kumo, allowance)
     seen = f"{crawl.name.removesuffix('queue')}seen" if crawl.name.endswith("queue") else ""
     if seen and type_of(server.client, seen) == SET and (count := server.client.scard(seen)):
         yield Note(
