@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,6 +29,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 for _name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):  # listings depend on them
     os.environ.pop(_name, None)
+
+# `nohup` and a shell's background processes ignore these, and what they start would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if "TMPDIR" not in os.environ and SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = str(SHARED_MEMORY)  # for the processes that are started, too

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from budgetfrontier.errors import FrontierError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from budgetfrontier.engine.queue_cache import QueueCache
 
 _queue_of = keys.u32.unpack_from
+_by_fingerprint = itemgetter(0)
 
 New = tuple[bytes, int, str, bytes]
 """A URL that was admitted: its fingerprint, its queue, its short form, and the key of its record in `pending`."""
@@ -129,7 +131,7 @@ class UrlTable:
         now, added, size = int(self.now()), Counter[int](), 0
         put = self._env.txn.cursor(self._table).put
         known: list[New] = []
-        new.sort()
+        new.sort(key=_by_fingerprint)  # of two for one URL, the later one stays the later
         for each in new:
             fingerprint, queue_id, url, place = each
             value = encode((queue_id, url, place, now, now))  # a UrlRow
@@ -159,7 +161,7 @@ class UrlTable:
             name = self._queues.look(queue_id).queue
             uri = decode_uri(value, name)
             placed.append((self._fingerprint(uri), queue_id, shorten(uri.url, name), place, due))
-        placed.sort()
+        placed.sort(key=_by_fingerprint)
         for fingerprint, queue_id, url, place, due in placed:
             self._put_in_place(fingerprint, queue_id, url, place, due, now)
 

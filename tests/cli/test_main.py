@@ -67,7 +67,6 @@ def test_ctrl_c_at_any_import_leaves_no_traceback(stopped: Path, tmp_path: Path,
         "            os.kill(os.getpid(), signal.SIGINT)\n"
         f"sys.modules.pop({module!r}, None)\n"
         "sys.meta_path.insert(0, Finder)\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background processes ignore it
         "from budgetfrontier.__main__ import main\n"
         "sys.exit(main())\n"
     )

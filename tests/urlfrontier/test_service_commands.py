@@ -52,7 +52,14 @@ def test_an_operator_sets_the_interval_and_the_limit_of_a_queue(tmp_path: Path) 
         client.put(known("http://a.test/0"), known("http://a.test/1"))
         assert client.get() == []
         assert command("undo", job, "1").returncode == 0
-        assert len(client.get(max_urls_per_queue=3)) == 3
+        given: list[str] = []
+
+        def has_more() -> bool:
+            given.extend(client.get(max_urls_per_queue=3))
+            return bool(given)
+
+        until(has_more)  # at the next interval
+        assert len(given) == 3
     assert "limit" in command("set-queue", job, "a.test").stderr
     assert command("set-queue", job, "b.test", "--limit", "1").returncode == 1
 
