@@ -136,12 +136,15 @@ class Serializer:
         if request.url != url:
             fields["url"] = request.url
         try:
+            if not self._seal.trusted:
+                fields = _with_plain_text(fields)  # the text of a link, for example, is a str of lxml's
             data = _PLAIN + _encode(fields) if _is_plain(fields) else None
         except (ValueError, TypeError, RecursionError):  # a lone surrogate, for example
             data = None
         if not self._seal.trusted:
             if data is None:
-                raise ValueError("it has more than plain data, which needs BUDGETFRONTIER_KEY to be shared")
+                what = _not_plain(fields)
+                raise ValueError(f"it has more than plain data ({what}), which needs BUDGETFRONTIER_KEY to be shared")
             self._check_names(fields)
         if data is None:
             data = _PICKLED + pickle.dumps(fields, protocol=5)
@@ -195,6 +198,27 @@ def _is_copyable(request: Request) -> bool:
     if type(request) is not Request:
         return False
     return not any(type(value) not in _SCALARS for value in (*request.meta.values(), *request.cb_kwargs.values()))
+
+
+def _with_plain_text(value: Any) -> Any:
+    """Return a value with str in place of its subclasses."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value) is list:
+        return [_with_plain_text(each) for each in value]
+    if type(value) is dict:
+        return {_with_plain_text(key): _with_plain_text(each) for key, each in value.items()}
+    return value
+
+
+def _not_plain(fields: dict[str, Any]) -> str:
+    """Return where a request has what is not plain, and of which type it is, if that is not deep inside."""
+    for name, value in fields.items():
+        inner = value if type(value) is dict else {}
+        for where, each in ((name, value), *((f"{name}[{key!r}]", each) for key, each in inner.items())):
+            if type(each) not in (*_SCALARS, list, dict):
+                return f"{where}: {type(each).__name__}"
+    return "objects in a list or a dict, or text that is not Unicode"
 
 
 def _is_plain(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import date
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request, signals
-from scrapy.spiders import CrawlSpider
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
 
 from budgetfrontier import CrawlUri, Lease, Settings, SettingsError
 from budgetfrontier.client import RemoteFrontier
@@ -204,12 +207,30 @@ def test_requests_that_cannot_be_stored_stay_with_their_process(
 
 class Rules(CrawlSpider):  # type: ignore[misc]
     name = "pages"
+    rules = (Rule(LinkExtractor()),)
 
 
 def test_requests_of_crawl_spiders_are_shared_without_a_key(shared: Shared) -> None:
     with shared(spider=Rules) as one:
         enqueue(one, page("a", callback=one.spider._callback, errback=one.spider._errback))
         assert take(one)[0].callback == one.spider._callback
+
+
+def test_what_crawl_spiders_find_is_shared_without_a_key(shared: Shared) -> None:
+    with shared(spider=Rules) as one:
+        html = b"<a href='/b'>the <b>text</b> of a link</a>"
+        found = list(one.spider._requests_to_follow(HtmlResponse("https://a.test/", body=html)))
+        assert [request.meta["link_text"] for request in found] == ["the text of a link"]
+        for request in found:
+            enqueue(one, request)
+        assert take(one)[0].meta["link_text"] == "the text of a link"
+        assert not one.stats.get_value("scheduler/unserializable")
+
+
+def test_what_is_not_plain_is_named(shared: Shared, caplog: pytest.LogCaptureFixture) -> None:
+    with shared(spider=Rules) as one:
+        enqueue(one, page("a", callback=one.spider._callback, meta={"when": date(2026, 1, 1)}))
+        assert "meta['when']: date" in caplog.text
 
 
 @pytest.mark.parametrize(
