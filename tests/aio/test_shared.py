@@ -64,7 +64,7 @@ def test_tasks_go_on_when_the_server_is_killed_or_stopped_and_started_again(tmp_
                     done.append(request.uri.url)
                     scheduler.task_done(request)
 
-            async with Scheduler.connect(server.address) as scheduler:
+            async with Scheduler.connect(server.address, ttl=8.0) as scheduler:  # a lease may be lost with its reply
                 workers = [asyncio.create_task(work(scheduler)) for _ in range(4)]
                 for number, end in enumerate((server.kill, server.stop)):
                     assert await scheduler.add(page(number)) is Admission.ADDED
@@ -77,7 +77,7 @@ def test_tasks_go_on_when_the_server_is_killed_or_stopped_and_started_again(tmp_
                 await asyncio.gather(*workers)
                 return done
 
-        assert sorted(asyncio.run(crawl())) == [page(0), page(1), page(2)]
+        assert set(asyncio.run(crawl())) == {page(0), page(1), page(2)}
 
 
 def test_a_server_that_does_not_come_back_is_an_error_for_all(tmp_path: Path) -> None:
