@@ -101,9 +101,7 @@ def _serve(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtra("grpc") from error
     settings = Settings.from_dict({"profile": "served"}) if args.config is None else Settings.from_yaml(args.config)
-    token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
-    if token == "":
-        raise FrontierError(f"{args.token_file} is empty; write a token into it")
+    token = token_in(args.token_file)
     process.prepare()
 
     def started(where: str) -> None:
@@ -114,7 +112,7 @@ def _serve(args: argparse.Namespace) -> int:
             note(f"serving {args.jobs} at {where}; Ctrl-C ends it")
 
     stop = Stop()
-    with _metrics(args.metrics, args.allow_host) as metrics, _stopped_by_signals(stop):
+    with _metrics(args.metrics, args.allow_host) as metrics, stopped_by_signals(stop):
         whole = server.serve(
             args.jobs,
             settings,
@@ -129,6 +127,14 @@ def _serve(args: argparse.Namespace) -> int:
             stop=stop,
         )
     return 0 if whole else 1
+
+
+def token_in(path: Path | None) -> str | None:
+    """Return the token in a file; None without one. Raises FrontierError if the file is empty."""
+    token = None if path is None else path.read_text(encoding="utf-8").strip()
+    if token == "":
+        raise FrontierError(f"{path} is empty; write a token into it")
+    return token
 
 
 @contextmanager
@@ -147,7 +153,7 @@ def _metrics(listen: str | None, names: list[str]) -> Iterator[ServingMetrics | 
 
 
 @contextmanager
-def _stopped_by_signals(stop: Stop) -> Iterator[None]:
+def stopped_by_signals(stop: Stop) -> Iterator[None]:
     """Ask for the end at each signal to stop, in place of what it did before."""
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]  # under nohup
     numbers = (signal.SIGINT, signal.SIGTERM, *hung_up)

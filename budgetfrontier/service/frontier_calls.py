@@ -11,6 +11,7 @@ from budgetfrontier import protocol, room
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Tally
+from budgetfrontier.settings import Settings
 
 _NO_URI = CrawlUri("")
 
@@ -18,6 +19,24 @@ _uri: Callable[[Any], protocol.Uri] = protocol.decoder(protocol.Uri)
 _raw_uris: Callable[[Any], protocol.RawUris] = protocol.decoder(protocol.RawUris)
 _raw_exchange: Callable[[Any], protocol.RawExchange] = protocol.decoder(protocol.RawExchange)
 _raw_finishes: Callable[[Any], list[int | protocol.RawEnded]] = protocol.decoder(list[int | protocol.RawEnded])
+
+
+class Work:
+    """A call as the crawl gets it, whether that does it itself, or others by the method and the arguments."""
+
+    __slots__ = ("_do", "arguments", "method")
+
+    def __init__(self, method: str, arguments: Any, do: Callable[[Frontier, Any], Any]) -> None:
+        self.method = method
+        self.arguments = arguments
+        self._do = do
+
+    def __repr__(self) -> str:
+        return f"<Work {self.method}>"
+
+    def __call__(self, frontier: Frontier) -> Any:
+        """Do it; return the reply, encoded before other calls change what is in it."""
+        return self._do(frontier, self.arguments)
 
 
 # -- arguments
@@ -80,12 +99,17 @@ def _each(raws: Iterable[msgspec.Raw]) -> list[protocol.Uri]:
 
 def connect(frontier: Frontier, asked: protocol.Connect, *, folder: str) -> protocol.Connected:
     """Tell what a client has to know of the frontier. Raises FrontierError if the versions do not fit."""
+    return connected(asked, folder=folder, settings=frontier.settings)
+
+
+def connected(asked: protocol.Connect, *, folder: str, settings: Settings) -> protocol.Connected:
+    """Return the answer to the first exchange. Raises FrontierError if the versions do not fit."""
     if asked.version != protocol.VERSION:
         raise FrontierError(
             f"the client speaks version {asked.version} of the protocol, the server version {protocol.VERSION}: "
             "use the same release of budgetfrontier for both"
         )
-    return protocol.Connected(protocol.VERSION, folder, msgspec.Raw(protocol.encode(frontier.settings)))
+    return protocol.Connected(protocol.VERSION, folder, msgspec.Raw(protocol.encode(settings)))
 
 
 def schedule_many(frontier: Frontier, batch: protocol.Uris) -> Tally:
@@ -181,7 +205,9 @@ def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method
     offered = protocol.PLAIN.get(request.name)
     if offered is None or offered.method is not method:
         raise FrontierError(f"this server has no {method.name} {request.name[:50]!r}; it may be older than its client")
-    found = getattr(frontier, request.name)
+    found = getattr(frontier, request.name, None)
+    if found is None:
+        raise FrontierError(f"{request.name} is for crawls in partitions, and this is a frontier of its own")
     if request.name == "queue_key":  # takes a URI, which is no plain data: its URL and queue stand for it
         return found(CrawlUri(*request.positional, **request.named))
     return found if offered.is_property else found(*request.positional, **request.named)

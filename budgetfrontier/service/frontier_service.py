@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 import msgspec
@@ -18,8 +20,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Lease
 from budgetfrontier.service import frontier_calls, tasks
 from budgetfrontier.service.calls import Call, Handed
-from budgetfrontier.service.crawl_thread import CrawlThread
-from budgetfrontier.service.crawls import Crawls
+from budgetfrontier.service.frontier_calls import Work
 from budgetfrontier.service.server import Offered
 from budgetfrontier.service.sessions import Reply, Sessions
 from budgetfrontier.service.status import status_of
@@ -51,6 +52,28 @@ _decode_leases: Callable[[bytes], list[Lease]] = protocol.decoder(protocol.LEASE
 _decode_exchanged: Callable[[bytes], protocol.Exchanged] = protocol.decoder(protocol.EXCHANGE.reply)
 
 log = logging.getLogger("budgetfrontier.service")
+
+
+class Crawl(Protocol):
+    """A crawl as this needs it: that of a frontier in this process, or of partitions."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def folder(self) -> Path: ...
+
+    def run(self, work: Work, *, changes: bool = True) -> Step[Any]:
+        """Return a step whose result is that of the work."""
+
+
+class Crawls(Protocol):
+    """The crawls of a server."""
+
+    @property
+    def stopping(self) -> threading.Event: ...
+
+    def get(self, crawl_id: str, /) -> Crawl:
+        """Return a crawl, created if need be."""
 
 
 class Service:
@@ -85,20 +108,20 @@ class Service:
             return await self._leave(asked, arguments)
         if name == protocol.CONNECT.name:
             crawl = self._crawls.get(asked.crawl)
-            connect = partial(frontier_calls.connect, asked=arguments, folder=str(crawl.folder))
-            connected: bytes = await crawl.run(_encoded(connect))
+            connect = partial(frontier_calls.connect, folder=str(crawl.folder))
+            connected: bytes = await crawl.run(Work(name, arguments, _encoded(connect)))
             return connected
         if name == protocol.LOOK.name:
-            look = partial(frontier_calls.plain, request=arguments, method=protocol.LOOK)
-            seen: bytes = await self._crawls.get(asked.crawl).run(_encoded(look), changes=False)
+            look = partial(frontier_calls.plain, method=protocol.LOOK)
+            seen: bytes = await self._crawls.get(asked.crawl).run(Work(name, arguments, _encoded(look)), changes=False)
             return seen
-        return await self._remembered(asked, lambda: self._change(asked.crawl, _CHANGES[name], arguments))
+        return await self._remembered(asked, lambda: self._change(asked.crawl, name, arguments))
 
     # -- calls
 
-    async def _change(self, crawl_id: str, work: Callable[[Frontier, Any], Any], arguments: Any) -> bytes:
+    async def _change(self, crawl_id: str, name: str, arguments: Any) -> bytes:
         crawl = self._crawls.get(crawl_id)
-        reply: bytes = await crawl.run(_encoded(lambda frontier: work(frontier, arguments)))
+        reply: bytes = await crawl.run(Work(name, arguments, _encoded(_CHANGES[name])))
         self._waiting_of(crawl).changed()
         return reply
 
@@ -130,7 +153,7 @@ class Service:
         async def do() -> bytes:
             nonlocal ready_in
             found: tuple[bytes, float | None]
-            found = await self._crawls.get(asked.crawl).run(partial(frontier_calls.lease, wanted=wanted))
+            found = await self._crawls.get(asked.crawl).run(Work(protocol.LEASE.name, wanted, frontier_calls.lease))
             ready_in = found[1]
             return found[0]
 
@@ -159,9 +182,13 @@ class Service:
 
     async def _give_back(self, crawl_id: str, leases: list[int]) -> None:
         if leases:
-            await self._change(crawl_id, frontier_calls.give_back, leases)
+            await self._change(crawl_id, protocol.GIVE_BACK.name, leases)
 
-    def _waiting_of(self, crawl: CrawlThread) -> Waiting:
+    def changed(self, crawl_id: str) -> None:
+        """Let clients look again that wait for URIs of a crawl."""
+        self._waiting_of(self._crawls.get(crawl_id)).changed()
+
+    def _waiting_of(self, crawl: Crawl) -> Waiting:
         return self._waiting.get(crawl.name) or self._waiting.setdefault(crawl.name, Waiting(self._timers))
 
 
@@ -173,9 +200,9 @@ FRONTIER = Offered(protocol.SERVICE, tuple(protocol.METHODS), _hand_over)
 """The service as a server offers it."""
 
 
-def _encoded(work: Callable[[Frontier], Any]) -> Callable[[Frontier], bytes]:
+def _encoded(work: Callable[[Frontier, Any], Any]) -> Callable[[Frontier, Any], bytes]:
     """Return work whose result is encoded in the thread of the crawl, before other calls change it."""
-    return lambda frontier: protocol.encode(work(frontier))
+    return lambda frontier, arguments: protocol.encode(work(frontier, arguments))
 
 
 async def _leased(replies: Iterable[Reply]) -> list[int]:

@@ -48,7 +48,7 @@ class Offered(NamedTuple):
     name: str
     """Its full name."""
     methods: Sequence[Method]
-    hand_over: Callable[[Crawls, str], Callable[[list[Handed]], None]]
+    hand_over: Callable[[Any, str], Callable[[list[Handed]], None]]
     """Returns what takes the messages of calls, for crawls at an address."""
 
 
@@ -79,32 +79,38 @@ class _Tokens(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no type
         return continuation(details) if hmac.compare_digest(given, self._expected) else self._refusal
 
 
-def serve(
-    folder: Path,
-    settings: Settings,
+def serve(folder: Path, settings: Settings, *, close_after: float = 0.0, **options: Any) -> bool:
+    """Serve the crawls in a folder, as `serve_crawls` does; `settings` are those of crawls that are created.
+
+    A crawl that nobody has used for `close_after` seconds is closed until it is used again (0: none is).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return serve_crawls(Crawls(folder, settings, close_after=close_after), what=str(folder), **options)
+
+
+def serve_crawls(
+    crawls: Any,
     *,
+    what: str,
     listen: str,
     services: Sequence[Offered],
     pool: Any = None,
     tls: Tls | None = None,
     token: str | None = None,
-    close_after: float = 0.0,
     metrics: ServingMetrics | None = None,
     started: Callable[[str], None] = lambda where: None,
     stop: Stop | None = None,
 ) -> bool:
-    """Serve the crawls in a folder until somebody asks for the end; tell whether no call was cut off by it.
+    """Serve crawls until somebody asks for the end, and close them; tell whether no call was cut off by it.
 
-    Raises FrontierError if `listen` cannot be bound. `pool` has the descriptors of the services, for reflection;
-    `started` is called with the address. A crawl that nobody has used for `close_after` seconds is closed until it is
-    used again (0: none is). systemd is told when the server is ready, and that it is alive, if it wants to know.
+    Raises FrontierError if `listen` cannot be bound. `what` names the crawls; `pool` has the descriptors of the
+    services, for reflection; `started` is called with the address. systemd is told when the server is ready, and that
+    it is alive, if it wants to know.
 
     At the end streams of requests are ended once what was read of them is answered, clients that wait for URIs get
     none, and other calls have GRACE seconds, or until the end is asked for again.
     """
     stop = stop or Stop()
-    folder.mkdir(parents=True, exist_ok=True)
-    crawls = Crawls(folder, settings, close_after=close_after)
     server = grpc.server(
         ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"),
         interceptors=[] if token is None else [_Tokens(token)],
@@ -131,7 +137,7 @@ def serve(
             for name in ("", *names):
                 checks.set(name, health_pb2.HealthCheckResponse.SERVING)
             started(address)
-            systemd.notify(f"READY=1\nSTATUS=serving {folder} at {address}")
+            systemd.notify(f"READY=1\nSTATUS=serving {what} at {address}")
             reason = _wait(stop, is_alive)
             log.info("the server is being stopped", extra={"event": "stopping", "signal": reason})
             systemd.notify("STOPPING=1")
