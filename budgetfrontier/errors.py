@@ -77,6 +77,10 @@ class ScopeChanged(FrontierError):
     """The scope has changed and would disregard much of what is queued; the crawl is paused, and nothing is lost."""
 
 
+class NotOwner(FrontierError):
+    """This partition of the crawl belongs to another worker; look up its owner, and repeat the call there."""
+
+
 class PolicyError(SettingsError):
     """A policy is unknown, its options are not valid, or it failed on a URL: it raised, or returned an invalid value.
 

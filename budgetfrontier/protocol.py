@@ -274,6 +274,7 @@ PLAIN: Final[dict[str, Plain]] = {
     "queue_key": Plain(str, LOOK),
     "next_ready_in": Plain(float | None, LOOK),
     "dead_letters": Plain(list[DeadLetter], LOOK),
+    "standings": Plain(Any, LOOK),
     "pause": Plain(CrawlState),
     "resume": Plain(CrawlState),
     "terminate": Plain(CrawlState),

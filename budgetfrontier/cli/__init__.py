@@ -51,6 +51,7 @@ GROUPS = {
     "verify": ("verify",),
     "console": ("console",),
     "serve": ("serve",),
+    "worker": ("worker",),
     "bus": ("bus-broker",),
     "top": ("top",),
     "completion": ("completion",),

@@ -203,6 +203,10 @@ class RemoteFrontier:
         """Return the counters of the frontier, which all clients share, as of now."""
         return self._run(calls.plain("summary"))
 
+    def standings(self) -> Any:
+        """Return the standings of the partitions that a worker has, as plain data."""
+        return self._run(calls.plain("standings"))
+
     def queue(self, key: str) -> QueueRecord | None:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
         return self._run(calls.plain("queue", key))

@@ -38,6 +38,19 @@ class AtomicBatch:
         """Whether the batch should end soon: as much is in memory as is usually committed at a time."""
         return self._guard.is_commit_due(self._soon)
 
+    def replicate(self, first_lease: int) -> None:
+        """Begin an entry of the log of a replicated frontier: a log that is applied again gives the same frontier.
+
+        Leases have the ids from `first_lease` on, which no other entry may give (64 bits), and jitter depends on it
+        alone. The caller has set the clock to the time of the entry. Raises FrontierError if the frontier is not
+        replicated.
+        """
+        if not self._guard.replicated:
+            raise FrontierError("this frontier is not replicated: open it with `replicated=True`")
+        tables = self._guard.tables
+        tables.leases.number_from(first_lease, tables.counters)
+        tables.random.seed(first_lease)
+
     def __enter__(self) -> Self:
         guard = self._guard
         guard.enter()

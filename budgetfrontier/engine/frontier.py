@@ -59,11 +59,13 @@ class Frontier:
     `reason` and `who` (None: "api"), which the audit keeps.
     """
 
-    def __init__(self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool) -> None:
+    def __init__(
+        self, parts: opening.Parts, *, clock: Clock, hooks: Sequence[object], keep_leases: bool, replicated: bool
+    ) -> None:
         self._keep_leases = keep_leases
         self._hooks = Hooks(self, hooks)
         self._hooks.attach(parts.kernel, parts.buried, paused=parts.paused)
-        self._guard = Guard(parts, clock, self._hooks)
+        self._guard = Guard(parts, clock, self._hooks, replicated=replicated)
         self._kernel = parts.kernel
         self._tables = parts.kernel.tables
         self._counters = parts.kernel.counters
@@ -95,21 +97,28 @@ class Frontier:
         hooks: Sequence[object] = (),
         keep_leases: bool = False,
         program: str | None = None,
+        replicated: bool = False,
     ) -> Self:
         """Open the frontier in the folder `path`, or create it there; ":memory:" opens one that is not stored.
 
         `settings` replace the stored ones (None: the stored ones, else the defaults); adjustments stay on top. Leases
         of a process that died are dropped and their URIs delivered again, unless `keep_leases`. `program` says what
-        opens it, for reports and the history of runs (None: the name of this program). Raises FrontierLocked,
+        opens it, for reports and the history of runs (None: the name of this program). A `replicated` frontier is
+        changed by the entries of a log alone, each in an `atomic` batch: see `AtomicBatch.replicate`. It has no
+        mailbox, and does nothing by itself between two calls; opened otherwise, it is refused. Raises FrontierLocked,
         NotAFrontier, NewerSchema, CorruptFrontier, SettingsError, StorageFull or PermissionError, and then has written
         nothing. Cost: O(READY queues + leases that were out), not O(URIs).
         """
         clock = clock or WallClock()
         folder = None if str(path) == ":memory:" else Path(path)
         program = this_program() if program is None else str(program)
-        parts = opening.open_parts(folder, settings, now=clock.time(), keep_leases=keep_leases, program=program)
+        parts = opening.open_parts(
+            folder, settings, now=clock.time(), keep_leases=keep_leases, program=program, replicated=replicated
+        )
         try:
-            frontier = cls(parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases)
+            frontier = cls(
+                parts, clock=clock, hooks=[*hooks, *parts.hooks], keep_leases=keep_leases, replicated=replicated
+            )
         except BaseException:
             parts.kernel.tables.env.close()
             raise
@@ -412,6 +421,11 @@ class Frontier:
     def settings(self) -> Settings:
         """The settings in force, without the adjustments."""
         return self._tables.in_force.settings
+
+    def leased(self, lease_id: int) -> Lease | None:
+        """Return the lease that is out under an id, None if it has ended. Change nothing in it. O(1)."""
+        self._guard.enter()
+        return self._tables.leases.out.get(lease_id)
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""

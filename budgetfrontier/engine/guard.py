@@ -54,7 +54,7 @@ class Guard:
     A call begins with `enter` (or compares `owner` itself), does its work, and ends with `leave`, or with `abort`.
     """
 
-    def __init__(self, parts: Parts, clock: Clock, hooks: Hooks) -> None:
+    def __init__(self, parts: Parts, clock: Clock, hooks: Hooks, *, replicated: bool) -> None:
         self.kernel = parts.kernel
         self.tables = parts.kernel.tables
         self.commands = parts.commands
@@ -65,7 +65,9 @@ class Guard:
         self._clock = clock
         self._last_time = parts.now
         self._skew = 0.0
-        mailbox = None if parts.kernel.tables.env.memory else Mailbox(parts.path)
+        self.replicated = replicated
+        """Whether all changes come from a log, which gives the same frontier whenever it is applied."""
+        mailbox = None if parts.kernel.tables.env.memory or replicated else Mailbox(parts.path)
         self.delivery = Delivery(self, self.commands, mailbox)
         self.commits = CommitSchedule(parts.kernel.tables)
         self.batch: AtomicBatch | None = None
@@ -166,7 +168,7 @@ class Guard:
             self.batch.check_size()
             return
         self.delivery.read_mailbox()
-        if self.kernel.rollout.waiting:
+        if self.kernel.rollout.waiting and not self.replicated:
             self.kernel.rollout.step()
             self.settle()
         self.commit()

@@ -26,7 +26,7 @@ class Leases:
         self.out: dict[int, Lease] = {}
         self.next_expiry = NEVER
         """A lower bound of their deadlines."""
-        self.next_id = 0
+        self.next_id = self._first_id = self._given = 0
         self._written: dict[int, float] = {}  # those on disk, each with the time when it was handed out
         self.calls: list[tuple[int, float]] = []
         """The first id of each call that has leased something since the last commit, and its time."""
@@ -37,12 +37,18 @@ class Leases:
     @property
     def given_out(self) -> int:
         """The number of leases that this run has given."""
-        return max((self.next_id & (1 << keys.EPOCH_SHIFT) - 1) - 1, 0)
+        return self._given + self.next_id - self._first_id
 
     def start(self, counters: Counters) -> None:
         """Begin the epoch of this run, whose ids no other run gives out; it is to be committed before any of them."""
         counters.epoch += 1
-        self.next_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
+        self.next_id = self._first_id = (counters.epoch << keys.EPOCH_SHIFT) + 1
+
+    def number_from(self, first: int, counters: Counters) -> None:
+        """Give the ids from `first` on; the caller sees to it that no id is given twice."""
+        self._given = self.given_out
+        self.next_id = self._first_id = first
+        counters.epoch = max(counters.epoch, first >> keys.EPOCH_SHIFT)
 
     def stored(self) -> Iterator[tuple[int, LeaseRow]]:
         """Yield the leases that an earlier run left, by id."""

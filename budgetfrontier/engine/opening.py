@@ -13,6 +13,7 @@ from budgetfrontier.engine.hooks import load_hooks
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.engine.priority_updates import PriorityUpdates
 from budgetfrontier.engine.settings_at_open import SettingsAtOpen
+from budgetfrontier.errors import FrontierError
 from budgetfrontier.rules import wake_times
 from budgetfrontier.settings import Settings
 from budgetfrontier.store import keys, meta
@@ -21,6 +22,8 @@ from budgetfrontier.store.lmdb_env import is_damage, translate_error
 from budgetfrontier.store.records import DeadRow, restore_lease
 from budgetfrontier.store.removed import kept
 
+REPLICA = b"replica\n"
+"""The beginning of the note of every replica of a log."""
 _AHEAD = 1.0  # seconds: smaller corrections of the clock are normal
 
 
@@ -40,11 +43,20 @@ class Parts(NamedTuple):
     """The hooks that the settings name."""
 
 
-def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep_leases: bool, program: str) -> Parts:
+def open_parts(
+    path: Path | None,
+    settings: Settings | None,
+    *,
+    now: float,
+    keep_leases: bool,
+    program: str,
+    replicated: bool = False,
+) -> Parts:
     """Open or create the environment at `path` (None: in memory) and bring it up to `now`; the first commit is made."""
     hooks = None if settings is None else load_hooks(settings.hooks)  # bad ones must not be stored
     env = Environment(path)
     try:
+        _check_note(env, replicated=replicated)
         kernel = Kernel(env, meta.read_counters(env.txn, env.db[keys.META]))
         kernel.tables.leases.start(kernel.counters)
         kernel.tables.runs.begin(program, now, last_commit=kernel.counters.time)
@@ -78,6 +90,18 @@ def open_parts(path: Path | None, settings: Settings | None, *, now: float, keep
             raise translate_error(e, env.path) from e
         raise
     return Parts(kernel, admitter, commands, env.path, now, paused, buried, hooks)
+
+
+def _check_note(env: Environment, *, replicated: bool) -> None:
+    """Raise FrontierError for a replica of a log that is opened as an ordinary frontier, or the other way round."""
+    note = meta.read_note(env.txn, env.db[keys.META])
+    if not replicated and note is not None and note.startswith(REPLICA):
+        raise FrontierError(
+            f"{env.path} is a replica of a log, which alone may change it: give the crawl with --cluster, and no job"
+        )
+    begun = meta.read_settings(env.txn, env.db[keys.META])[0] is not None
+    if replicated and begun and (note is None or not note.startswith(REPLICA)):
+        raise FrontierError(f"{env.path} is a frontier of its own, and no replica of a log: give another folder")
 
 
 def _take_leases(kernel: Kernel, now: float, *, keep_leases: bool) -> None:

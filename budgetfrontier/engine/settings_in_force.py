@@ -20,8 +20,11 @@ from budgetfrontier.settings.overrides import Effective, Override, QueueSettings
 class SettingsInForce:
     """Settings with the adjustments on top of them, which can be queried for each URI; replaced at each change."""
 
-    def __init__(self, settings: Settings, adjustments: list[Override]) -> None:
+    def __init__(
+        self, settings: Settings, adjustments: list[Override], *, random: Callable[[], float] = random.random
+    ) -> None:
         self.settings = settings
+        self._random = random
         self.adjustments = adjustments
         self.frontier = frontier = settings.frontier
         self.effective = Effective(frontier, settings.overrides, adjustments)
@@ -126,7 +129,7 @@ class SettingsInForce:
         name = self.frontier.politeness_policy
         try:
             found: object = self._politeness(
-                settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=random.random
+                settings, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay, random=self._random
             )
         except Exception as e:
             raise policy_results.raised("politeness", name, uri.url, e) from e

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 from budgetfrontier.engine.audit import Audit
 from budgetfrontier.engine.busiest_queues import BusiestQueues
@@ -50,6 +51,8 @@ class Tables:
         """The kept URLs; None without `frontier.keep_urls`."""
         self.longest_delay = 0.0
         """The longest wait that the settings of this run could give a queue, in seconds."""
+        self.random = Random()
+        """The source of jitter."""
 
     def __repr__(self) -> str:
         return f"<Tables of {self.env.path}: {self.queues!r} {self.rotation!r} {self.leases!r}>"
@@ -60,7 +63,7 @@ class Tables:
 
     def put_in_force(self, settings: Settings, adjustments: list[Override]) -> None:
         """Put settings in force; what they change in queues follows, by revision."""
-        self.in_force = SettingsInForce(settings, adjustments)
+        self.in_force = SettingsInForce(settings, adjustments, random=self.random.random)
         self.longest_delay = max(self.longest_delay, self.in_force.longest_delay)
 
     def keep_urls(self, now: Callable[[], float]) -> None:

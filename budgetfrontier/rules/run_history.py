@@ -21,6 +21,8 @@ CRAWL = "budgetfrontier crawl"
 """The program of a crawl."""
 SERVE = "budgetfrontier serve"
 """The program of a server; other programs of this name with a space are commands, which hand nothing out."""
+WORKER = "budgetfrontier worker"
+"""The program of a worker, which has partitions of a crawl."""
 _LIMITS = "closespider_"  # with which the reasons of Scrapy's extension CloseSpider begin
 
 
@@ -30,7 +32,8 @@ def may_crawl(program: str) -> bool:
     >>> may_crawl(CRAWL), may_crawl(SERVE), may_crawl("spider.py"), may_crawl("budgetfrontier import")
     (True, True, True, False)
     """
-    return bool(program) and (program in (CRAWL, SERVE) or not program.startswith(f"{CRAWL.split(maxsplit=1)[0]} "))
+    ours = CRAWL.split(maxsplit=1)[0]
+    return bool(program) and (program in (CRAWL, SERVE, WORKER) or not program.startswith(f"{ours} "))
 
 
 def was_refused(program: str, end: RunEnd | None) -> bool:

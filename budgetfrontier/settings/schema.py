@@ -332,3 +332,13 @@ class ReportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The reports that a crawl writes into its job folder."""
 
     every: Annotated[float, Field("write the reports this often; 0: only at each stop", DURATION)] = 300.0
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A crawl in partitions, which several workers share (`budgetfrontier worker`)."""
+
+    kafka: Annotated[
+        str | None,
+        Field("the brokers of the partitions' logs, HOST:PORT,...?property=value of librdkafka", optional(TEXT)),
+    ] = None
+    partitions: Annotated[int, Field("partitions of the crawl; fixed when it begins", integer(1, 4096))] = 16

@@ -9,6 +9,7 @@ import msgspec
 
 from budgetfrontier.settings.field import Field
 from budgetfrontier.settings.schema import (
+    ClusterSettings,
     FetchSettings,
     FrontierSettings,
     LimitSettings,
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputSettings = OutputSettings()
     limits: LimitSettings = LimitSettings()
     reports: ReportSettings = ReportSettings()
+    cluster: ClusterSettings = ClusterSettings()
     hooks: Annotated[
         tuple[str, ...], Field("objects with on_... methods that the frontier calls, as module:name", "hooks")
     ] = ()

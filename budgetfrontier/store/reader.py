@@ -117,6 +117,11 @@ class Reader:
         with self._last_commit.translated():
             return space(self._last_commit.env, self.path)
 
+    def note(self) -> bytes | None:
+        """Return the note of the last atomic batch that had one; None if there was none."""
+        with self.view() as view:
+            return view.note()
+
     def summary(self) -> Summary:
         """Return the totals. O(1)."""
         with self.view() as view:

@@ -72,6 +72,10 @@ class View:
 
     # -- the whole
 
+    def note(self) -> bytes | None:
+        """Return the note of the last atomic batch that had one; None if there was none."""
+        return meta.read_note(self.txn, self.db[keys.META])
+
     def summary(self, counters: Counters | None = None) -> Summary:
         """Return the totals: the stored ones, or `counters` of the engine. O(1)."""
         c = counters or self.counters()

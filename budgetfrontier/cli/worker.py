@@ -1,0 +1,90 @@
+"""The command `worker`: some partitions of a crawl that several workers share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from budgetfrontier.cli.common import Commands, add_command
+from budgetfrontier.cli.messages import note
+from budgetfrontier.errors import FrontierError, MissingExtra
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "worker",
+        worker,
+        "take over partitions of a crawl that several workers share, and serve them",
+        more="Workers of one crawl share its partitions among themselves, and take over those of a worker that ends or "
+        "dies: all that changes a partition is in its log on Kafka. Crawlers find the worker that has a host by "
+        "themselves. Needs the extras 'grpc' and 'kafka'.",
+    )
+    parser.add_argument(
+        "--config", type=Path, required=True, metavar="FILE",
+        help="the settings of the crawl, with the section `cluster`; the same for all workers",
+    )  # fmt: skip
+    parser.add_argument(
+        "--folder", type=Path, default=Path("worker"), metavar="FOLDER",
+        help="where this worker keeps its copies of partitions (default: worker)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--listen", default="127.0.0.1:7171", metavar="WHERE",
+        help="ADDRESS:PORT, or unix:PATH for a socket (default: 127.0.0.1:7171)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--advertise", default=None, metavar="ADDRESS:PORT",
+        help="the address at which clients reach this worker (default: that of --listen)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls", type=Path, nargs=2, default=None, metavar=("CERTIFICATE", "KEY"),
+        help="files with the certificate chain and its private key, in PEM",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with a token, which clients then have to send as `authorization: Bearer TOKEN`",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text",
+        help="what is logged on stderr: `text`, or `json` with one object on each line (default: text)",
+    )  # fmt: skip
+
+
+def worker(args: argparse.Namespace) -> int:
+    """Work until SIGINT, SIGTERM or SIGHUP."""
+    from msgspec.structs import replace
+
+    from budgetfrontier.settings import Settings
+    from budgetfrontier.settings.schema import ClusterSettings
+
+    try:
+        from budgetfrontier.cli.serve import stopped_by_signals, token_in
+        from budgetfrontier.cluster import kafka, run
+        from budgetfrontier.service import log_lines, process, server
+        from budgetfrontier.service.stopping import Stop
+    except ModuleNotFoundError as error:
+        raise MissingExtra("grpc") from error
+    log_lines.begin(as_json=args.log_format == "json")
+    settings = Settings.from_yaml(args.config)
+    if settings.cluster.kafka is None:
+        raise FrontierError(f"{args.config}: give `cluster.kafka`, the brokers of the partitions' logs")
+    where = kafka.place(
+        f"kafka://{settings.cluster.kafka.partition('?')[0]}/{settings.crawl}?{settings.cluster.kafka.partition('?')[2]}"
+    )
+    process.prepare()
+    stop = Stop()
+    with stopped_by_signals(stop):
+        whole = run.work(
+            where,
+            replace(settings, cluster=ClusterSettings()),
+            args.folder,
+            partitions=settings.cluster.partitions,
+            listen=args.listen,
+            advertise=args.advertise,
+            tls=None if args.tls is None else server.Tls(*args.tls),
+            token=token_in(args.token_file),
+            started=lambda address: note(f"worker of {settings.crawl} at {address}; Ctrl-C ends it"),
+            stop=stop,
+        )
+    return 0 if whole else 1

@@ -1,0 +1,108 @@
+"""The entries of a partition's log: everything that changes its frontier, in order, as MessagePack.
+
+A partition is a state machine: whoever applies the same entries has the same frontier. So an entry has all that it
+needs, also its time, and the worker that owns the partition applies its own calls only when it reads them in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.protocol import Uri
+
+VERSION: Final = 1
+"""Increased when older workers would misunderstand an entry."""
+LONGEST: Final = 16 << 20
+"""Bytes of an entry."""
+
+
+class BadEntry(FrontierError):
+    """An entry of a log cannot be read, or is of another crawl; it is skipped."""
+
+
+class NewerEntry(FrontierError):
+    """The log has an entry of a newer version of budgetfrontier; start this worker with that version."""
+
+
+class Claimed(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A worker takes the partition over. The offset of this entry is the epoch of its calls; earlier ones end.
+
+    `settings` are those of the crawl, as plain data: they are in force from here on.
+    """
+
+    worker: str
+    nonce: bytes
+    settings: dict[str, Any]
+
+
+class Called(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A call of a client, which the owner of the partition has taken: an RPC of `protocol` and its arguments.
+
+    It has no effect if another worker has claimed the partition before it.
+    """
+
+    epoch: int
+    number: int
+    method: str
+    arguments: bytes
+
+
+class Found(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """URIs found in another partition. `origin` is the offset there, and the part of it, by which repeats are known."""
+
+    source: int
+    origin: tuple[int, int]
+    uris: list[Uri]
+
+
+class Steered(msgspec.Struct, array_like=True, tag=True, frozen=True):
+    """A command of an operator to all partitions; each applies it once, however often it is in the log."""
+
+    command: bytes
+    name: str
+    positional: list[Any]
+    named: dict[str, Any]
+
+
+Body = Claimed | Called | Found | Steered
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """An entry: its version, its crawl, when it was written (epoch seconds), and what it says."""
+
+    version: int
+    crawl: str
+    time: float
+    body: msgspec.Raw
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_entry: Final = msgspec.msgpack.Decoder(Entry).decode
+_decode_body: Final = msgspec.msgpack.Decoder(Body).decode
+
+
+def encode(body: Body, *, crawl: str, time: float) -> bytes:
+    """Return an entry as it is in the log."""
+    return _encode((VERSION, crawl, time, body))
+
+
+def decode(data: bytes, *, crawl: str) -> tuple[float, Body]:
+    """Return the time of an entry, and what it says. Raises BadEntry, and NewerEntry."""
+    try:
+        entry = _decode_entry(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"no entry of a log: {e}") from None
+    if entry.version > VERSION:
+        raise NewerEntry(
+            f"the log of crawl {crawl!r} has an entry of version {entry.version}, and this budgetfrontier knows "
+            f"{VERSION}: start this worker with the newer release"
+        )
+    if entry.crawl != crawl:
+        raise BadEntry(f"an entry of the crawl {entry.crawl[:100]!r}: give each crawl a name of its own")
+    try:
+        return entry.time, _decode_body(entry.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise BadEntry(f"an entry that cannot be read: {e}") from None

@@ -1,0 +1,110 @@
+"""A crawl's place on Kafka: the URL that names it, the topics of its logs and its owners (the extra "kafka")."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from budgetfrontier.bus.interface import TIMEOUT, BusError
+from budgetfrontier.cluster import owners
+from budgetfrontier.cluster.owners import Owner, Owners
+from budgetfrontier.errors import FrontierError, MissingExtra
+
+try:
+    import confluent_kafka
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+except ModuleNotFoundError as error:
+    raise MissingExtra("kafka") from error
+
+_CODES = confluent_kafka.KafkaError
+_STEP: Final = 0.05
+
+
+class Place(NamedTuple):
+    """Where a crawl is: brokers, its name, and properties of librdkafka."""
+
+    brokers: str
+    crawl: str
+    options: dict[str, str]
+
+
+def place(url: str) -> Place:
+    """Return the place that `kafka://HOST:PORT,.../CRAWL?property=value` names. Raises FrontierError."""
+    parts = urlsplit(url)
+    crawl = unquote(parts.path.strip("/"))
+    if parts.scheme != "kafka" or not parts.netloc or not crawl or "/" in crawl:
+        raise FrontierError(f"{url!r:.200} names no crawl: give kafka://HOST:PORT/CRAWL")
+    return Place(parts.netloc, crawl, dict(parse_qsl(parts.query)))
+
+
+class KafkaDirectory:
+    """The owners of a crawl's partitions, in a compacted topic with one record for each partition."""
+
+    def __init__(self, where: Place) -> None:
+        options = {name: value for name, value in where.options.items() if name not in ("replication", "create")}
+        self._topic = f"{where.crawl}-owners"
+        self._settings: dict[str, Any] = {"bootstrap.servers": where.brokers, "log_level": 2, **options}
+        self._creates = where.options.get("create") != "no"
+        self._replication = int(where.options.get("replication", 1))
+        self._producer: Any = None
+        self._consumer: Any = None
+        self._owners = Owners()
+        self._failed: str | None = None
+
+    def publish(self, *owners_: Owner) -> None:
+        """Store owners."""
+        if self._producer is None:
+            self._create()
+            self._producer = confluent_kafka.Producer({"linger.ms": 0, "message.timeout.ms": 0, **self._settings})
+        for owner in owners_:
+            self._producer.produce(self._topic, owners.encode(owner), key=str(owner.partition), partition=0)
+        if self._producer.flush(TIMEOUT):
+            raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+
+    def read(self) -> Mapping[int, Owner]:
+        """Return the owners as of now."""
+        if self._consumer is None:
+            self._create()
+            group = {"group.id": f"{self._topic}-readers", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+            self._consumer = confluent_kafka.Consumer({**self._settings, **group})
+            self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+        deadline = time.monotonic() + TIMEOUT
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=TIMEOUT)
+        except confluent_kafka.KafkaException as e:
+            raise BusError(f"Kafka: {e.args[0].str()}") from e
+        while self._position() < end:
+            message = self._consumer.poll(_STEP)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise BusError(f"Kafka has not answered for {TIMEOUT:.0f} s; look whether it runs")
+            elif message.error() is None and (owner := owners.decode(message.value() or b"")) is not None:
+                self._owners.note(owner)
+        return self._owners
+
+    def _position(self) -> int:
+        found = self._consumer.position([TopicPartition(self._topic, 0)])[0].offset
+        return max(0, int(found))
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self._producer = None
+
+    def _create(self) -> None:
+        if not self._creates:
+            return
+        new = NewTopic(
+            self._topic, num_partitions=1, replication_factor=self._replication, config={"cleanup.policy": "compact"}
+        )
+        admin = AdminClient(self._settings)  # kept until the answer is there
+        future = admin.create_topics([new], request_timeout=TIMEOUT)[self._topic]
+        try:
+            future.result()
+        except confluent_kafka.KafkaException as e:
+            if e.args[0].code() != _CODES.TOPIC_ALREADY_EXISTS:
+                raise BusError(f"Kafka: {e.args[0].str()}") from e

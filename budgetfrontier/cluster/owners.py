@@ -1,0 +1,83 @@
+"""The owners of partitions: which worker has which, at which address, for clients and operators to find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+
+class Owner(msgspec.Struct, array_like=True, frozen=True):
+    """The owner of a partition since its claim with an `epoch`; an empty `address` says that it has given it up."""
+
+    partition: int
+    epoch: int
+    worker: str
+    address: str
+    since: float
+    partitions: int
+    """The number of partitions of the crawl."""
+
+
+class Directory(Protocol):
+    """A table of owners that all workers and clients of a crawl share; the claim with the highest epoch counts."""
+
+    def publish(self, *owners: Owner) -> None:
+        """Store owners. Raises BusError."""
+
+    def read(self) -> Mapping[int, Owner]:
+        """Return the owners as of now, by partition. Raises BusError."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Owners(dict[int, Owner]):
+    """The owners by partition."""
+
+    def note(self, owner: Owner) -> None:
+        """Take an owner unless a later one is known; one that gives up ends its own claim only."""
+        known = self.get(owner.partition)
+        if known is None or owner.epoch >= known.epoch:
+            self[owner.partition] = owner
+
+    def addresses(self) -> dict[int, str]:
+        """Return the addresses of those that have one."""
+        return {partition: owner.address for partition, owner in self.items() if owner.address}
+
+
+class MemoryDirectory:
+    """A directory of this process, for tests."""
+
+    def __init__(self) -> None:
+        self._owners = Owners()
+
+    def publish(self, *owners: Owner) -> None:
+        """Store owners."""
+        for owner in owners:
+            self._owners.note(owner)
+
+    def read(self) -> Mapping[int, Owner]:
+        """Return the owners as of now."""
+        return Owners(self._owners)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Owner).decode
+
+
+def encode(owner: Owner) -> bytes:
+    """Return an owner as it is stored."""
+    return _encode(owner)
+
+
+def decode(data: bytes) -> Owner | None:
+    """Return an owner as it was stored; None for what is none."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

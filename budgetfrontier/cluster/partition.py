@@ -1,0 +1,355 @@
+"""A partition: a frontier that applies the entries of its log, in order, each exactly once.
+
+Nothing else changes it, so that the same entries give the same frontier in any process. It is committed now and then,
+with the position in the log in the same transaction; after a kill, the entries since then are applied again. No
+threads, no network.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from budgetfrontier import protocol
+from budgetfrontier.bounded_cache import BoundedCache
+from budgetfrontier.clock import ManualClock
+from budgetfrontier.cluster import entries, state
+from budgetfrontier.cluster.entries import BadEntry, Called, Claimed, Found, Steered
+from budgetfrontier.cluster.routing import Router
+from budgetfrontier.cluster.state import COMMANDS, PartitionState
+from budgetfrontier.endings import is_closed
+from budgetfrontier.engine.atomic import AtomicBatch
+from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.protocol import Uri
+from budgetfrontier.rules.run_history import WORKER
+from budgetfrontier.service import frontier_calls
+from budgetfrontier.settings import Settings
+from budgetfrontier.store.reader import Reader
+from budgetfrontier.store.uri_values import link_hops
+
+LEASES_OF_AN_ENTRY: Final = 1 << 12
+_PARTITION_BITS: Final = 12
+_ENTRY_BITS: Final = 24
+RECENT: Final = 200_000
+"""URLs found for other partitions that are remembered, so that they are not sent again soon."""
+
+
+def first_lease(partition: int, offset: int) -> int:
+    """Return the id of the first lease that an entry gives: no other entry of the crawl gives it."""
+    return offset << _ENTRY_BITS | partition << _PARTITION_BITS
+
+
+def partition_of_lease(lease_id: int) -> int:
+    """Return the partition that has given a lease."""
+    return lease_id >> _PARTITION_BITS & (1 << _ENTRY_BITS - _PARTITION_BITS) - 1
+
+
+class Applied(NamedTuple):
+    """A call of this worker that was applied: its number, and its encoded reply, or the error that it has raised."""
+
+    number: int
+    reply: Any
+    error: Exception | None
+
+
+class Outgoing(NamedTuple):
+    """URIs for another partition."""
+
+    partition: int
+    found: Found
+
+
+Work = Callable[[Frontier, Any], Any]
+
+
+class Partition:
+    """One partition of a crawl, in a folder of its own, open in this thread.
+
+    `apply` takes entries, `commit` makes them durable. `outgoing` has the URIs found for other partitions since it was
+    taken last: they have to be in those partitions' logs before `commit` is called, and may then be there twice.
+    """
+
+    def __init__(self, folder: Path, crawl: str, partition: int, partitions: int) -> None:
+        """Open the partition as of its last commit; the first claim creates it. Raises what `Frontier.open` raises."""
+        self.folder = folder
+        self.number = partition
+        self.outgoing: list[Outgoing] = []
+        self.claims: dict[bytes, int] = {}
+        """The claims that were applied since it was opened: the epoch of each by its nonce."""
+        self.found_elsewhere = self.sent_elsewhere = 0
+        """URIs found for other partitions, and those of them that were sent: others had been sent shortly before."""
+        self._frontier: Frontier | None = None
+        self._batch: AtomicBatch | None = None
+        self._router: Router | None = None
+        self._recent: BoundedCache[str, None] = BoundedCache(RECENT)
+        self._decoders = {method.name: frontier_calls.decode(method) for method in protocol.METHODS}
+        self._clock = ManualClock()
+        self.state = PartitionState(crawl, partition, partitions)
+        shutil.rmtree(self._new, ignore_errors=True)  # left by a kill during its creation
+        if (self._path / "data.mdb").is_file():
+            with Reader(self._path) as reader:
+                note = reader.note()
+            if note is not None:
+                self.state = _checked(state.decode(note), self.state, folder)
+            self._clock.set(self.state.time)
+            self._open(None)
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.number} of {self.state.crawl!r} at {self.state.position}>"
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / "frontier"
+
+    @property
+    def _new(self) -> Path:
+        return self.folder / "frontier.new"
+
+    @property
+    def frontier(self) -> Frontier:
+        """The frontier: for looking only. There is none before the first claim."""
+        assert self._frontier is not None
+        return self._frontier
+
+    @property
+    def exists(self) -> bool:
+        """Whether the partition was ever claimed."""
+        return self._frontier is not None
+
+    @property
+    def is_commit_due(self) -> bool:
+        """Whether as much is in memory as is usually committed at a time."""
+        return self._batch is not None and self._batch.full
+
+    def ready_at(self) -> float | None:
+        """Return the time from which something may be leased; None: never, as things stand."""
+        if self._frontier is None:
+            return None
+        ready_in = self._frontier.next_ready_in()
+        return None if ready_in is None else self._clock.time() + ready_in
+
+    # -- the log
+
+    def apply(self, batch: Iterable[tuple[int, bytes]], *, epoch: int | None = None) -> list[Applied]:
+        """Apply entries with their offsets; return the results of the calls of an epoch, this worker's.
+
+        Entries that were applied before are passed over. Raises NewerEntry before anything of such an entry is applied,
+        and what closes a frontier: then the partition is to be opened again.
+        """
+        applied: list[Applied] = []
+        for offset, data in batch:
+            if offset < self.state.position:
+                continue
+            try:
+                time, body = entries.decode(data, crawl=self.state.crawl)
+            except BadEntry:
+                self.state.rejected += 1
+            else:
+                self._apply(offset, time, body, data, applied if epoch is not None and _is_of(body, epoch) else None)
+            self.state.position = offset + 1
+            if self.is_commit_due:
+                break
+        return applied
+
+    def commit(self) -> None:
+        """Commit what was applied, with the position."""
+        if self._frontier is None:
+            return
+        batch = self._begun()
+        batch.note = state.encode(self.state)
+        self._batch = None
+        batch.__exit__(None, None, None)
+
+    def close(self) -> None:
+        """Close the frontier as of its last commit; what was applied since is dropped, and applied again later."""
+        frontier, self._frontier, self._batch = self._frontier, None, None
+        if frontier is not None:
+            frontier.close()
+
+    def take_outgoing(self) -> list[Outgoing]:
+        """Return the URIs found for other partitions since the last time."""
+        taken, self.outgoing = self.outgoing, []
+        return taken
+
+    # -- entries
+
+    def _apply(self, offset: int, time: float, body: entries.Body, data: bytes, applied: list[Applied] | None) -> None:
+        if self._frontier is None and not isinstance(body, Claimed):
+            self.state.early.append(data)
+            return
+        self.state.time = max(self.state.time, time)
+        self._clock.set(self.state.time)
+        if isinstance(body, Claimed):
+            self._claim(offset, body)
+            return
+        self._begun().replicate(first_lease(self.number, offset))
+        if isinstance(body, Called):
+            self._call(offset, body, applied)
+        elif isinstance(body, Found):
+            self._find(body)
+        else:
+            self._steer(body)
+
+    def _claim(self, offset: int, claim: Claimed) -> None:
+        settings = Settings.from_dict(claim.settings)
+        if self._frontier is None:
+            self._create(settings)
+        elif settings != self._frontier.settings:
+            self.commit()
+            self._frontier.close()
+            self._open(settings)
+        self.state.epoch, self.state.owner = offset, claim.worker
+        self.claims[claim.nonce] = offset
+        early, self.state.early = self.state.early, []
+        for data in early:
+            _, body = entries.decode(data, crawl=self.state.crawl)
+            self._begun().replicate(first_lease(self.number, offset))
+            if isinstance(body, Found):
+                self._find(body)
+            elif isinstance(body, Steered):
+                self._steer(body)
+
+    def _call(self, offset: int, call: Called, applied: list[Applied] | None) -> None:
+        if call.epoch != self.state.epoch:
+            self.state.void += 1
+            return
+        try:
+            result = self._result(offset, call)
+            reply = None if applied is None else protocol.encode(result)  # as it is now, before other entries change it
+        except Exception as e:  # a call that is refused changes nothing
+            if self._frontier is None or is_closed(self._frontier):
+                raise
+            if applied is not None:
+                applied.append(Applied(call.number, None, e))
+        else:
+            if applied is not None:
+                applied.append(Applied(call.number, reply, None))
+
+    def _result(self, offset: int, call: Called) -> Any:
+        frontier = self.frontier
+        arguments = self._decoders[call.method](msgspec.Raw(call.arguments))
+        if call.method == protocol.FINISH_MANY.name:
+            self._keep_own(offset, arguments)
+        elif call.method == protocol.STEER.name:
+            return frontier_calls.plain(frontier, arguments, protocol.STEER)
+        return _WORK[call.method](frontier, arguments)
+
+    def _keep_own(self, offset: int, ended: list[int | protocol.Ended]) -> None:
+        """Leave those URIs found on pages that are of this partition; the others are sent to theirs."""
+        router = self._routes()
+        elsewhere: dict[int, list[Uri]] = {}
+        for each in ended:
+            if isinstance(each, int) or not each.discovered:
+                continue
+            parts = router.split(each.discovered, otherwise=self.number)
+            own = parts.pop(self.number, [])
+            if parts:
+                each.discovered = own
+                self._collect(each.id, parts, elsewhere)
+        for place, (partition, found) in enumerate(elsewhere.items()):
+            if found:
+                self.outgoing.append(Outgoing(partition, Found(self.number, (offset, place), found)))
+                self.state.told[partition] = offset, place
+
+    def _collect(self, lease_id: int, parts: dict[int, list[Uri]], elsewhere: dict[int, list[Uri]]) -> None:
+        lease = self.frontier.leased(lease_id)
+        if lease is None:  # the lease has ended, so that nothing of it counts
+            return
+        via, hops, recent = lease.uri.url, link_hops(lease.uri), self._recent
+        for partition, found in parts.items():
+            self.found_elsewhere += len(found)
+            sent = elsewhere.setdefault(partition, [])
+            for uri in found:
+                if isinstance(uri, str):
+                    if uri in recent:
+                        continue
+                    recent.put(uri, None)
+                    sent.append(CrawlUri(uri, via=via, hops=hops))
+                    self.sent_elsewhere += 1
+                elif uri is not None:
+                    sent.append(msgspec.structs.replace(uri, via=uri.via or via, hops=uri.hops or hops))
+                    self.sent_elsewhere += 1
+
+    def _find(self, found: Found) -> None:
+        if found.origin <= self.state.heard.get(found.source, (-1, 0)):
+            self.state.repeated += len(found.uris)
+            return
+        self.state.heard[found.source] = found.origin
+        self.frontier.schedule_many(found.uris)  # type: ignore[arg-type]  # None is INVALID
+
+    def _steer(self, steered: Steered) -> None:
+        if steered.command in self.state.commands:
+            return
+        self.state.commands[steered.command] = None
+        if len(self.state.commands) > COMMANDS:
+            del self.state.commands[next(iter(self.state.commands))]
+        request = protocol.Request(steered.name, steered.positional, steered.named)
+        try:
+            frontier_calls.plain(self.frontier, request, protocol.STEER)
+        except Exception:  # a command that is refused changes nothing, in any replica
+            if is_closed(self.frontier):
+                raise
+
+    # -- the frontier
+
+    def _begun(self) -> AtomicBatch:
+        """Return the batch in progress, begun if need be."""
+        if self._batch is None:
+            self._batch = self.frontier.atomic().__enter__()
+        return self._batch
+
+    def _open(self, settings: Settings | None) -> None:
+        self._frontier = Frontier.open(
+            self._path, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True
+        )
+        self._router = None
+
+    def _create(self, settings: Settings) -> None:
+        """Create the frontier with its note, in one step whatever happens."""
+        self._new.mkdir(parents=True)
+        new = Frontier.open(self._new, settings, clock=self._clock, keep_leases=True, program=WORKER, replicated=True)
+        with new.atomic(note=state.encode(self.state)):
+            pass
+        new.close()
+        self._new.rename(self._path)
+        self._open(None)
+
+    def _routes(self) -> Router:
+        if self._router is None:
+            self._router = Router(self.frontier.settings, self.state.partitions)
+        return self._router
+
+
+_WORK: dict[str, Work] = {
+    protocol.SCHEDULE_MANY.name: frontier_calls.schedule_many,
+    protocol.SCHEDULE_EACH.name: frontier_calls.schedule_each,
+    protocol.MARK_SEEN.name: frontier_calls.mark_seen,
+    protocol.ADMIT_MANY.name: frontier_calls.admit_many,
+    protocol.ADMIT_EACH.name: frontier_calls.admit_each,
+    protocol.LEASE.name: lambda frontier, wanted: frontier.lease(min(wanted.count, LEASES_OF_AN_ENTRY), ttl=wanted.ttl),
+    protocol.FINISH_MANY.name: frontier_calls.finish_many,
+    protocol.RENEW.name: frontier_calls.renew,
+    protocol.GIVE_BACK.name: frontier_calls.give_back,
+    protocol.LANDED.name: frontier_calls.landed,
+}
+
+
+def _is_of(body: entries.Body, epoch: int) -> bool:
+    return isinstance(body, Called) and body.epoch == epoch
+
+
+def _checked(found: PartitionState, wanted: PartitionState, folder: Path) -> PartitionState:
+    """Return the state found in a folder. Raises FrontierError if it is that of another partition."""
+    have, want = ((s.crawl, s.partition, s.partitions) for s in (found, wanted))
+    if have != want:
+        raise FrontierError(
+            f"{folder} is partition {have[1]} of {have[2]} of the crawl {have[0]!r}, not {want[1]} of {want[2]} of "
+            f"{want[0]!r}: give another folder, or the crawl's own name and number of partitions"
+        )
+    return found

@@ -1,0 +1,315 @@
+"""The crawl of a worker as the service sees it: calls go to the logs of the partitions, and are answered from there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from time import time
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from budgetfrontier import protocol
+from budgetfrontier.cluster import totals
+from budgetfrontier.cluster.partition import partition_of_lease
+from budgetfrontier.cluster.routing import Router, partition_of_queue
+from budgetfrontier.cluster.standing import Standing, standing_of
+from budgetfrontier.cluster.worker import Worker
+from budgetfrontier.errors import FrontierError, NotOwner
+from budgetfrontier.model import Admission, RunEnd, Tally
+from budgetfrontier.service import frontier_calls, tasks
+from budgetfrontier.service.frontier_calls import Work
+from budgetfrontier.service.tasks import Done, Step
+
+_T = TypeVar("_T")
+
+_leases_raw: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_tally: Callable[[bytes], Tally] = protocol.decoder(Tally)
+_admissions: Callable[[bytes], list[Admission]] = protocol.decoder(list[Admission])
+_admitted: Callable[[bytes], protocol.Admitted] = protocol.decoder(protocol.Admitted)
+_places: Callable[[bytes], list[int]] = protocol.decoder(list[int])
+_renewed: Callable[[bytes], protocol.Renewed] = protocol.decoder(protocol.Renewed)
+
+
+def together(steps: Sequence[Step[_T]]) -> Step[list[_T]]:
+    """Return a step that ends when all steps have, with their results; the first error is its error."""
+
+    def start(done: Done) -> None:
+        results: list[Any] = [None] * len(steps)
+        errors: list[BaseException] = []
+        left = count(len(steps) - 1, -1)
+        lock = threading.Lock()
+
+        def ended(place: int, result: Any, error: BaseException | None) -> None:
+            with lock:
+                results[place] = result
+                if error is not None:
+                    errors.append(error)
+                last = next(left) == 0
+            if last:
+                done(results, errors[0] if errors else None)
+
+        for place, step in enumerate(steps):
+            step.start(partial(ended, place))
+        if not steps:
+            done([], None)
+
+    return Step(start)
+
+
+class WorkerCrawl:
+    """The crawl of a worker, in the role that `CrawlThread` has for a server of whole frontiers."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.name = worker.crawl
+        self.folder: Path = worker.folder
+        self._worker = worker
+        self._router = Router(worker.settings, worker.partitions)
+        self._turn = count()
+        self._methods: dict[str, Callable[[Work], Coroutine[Any, Any, Any]]] = {
+            protocol.CONNECT.name: self._connect,
+            protocol.SCHEDULE_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.MARK_SEEN.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.ADMIT_MANY.name: partial(self._schedule, decode=_tally, merge=_tallied),
+            protocol.SCHEDULE_EACH.name: partial(self._schedule, decode=_admissions, merge=_in_order),
+            protocol.ADMIT_EACH.name: partial(self._schedule, decode=_admitted, merge=_admitted_in_order),
+            protocol.LEASE.name: self._lease,
+            protocol.FINISH_MANY.name: self._finish,
+            protocol.EXCHANGE.name: self._exchange,
+            protocol.RENEW.name: self._renew,
+            protocol.GIVE_BACK.name: self._give_back,
+            protocol.LANDED.name: self._landed,
+            protocol.LOOK.name: self._look,
+            protocol.STEER.name: self._steer,
+        }
+
+    def __repr__(self) -> str:
+        return f"<WorkerCrawl of {self._worker!r}>"
+
+    def run(self, work: Work, *, changes: bool = True, uses: bool = True, soon: bool = False) -> Step[Any]:
+        """Return a step of a task: `result = await crawl.run(work)`. Raises what the work raises, and NotOwner."""
+        return Step(lambda done: tasks.run(self._methods[work.method](work), done))
+
+    # -- calls
+
+    async def _connect(self, work: Work) -> bytes:
+        asked: protocol.Connect = work.arguments
+        connected = frontier_calls.connected(asked, folder=str(self.folder), settings=self._worker.settings)
+        return protocol.encode(connected)
+
+    async def _schedule(
+        self, work: Work, decode: Callable[[bytes], Any], merge: Callable[[list[list[int]], list[Any]], Any]
+    ) -> bytes:
+        given: protocol.Uris = work.arguments
+        places: dict[int, list[int]] = {}
+        for place, uri in enumerate(given.uris):
+            places.setdefault(self._router.partition(uri), []).append(place)
+        self._check_owned(places)
+        steps = []
+        for number, of_it in places.items():
+            part = replace(given, uris=[given.uris[place] for place in of_it])
+            steps.append(self._call(number, work.method, protocol.encode(part)))
+        replies = await together(steps)
+        return protocol.encode(merge(list(places.values()), [decode(reply) for reply in replies]))
+
+    async def _lease(self, work: Work) -> tuple[bytes, float | None]:
+        leases, ready_in = await self._leased(work.arguments)
+        return protocol.encode(leases), 0.0 if leases else ready_in
+
+    async def _leased(self, wanted: protocol.Wanted) -> tuple[list[msgspec.Raw], float | None]:
+        """Lease from partitions in turn; return encoded leases, and the seconds until there may be some."""
+        now, times = time(), self._worker.ready_at.copy()
+        ready = [number for number, at in times.items() if at is not None and at <= now]
+        later = [at for at in times.values() if at is not None and at > now]
+        ready_in = None if not later else max(0.0, min(later) - now)
+        wanted_count = min(wanted.count, protocol.MOST_ITEMS)
+        if not ready or wanted_count <= 0:
+            return [], ready_in
+        first = next(self._turn) % len(ready)
+        chosen = (ready[first:] + ready[:first])[:wanted_count]
+        share, more = divmod(wanted_count, len(chosen))
+        steps = [
+            self._call(
+                number, protocol.LEASE.name, protocol.encode(protocol.Wanted(share + (place < more), wanted.ttl))
+            )
+            for place, number in enumerate(chosen)
+        ]
+        leases: list[msgspec.Raw] = []
+        for reply in await together([_or_none(step) for step in steps]):
+            leases += [] if reply is None else _leases_raw(reply)
+        return leases, ready_in
+
+    async def _finish(self, work: Work) -> bytes:
+        return protocol.encode(await self._finished(work.arguments))
+
+    async def _finished(self, ended: list[int | protocol.Ended]) -> list[int]:
+        return await self._by_lease(
+            protocol.FINISH_MANY.name, ended, lambda each: each if isinstance(each, int) else each.id, protocol.encode
+        )
+
+    async def _exchange(self, work: Work) -> bytes:
+        given: protocol.Exchange = work.arguments
+        late = await self._finished(given.ended)
+        leases, _ = await self._leased(given.wanted)
+        return protocol.encode((late, leases))
+
+    async def _renew(self, work: Work) -> bytes:
+        given: protocol.Renewal = work.arguments
+        places = self._places(given.leases, int)
+        steps = [
+            self._call(
+                number,
+                work.method,
+                protocol.encode(protocol.Renewal([given.leases[place] for place in of_it], given.ttl)),
+            )
+            for number, of_it in places.items()
+        ]
+        replies: list[protocol.Renewed] = [_renewed(reply) for reply in await together(steps)]
+        late = sorted(
+            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in reply.late
+        )
+        return protocol.encode(protocol.Renewed(min((reply.expires for reply in replies), default=0.0), late))
+
+    async def _give_back(self, work: Work) -> bytes:
+        return protocol.encode(await self._by_lease(work.method, work.arguments, int, protocol.encode))
+
+    async def _landed(self, work: Work) -> bytes:
+        landing: protocol.Landing = work.arguments
+        reply: bytes = await self._call(partition_of_lease(landing.lease), work.method, protocol.encode(landing))
+        return reply
+
+    async def _look(self, work: Work) -> bytes:
+        request: protocol.Request = work.arguments
+        if request.name == "standings":
+            return protocol.encode(await together([self._standing(number) for number in self._worker.owned]))
+        numbers = [self._partition_of(request)] if request.name in _OF_ONE_QUEUE else self._worker.owned
+        found = await together([self._looked(number, request) for number in numbers])
+        return protocol.encode(_LOOKS[request.name](found) if request.name in _LOOKS else found[0])
+
+    async def _steer(self, work: Work) -> bytes:
+        request: protocol.Request = work.arguments
+        if request.name not in _STEERS_ONE_QUEUE:
+            raise FrontierError(f"{request.name} concerns all partitions: give it with --cluster")
+        number = self._partition_of(request)
+        reply: bytes = await self._call(number, work.method, protocol.encode(request))
+        return reply
+
+    # -- their parts
+
+    def _call(self, number: int, method: str, arguments: bytes) -> Step[bytes]:
+        return Step(lambda done: self._worker.call(number, method, arguments, done))
+
+    def _looked(self, number: int, request: protocol.Request) -> Step[Any]:
+        def look() -> Any:
+            return frontier_calls.plain(self._worker.partition(number).frontier, request, protocol.LOOK)
+
+        return Step(lambda done: self._worker.look(look, done))
+
+    def _standing(self, number: int) -> Step[Standing]:
+        return Step(lambda done: self._worker.look(lambda: standing_of(self._worker.partition(number)), done))
+
+    async def _by_lease(
+        self, method: str, given: list[Any], lease_id: Callable[[Any], int], encode: Callable[[Any], bytes]
+    ) -> list[int]:
+        """Let each partition end its leases; return the positions of those that had ended."""
+        places = self._places(given, lease_id)
+        steps = [
+            self._call(number, method, encode([given[place] for place in of_it])) for number, of_it in places.items()
+        ]
+        replies = await together(steps)
+        return sorted(
+            of_it[place] for of_it, reply in zip(places.values(), replies, strict=True) for place in _places(reply)
+        )
+
+    def _places(self, given: Iterable[Any], lease_id: Callable[[Any], int]) -> dict[int, list[int]]:
+        """Return the positions of leases by partition. Raises NotOwner if one is not of this worker."""
+        places: dict[int, list[int]] = {}
+        for place, each in enumerate(given):
+            places.setdefault(partition_of_lease(lease_id(each)), []).append(place)
+        self._check_owned(places)
+        return places
+
+    def _check_owned(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._worker.check_owned(number)
+
+    def _partition_of(self, request: protocol.Request) -> int:
+        if request.name == "queue_key":
+            queue = request.named.get("queue")
+            if queue is None:
+                return self._router.partition(request.positional[0])
+            return partition_of_queue(queue, self._worker.partitions)
+        key = request.positional[0] if request.positional else request.named.get("key", "")
+        return partition_of_queue(str(key), self._worker.partitions)
+
+
+class WorkerCrawls:
+    """The crawls of a server: the one that its worker has a part of."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._crawl = WorkerCrawl(worker)
+        self._worker = worker
+        self.stopping = threading.Event()
+        """Set when the server is stopped: calls that wait are to end."""
+
+    def get(self, crawl_id: str) -> WorkerCrawl:
+        """Return the crawl. Raises NotOwner for another one."""
+        if crawl_id != self._crawl.name:
+            raise NotOwner(f"this worker has partitions of the crawl {self._crawl.name!r}, not of {crawl_id!r:.100}")
+        return self._crawl
+
+    def opened(self) -> list[WorkerCrawl]:
+        """Return the crawls that are open."""
+        return [self._crawl]
+
+    def close(self, *, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
+        """End the worker."""
+        self._worker.stop()
+
+
+def _or_none(step: Step[bytes]) -> Step[bytes | None]:
+    """Return a step whose result is None where that of `step` is that another worker has the partition."""
+
+    def start(done: Done) -> None:
+        step.start(lambda result, error: done(result, None if isinstance(error, NotOwner) else error))
+
+    return Step(start)
+
+
+def _tallied(places: list[list[int]], replies: list[Tally]) -> Tally:
+    tally = Tally()
+    for reply in replies:
+        tally.add(reply)
+    return tally
+
+
+def _in_order(places: list[list[int]], replies: list[list[Any]]) -> list[Any]:
+    found = {
+        place: result
+        for of_it, reply in zip(places, replies, strict=True)
+        for place, result in zip(of_it, reply, strict=True)
+    }
+    return [found[place] for place in sorted(found)]
+
+
+def _admitted_in_order(places: list[list[int]], replies: list[protocol.Admitted]) -> protocol.Admitted:
+    failures = {
+        of_it[place]: message
+        for of_it, reply in zip(places, replies, strict=True)
+        for place, message in reply.failures.items()
+    }
+    return protocol.Admitted(_in_order(places, [reply.results for reply in replies]), failures)
+
+
+_LOOKS: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "summary": totals.merged_summary,
+    "state": totals.merged_state,
+    "next_ready_in": totals.merged_ready_in,
+    "dead_letters": lambda found: [letter for letters in found for letter in letters],
+}
+_STEERS_ONE_QUEUE: Final = {"retire", "unretire", "snooze", "wake", "set_queue", "regulate"}
+_OF_ONE_QUEUE: Final = {"queue", "queue_key", *_STEERS_ONE_QUEUE}

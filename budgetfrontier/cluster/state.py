@@ -1,0 +1,66 @@
+"""The state of a partition besides its frontier: how far it has applied its log, stored as the frontier's note."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from budgetfrontier.engine.opening import REPLICA
+from budgetfrontier.errors import CorruptFrontier
+
+VERSION: Final = 1
+COMMANDS: Final = 1000
+"""Commands of operators that are remembered, so that a repeated one is not applied again."""
+
+
+class PartitionState(msgspec.Struct):
+    """The state of a partition after the entries before `position`. Append fields only."""
+
+    crawl: str
+    partition: int
+    partitions: int
+    position: int = 0
+    """The offset of the next entry."""
+    time: float = 0.0
+    """The time of the latest entry, which never goes backwards."""
+    epoch: int = -1
+    """The offset of the last claim: calls of other epochs have no effect. -1: nobody has claimed it."""
+    owner: str = ""
+    """The worker that has claimed it last."""
+    heard: dict[int, tuple[int, int]] = {}
+    """By partition: the origin of the last URIs that have come from there."""
+    told: dict[int, tuple[int, int]] = {}
+    """By partition: the origin of the last URIs that were sent there."""
+    commands: dict[bytes, None] = {}
+    """The latest commands of operators, oldest first."""
+    early: list[bytes] = []
+    """Entries that came before the first claim, whose settings they need."""
+    rejected: int = 0
+    """Entries that could not be read."""
+    void: int = 0
+    """Calls that had no effect, because another worker had claimed the partition."""
+    repeated: int = 0
+    """URIs of other partitions that came again."""
+
+
+class _Note(msgspec.Struct, array_like=True):
+    version: int
+    state: PartitionState
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Note).decode
+
+
+def encode(state: PartitionState) -> bytes:
+    """Return the note of a state."""
+    return REPLICA + _encode(_Note(VERSION, state))
+
+
+def decode(note: bytes) -> PartitionState:
+    """Return the state in a note. Raises CorruptFrontier."""
+    try:
+        return _decode(note.removeprefix(REPLICA)).state
+    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+        raise CorruptFrontier(f"the position in the log cannot be read ({e}); restore a snapshot") from None

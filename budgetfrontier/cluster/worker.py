@@ -1,0 +1,281 @@
+"""A worker: it shares the partitions of a crawl with others, applies their logs, and answers the calls of clients.
+
+Two threads: this one reads the log and owns the frontiers; the writer appends to it what clients call. A call is
+answered once it was read back from the log and applied, so that it is never lost, and no worker that has lost a
+partition to another can answer for it: what it appends has no effect.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from time import monotonic, time
+from typing import Any, Final
+
+from budgetfrontier.bus.interface import Bus, Consumer, Received
+from budgetfrontier.bus.streams import Stream
+from budgetfrontier.cluster import entries
+from budgetfrontier.cluster.entries import Called, Claimed
+from budgetfrontier.cluster.owners import Directory, Owner
+from budgetfrontier.cluster.partition import Partition
+from budgetfrontier.cluster.writer import Writer
+from budgetfrontier.errors import FrontierError, NotOwner
+from budgetfrontier.service.tasks import Done
+from budgetfrontier.settings import Settings
+
+GROUP: Final = "workers"
+POLL: Final = 0.02
+"""Seconds for which entries are waited for, before other work is looked at."""
+MOST_ENTRIES: Final = 512
+COMMIT_EVERY: Final = 0.5
+"""Seconds between two commits."""
+
+log = logging.getLogger("budgetfrontier.cluster")
+
+
+def log_stream(crawl: str, partitions: int) -> Stream:
+    """Return the stream that has the logs of a crawl's partitions."""
+    return Stream(f"{crawl}-log", partitions, (GROUP,))
+
+
+class Worker:
+    """A worker of a crawl. `run` is to be called once, in any thread, and so are the other methods.
+
+    `folder` has a folder for each partition that it ever had; `restore(partition, folder)` is called before one is
+    opened, to bring a copy there if it has a later one. An error of a partition ends the worker: others take over.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        directory: Directory,
+        settings: Settings,
+        folder: Path,
+        *,
+        partitions: int,
+        address: str,
+        restore: Callable[[int, Path], None] = lambda partition, folder: None,
+    ) -> None:
+        self.crawl = settings.crawl
+        self.partitions = partitions
+        self.settings = settings
+        self.folder = folder
+        self.name = f"{address}#{os.getpid()}"
+        self._address = address
+        self._directory = directory
+        self._restore = restore
+        self._bus = bus
+        self._open: dict[int, Partition] = {}
+        self._claims: dict[int, bytes] = {}
+        self._epochs: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._waiting: dict[int, dict[int, Done]] = {}
+        """The calls that were appended and not applied yet, by partition and number."""
+        self._numbers = count(1)
+        self._looks: deque[tuple[Callable[[], Any], Done]] = deque()
+        self._failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self.ready_at: dict[int, float | None] = {}
+        """By partition of which this is the owner: the time from which something may be leased; None: never."""
+        self.on_applied: Callable[[], None] = lambda: None
+        """Called when entries were applied, after which there may be something to lease."""
+        self._stream = log_stream(self.crawl, partitions)
+        self._writer = Writer(bus, self._stream)
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.name} of {self.crawl!r}: partitions {sorted(self._epochs)}>"
+
+    # -- in any thread
+
+    @property
+    def owned(self) -> list[int]:
+        """The partitions of which this is the owner, which answers calls."""
+        return sorted(self._epochs)
+
+    def call(self, partition: int, method: str, arguments: bytes, done: Done) -> None:
+        """Append a call to the log of a partition; `done(reply, error)` is called once it was applied.
+
+        The error is NotOwner if another worker has the partition, or gets it meanwhile.
+        """
+        with self._lock:
+            epoch = self._epochs.get(partition)
+            if epoch is not None:
+                number = next(self._numbers)
+                self._waiting.setdefault(partition, {})[number] = done
+        if epoch is None:
+            done(None, self._not_owner(partition))
+            return
+        self._append(partition, Called(epoch, number, method, arguments))
+
+    def append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
+        """Append an entry to the log of any partition; `done(None, error)` is called once it is there."""
+        self._append(partition, body, done)
+
+    def look(self, work: Callable[[], Any], done: Done) -> None:
+        """Call `work()` in the thread of the frontiers, between two entries; `done` gets its result or its error."""
+        self._looks.append((work, done))
+
+    def partition(self, number: int) -> Partition:
+        """Return a partition that is open here, for a look. Raises NotOwner."""
+        self.check_owned(number)
+        return self._open[number]
+
+    def check_owned(self, number: int) -> None:
+        """Raise NotOwner unless this is the owner of a partition."""
+        if number not in self._epochs:
+            raise self._not_owner(number)
+
+    def stop(self) -> None:
+        """Let `run` commit, give the partitions up, and return."""
+        self._stopping.set()
+
+    # -- in the thread of the frontiers
+
+    def run(self) -> None:
+        """Apply entries until `stop` is called. Raises what has closed a frontier, and BusError."""
+        next_commit = monotonic() + COMMIT_EVERY
+        consumer = self._bus.consumer(self._stream, GROUP, start=self._assigned)
+        try:
+            while not self._stopping.is_set():
+                received = consumer.poll(MOST_ENTRIES, POLL)
+                if self._failure is not None:
+                    raise self._failure
+                self._keep(consumer.partitions)
+                self._take(received)
+                self._look()
+                if monotonic() >= next_commit:
+                    self._commit(self._open.values())
+                    next_commit = monotonic() + COMMIT_EVERY
+            self._commit(self._open.values())
+        finally:
+            self._close(consumer)
+
+    def _assigned(self, number: int) -> int | None:
+        """Open a partition that this worker is given, claim it, and return where to read its log from."""
+        if self._failure is not None:
+            return None
+        try:
+            if number not in self._open:
+                folder = self.folder / f"partition-{number:04}"
+                self._restore(number, folder)
+                self._open[number] = Partition(folder, self.crawl, number, self.partitions)
+            partition = self._open[number]
+            self._claims[number] = nonce = os.urandom(8)
+            self._append(number, Claimed(self.name, nonce, self.settings.to_dict()))
+        except BaseException as e:  # which must not be raised in a callback of the consumer
+            self._failure = e
+            return None
+        log.info(
+            "partition %d was opened at %d", number, partition.state.position,
+            extra={"event": "partition_opened", "partition": number, "position": partition.state.position},
+        )  # fmt: skip
+        return partition.state.position if partition.exists else None
+
+    def _keep(self, mine: Iterable[int]) -> None:
+        """Close the partitions that belong to another worker now."""
+        for number in self._open.keys() - set(mine):
+            self._lose(number)
+            self._commit([self._open[number]])
+            self._open.pop(number).close()
+            log.info(
+                "partition %d went to another worker", number, extra={"event": "partition_lost", "partition": number}
+            )
+
+    def _lose(self, number: int) -> None:
+        """Answer no calls for a partition any more."""
+        with self._lock:
+            self._epochs.pop(number, None)
+            waiting = self._waiting.pop(number, {})
+        self._claims.pop(number, None)
+        self.ready_at.pop(number, None)
+        for done in waiting.values():
+            done(None, self._not_owner(number))
+
+    def _take(self, received: list[Received]) -> None:
+        by_partition: dict[int, list[tuple[int, bytes]]] = {}
+        for number, offset, data in received:
+            by_partition.setdefault(number, []).append((offset, data))
+        for number, batch in by_partition.items():
+            if (partition := self._open.get(number)) is not None:
+                self._apply(partition, batch)
+        if received:
+            self.on_applied()
+
+    def _apply(self, partition: Partition, batch: list[tuple[int, bytes]]) -> None:
+        number = partition.number
+        end = batch[-1][0] + 1
+        while partition.state.position < end:
+            applied = partition.apply(batch, epoch=self._epochs.get(number))
+            for each in applied:
+                with self._lock:
+                    done = self._waiting.get(number, {}).pop(each.number, None)
+                if done is not None:
+                    done(each.reply, each.error)
+            for outgoing in partition.take_outgoing():
+                self._append(outgoing.partition, outgoing.found)
+            if partition.is_commit_due:
+                self._commit([partition])
+        self._look_at_claims(partition)
+        if number in self._epochs:
+            self.ready_at[number] = partition.ready_at()
+
+    def _look_at_claims(self, partition: Partition) -> None:
+        """Become the owner once this worker's own claim was applied; cease to be once another's was."""
+        number, epoch = partition.number, partition.state.epoch
+        mine = partition.claims.get(self._claims.get(number, b""))
+        if mine is not None and mine == epoch and self._epochs.get(number) != epoch:
+            with self._lock:
+                self._epochs[number] = epoch
+            self._directory.publish(self._owner(number, epoch, self._address))
+            log.info("partition %d is claimed", number, extra={"event": "partition_claimed", "partition": number})
+        elif self._epochs.get(number, epoch) != epoch:
+            self._lose(number)
+
+    def _commit(self, partitions: Iterable[Partition]) -> None:
+        """Commit partitions, once what they have found for others is in the logs of those."""
+        partitions = list(partitions)
+        self._writer.flush()
+        for partition in partitions:
+            partition.commit()
+
+    def _look(self) -> None:
+        while self._looks:
+            work, done = self._looks.popleft()
+            try:
+                result = work()
+            except Exception as e:
+                done(None, e)
+            else:
+                done(result, None)
+
+    def _close(self, consumer: Consumer) -> None:
+        owned = self._epochs.copy()
+        for number in [*self._open]:
+            self._lose(number)
+        for partition in self._open.values():
+            partition.close()
+        self._open.clear()
+        while self._looks:
+            self._looks.popleft()[1](None, FrontierError(f"the worker {self.name} is being stopped"))
+        try:
+            consumer.close()
+            self._directory.publish(*(self._owner(number, epoch, "") for number, epoch in owned.items()))
+        finally:
+            self._writer.close()
+            self._directory.close()
+
+    # -- their parts
+
+    def _append(self, partition: int, body: entries.Body, done: Done | None = None) -> None:
+        self._writer.write(partition, entries.encode(body, crawl=self.crawl, time=time()), done)
+
+    def _owner(self, number: int, epoch: int, address: str) -> Owner:
+        return Owner(number, epoch, self.name, address, time(), self.partitions)
+
+    def _not_owner(self, number: int) -> NotOwner:
+        return NotOwner(f"partition {number} of {self.crawl!r} is not with the worker at {self._address}, or no longer")

@@ -1,0 +1,244 @@
+"""Partitions: the same log gives the same frontier, whoever applies it, however often it was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from budgetfrontier import Frontier, Outcome, Settings, protocol
+from budgetfrontier.cluster import entries
+from budgetfrontier.cluster.entries import Called, Found, NewerEntry
+from budgetfrontier.cluster.partition import Partition, first_lease, partition_of_lease
+from budgetfrontier.cluster.routing import partition_of_queue
+from budgetfrontier.errors import FrontierError
+from budgetfrontier.model import CrawlUri
+from budgetfrontier.protocol import Ended, Wanted
+from tests.cluster.log import CRAWL, PARTITIONS, Log, Owner, contents
+
+OWN = [host for host in (f"h{number}.test" for number in range(60)) if not partition_of_queue(host, PARTITIONS)]
+OTHER = [host for host in (f"h{number}.test" for number in range(60)) if partition_of_queue(host, PARTITIONS) == 1]
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    owner = Owner(tmp_path / "one", Log())
+    yield owner
+    owner.partition.close()
+
+
+def replica(folder: Path, log: Log) -> Partition:
+    """Another copy, which has applied the log and no more."""
+    partition = Partition(folder, CRAWL, 0, PARTITIONS)
+    while partition.state.position < len(log.entries):
+        partition.apply(log.entries[partition.state.position :])
+        partition.commit()
+    return partition
+
+
+def random_log(owner: Owner, random: Random, steps: int) -> None:
+    """Let clients, other partitions and operators do something."""
+    out: list[Any] = []
+
+    def url() -> str:
+        return f"https://{random.choice(OWN[:8] + OTHER[:3])}/{random.randrange(40)}{random.choice(['', '?q'])}"
+
+    for step in range(steps):
+        owner.log.time += random.choice([0.0, 0.1, 2.0, 40.0])
+        match random.randrange(7):
+            case 0:
+                owner.schedule(*(f"https://{random.choice(OWN)}/{random.randrange(50)}" for _ in range(5)))
+            case 1 | 2:
+                out += owner.lease(random.randrange(1, 6), ttl=random.choice([5.0, 300.0]))
+            case 3 | 4:
+                ended = [
+                    Ended(lease.id, random.choice(list(Outcome)), 0.3, None, [url(), url()], "reason")
+                    for lease in out[:3]
+                ]
+                del out[:3]
+                owner.finish(*ended)
+            case 5:
+                owner.log.find(step, url(), url(), source=random.randrange(1, PARTITIONS))
+            case 6:
+                what: Any = random.choice(
+                    [
+                        ("adjust", {"queue_total_budget": random.randrange(1, 9)}),
+                        ("retire", {"key": random.choice(OWN)}),
+                        ("pause", {}),
+                        ("resume", {}),
+                    ]
+                )
+                owner.log.steer(step.to_bytes(4, "big"), what[0], **what[1])
+    owner.apply()
+
+
+@settings(deadline=None)
+@given(
+    random=st.randoms(use_true_random=False),
+    jitter=st.sampled_from([0.0, 3.0]),
+    cost=st.sampled_from(["wag", "unit"]),
+)
+def test_replicas_are_equal_however_often_they_were_killed(random: Random, jitter: float, cost: str) -> None:
+    frontier = {
+        "cost_policy": cost,
+        "balance_replenish_amount": 3,
+        "queue_total_budget": 12,
+        "politeness": {"jitter": jitter, "min_delay": 1.0},
+        "retry": {"delay": 20.0, "max_retries": 2},
+        "max_deliveries": 3,
+    }
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": frontier}))
+    with TemporaryDirectory() as room, closing(Owner(Path(room, "owner"), log)) as owner:
+        random_log(owner, random, 60)
+        expected = contents(owner.partition)
+        owner.partition.frontier.check()
+        position = 0
+        while position < len(log.entries):
+            with closing(Partition(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
+                first = killed.state.position
+                killed.apply(log.entries[first : first + random.randrange(1, 30)])
+                if random.random() < 0.7:
+                    killed.commit()
+                    position = killed.state.position
+        with closing(Partition(Path(room, "killed"), CRAWL, 0, PARTITIONS)) as killed:
+            assert contents(killed) == expected
+
+
+def test_a_call_of_an_owner_that_has_lost_the_partition_has_no_effect(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    second = Owner(tmp_path / "two", owner.log)
+    owner.log.append(Called(owner.epoch, 9, protocol.LEASE.name, protocol.encode(Wanted(1))))
+    assert owner.apply() == []  # which has read the other's claim before
+    second.apply()
+    assert second.partition.state.void == owner.partition.state.void == 1
+    assert len(second.lease()) == 1
+    second.partition.close()
+
+
+def test_leases_outlive_their_owner(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/1", f"https://{OWN[0]}/2")
+    (lease,) = owner.lease(5)
+    second = Owner(tmp_path / "two", owner.log)
+    assert second.lease(5) == []  # its host is out
+    assert second.finish(lease.id) == []
+    assert second.finish(lease.id) == [0]
+    assert second.lease(5) == []  # and rests
+    owner.log.time += 100
+    assert [one.uri.url for one in second.lease(5)] == [f"https://{OWN[0]}/2"]
+    assert second.partition.frontier.summary().expenditure == 1
+    second.partition.close()
+
+
+def test_what_is_found_for_other_partitions_is_sent_once(owner: Owner) -> None:
+    owner.schedule(*(f"https://{OWN[0]}/{page}" for page in range(3)))
+    found = [f"https://{OTHER[0]}/a", f"https://{OTHER[0]}/b", f"https://{OWN[1]}/c", "nonsense"]
+    (lease,) = owner.lease()
+    owner.finish(Ended(lease.id, discovered=list(found)))
+    (sent,) = owner.partition.take_outgoing()
+    assert sent.partition == 1
+    assert sent.found.source == 0
+    assert [(uri.url, uri.via, uri.hops) for uri in sent.found.uris] == [  # type: ignore[union-attr]
+        (url, f"https://{OWN[0]}/0", "L") for url in found[:2]
+    ]
+    assert owner.partition.frontier.summary().invalid == 1
+    owner.log.time += 100
+    (lease,) = owner.lease()
+    owner.finish(Ended(lease.id, discovered=list(found)))
+    assert owner.partition.take_outgoing() == []  # sent shortly before
+    assert (owner.partition.found_elsewhere, owner.partition.sent_elsewhere) == (4, 2)
+    assert owner.finish(Ended(lease.id, discovered=[f"https://{OTHER[0]}/d"])) == [0]  # it had ended: nothing counts
+    assert owner.partition.take_outgoing() == []
+
+
+def test_uris_that_come_twice_count_once(owner: Owner) -> None:
+    for _ in range(2):
+        owner.log.append(Found(1, (7, 0), [CrawlUri(f"https://{OWN[0]}/", force=True)]))
+    owner.log.append(Found(1, (7, 1), [f"https://{OWN[0]}/1"]))
+    owner.log.append(Found(2, (3, 0), [f"https://{OWN[0]}/2"]))
+    owner.apply()
+    assert owner.partition.frontier.summary().queued == 3
+    assert owner.partition.state.repeated == 1
+
+
+def test_commands_count_once_and_refused_ones_change_nothing(owner: Owner) -> None:
+    owner.schedule(f"https://{OWN[0]}/")
+    for command in (b"1", b"1", b"2"):
+        owner.log.steer(command, "adjust", queue_total_budget=5)
+    owner.log.steer(b"3", "adjust", no_such_setting=5)
+    owner.log.steer(b"4", "no_such_command")
+    owner.apply()
+    assert [entry.args["set"] for entry in owner.partition.frontier.audit()] == [{"queue_total_budget": 5}] * 2
+
+
+def test_entries_before_the_first_claim_wait_for_its_settings(tmp_path: Path) -> None:
+    log = Log(Settings.from_dict({"crawl": CRAWL, "frontier": {"cost_policy": "wag"}}))
+    log.find(1, f"https://{OWN[0]}/?q")
+    owner = Owner(tmp_path / "one", log)
+    (lease,) = owner.lease()
+    assert (lease.uri.url, lease.cost) == (f"https://{OWN[0]}/?q", 2)
+    owner.partition.close()
+
+
+def test_a_claim_puts_its_settings_in_force(owner: Owner, tmp_path: Path) -> None:
+    owner.schedule(f"https://{OWN[0]}/", f"https://{OWN[0]}/2")
+    (lease,) = owner.lease()
+    owner.log.settings = Settings.from_dict({"crawl": CRAWL, "frontier": {"queue_total_budget": 0}})
+    owner.epoch = owner.log.claim()
+    owner.finish(lease.id)
+    assert owner.partition.frontier.summary().queues["RETIRED"] == 1
+    assert contents(replica(tmp_path / "other", owner.log)) == contents(owner.partition)
+
+
+def test_bad_entries_are_counted_and_newer_ones_end_the_worker(owner: Owner) -> None:
+    for data in (b"", b"\x94", protocol.encode([1, CRAWL, 0.0, ["Nothing"]]), protocol.encode([1, "other", 0.0, None])):
+        owner.log.entries.append((len(owner.log.entries), data))
+    owner.schedule(f"https://{OWN[0]}/")
+    assert owner.partition.state.rejected == 4
+    owner.log.entries.append((len(owner.log.entries), protocol.encode([entries.VERSION + 1, CRAWL, 0.0, None])))
+    position = owner.partition.state.position
+    with pytest.raises(NewerEntry, match="start this worker with the newer release"):
+        owner.apply()
+    assert owner.partition.state.position == position
+
+
+def test_calls_that_are_refused_change_nothing(owner: Owner) -> None:
+    with pytest.raises(FrontierError):
+        owner.call(protocol.STEER, protocol.Request("nonsense"))
+    with pytest.raises(ValueError, match="ttl"):
+        owner.lease(1, ttl=-1.0)
+    owner.schedule(f"https://{OWN[0]}/")
+    assert len(owner.lease()) == 1
+
+
+def test_a_replica_is_no_frontier_of_its_own_and_a_frontier_no_replica(owner: Owner, tmp_path: Path) -> None:
+    owner.partition.commit()
+    owner.partition.close()
+    path = owner.partition.folder / "frontier"
+    with pytest.raises(FrontierError, match="is a replica of a log"):
+        Frontier.open(path)
+    with pytest.raises(FrontierError, match="is partition 0 of 4 of the crawl 'test', not 0 of 8 of 'test'"):
+        Partition(owner.partition.folder, CRAWL, 0, 8)
+    with Frontier.open(tmp_path / "own" / "frontier", Settings()) as own:
+        own.schedule("https://a.test/")
+        with pytest.raises(FrontierError, match="not replicated"), own.atomic() as batch:
+            batch.replicate(1)
+    with pytest.raises(FrontierError, match="a frontier of its own"):
+        Partition(tmp_path / "own", CRAWL, 0, PARTITIONS)
+
+
+def test_ids_of_leases_name_their_partition() -> None:
+    for partition in (0, 1, 4095):
+        for offset in (0, 1, 1 << 38):
+            first = first_lease(partition, offset)
+            assert first < 1 << 63
+            assert partition_of_lease(first) == partition_of_lease(first + 4095) == partition
+    assert first_lease(4095, 7) + 4095 < first_lease(0, 8)
+
+
