@@ -127,21 +127,21 @@ class ClusterFrontier:
         """End many leases; return those that had already ended."""
         given = calls.endings(finished)
         late: list[Lease] = []
-        for _, ended in self._routed(given, _partition, lambda remote, part: remote.finish_many(part)):
+        for _, ended in self._routed(given, partition_of, lambda remote, part: remote.finish_many(part)):
             late += ended
         return late
 
     def renew_many(self, leases: Iterable[Lease], ttl: float | None = None) -> list[Lease]:
         """Set the deadlines of leases; return those that had ended."""
         late: list[Lease] = []
-        for _, ended in self._routed(list(leases), _partition, lambda remote, part: remote.renew_many(part, ttl)):
+        for _, ended in self._routed(list(leases), partition_of, lambda remote, part: remote.renew_many(part, ttl)):
             late += ended
         return late
 
     def give_back(self, leases: Iterable[Lease]) -> list[Lease]:
         """End leases as if they had never been given; return those that had already ended."""
         late: list[Lease] = []
-        for _, ended in self._routed(list(leases), _partition, lambda remote, part: remote.give_back(part)):
+        for _, ended in self._routed(list(leases), partition_of, lambda remote, part: remote.give_back(part)):
             late += ended
         return late
 
@@ -332,5 +332,6 @@ class ClusterFrontier:
             raise FrontierClosed(f"this client of {self._crawl!r} was closed; make another")
 
 
-def _partition(item: Lease | Finish) -> int:
+def partition_of(item: Lease | Finish) -> int:
+    """Return the partition of a lease, or of the lease that an ending ends."""
     return partition_of_lease((item.lease if isinstance(item, Finish) else item).id)
