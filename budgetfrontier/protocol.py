@@ -272,6 +272,8 @@ PLAIN: Final[dict[str, Plain]] = {
     "state": Plain(CrawlState, LOOK, is_property=True),
     "queue": Plain(QueueRecord | None, LOOK),
     "queue_key": Plain(str, LOOK),
+    "rest": Plain(float, LOOK),
+    "adjustments": Plain(list[dict[str, Any]], LOOK, is_property=True),
     "next_ready_in": Plain(float | None, LOOK),
     "dead_letters": Plain(list[DeadLetter], LOOK),
     "standings": Plain(Any, LOOK),

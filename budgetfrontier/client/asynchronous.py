@@ -34,6 +34,7 @@ from budgetfrontier.model import (
     Tally,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
 
@@ -59,7 +60,8 @@ class AsyncRemoteFrontier:
         """Take the arguments of `RemoteFrontier`. Does not connect yet."""
         self._link = link.Link(address, crawl, token, tls)
         self._held = calls.Held()
-        self._retry_for = retry_for
+        self.retry_for = retry_for
+        """Seconds for which a call is repeated after a lost connection; calls under way notice a change."""
         self._keep_leases = keep_leases
         self._closed = False
         self._channel: Any = None
@@ -187,6 +189,20 @@ class AsyncRemoteFrontier:
         """Return a copy of a queue's record as of now, None if no URI was ever placed there."""
         return await self._run(calls.plain("queue", key))
 
+    async def queue_key(self, uri: CrawlUri) -> str:
+        """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
+        return await self._run(calls.plain("queue_key", uri.url, queue=uri.queue))
+
+    async def rest(
+        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
+    ) -> float:
+        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
+        return await self._run(calls.rest(uri, key, fetch_seconds, crawl_delay))
+
+    async def adjustments(self) -> list[Override]:
+        """Return the adjustments in force, which come after the overrides of the settings."""
+        return await self._run(calls.adjustments())
+
     async def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first."""
         return await self._run(calls.plain("dead_letters", limit=limit))
@@ -243,7 +259,7 @@ class AsyncRemoteFrontier:
             self._closed = True
             return
         try:
-            self._retry_for = 0.0
+            self.retry_for = 0.0
             await self._run(calls.leave([] if self._keep_leases else self._held.ids()))
         except ConnectionLost:
             pass
@@ -302,9 +318,9 @@ class AsyncRemoteFrontier:
             except grpc.RpcError as failure:
                 self._link.raise_error(number, failure)
                 passed = time.monotonic() - began
-                if passed >= self._retry_for:
+                if passed >= self.retry_for:
                     raise self._link.lost(failure, passed) from None
-            await asyncio.sleep(min(pause, max(0.0, self._retry_for - passed)))
+            await asyncio.sleep(min(pause, max(0.0, self.retry_for - passed)))
             pause = min(2 * pause, link.LONGEST_PAUSE)
 
     def _begin(self, rpc: Rpc, body: bytes) -> Any:

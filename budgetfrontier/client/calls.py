@@ -16,6 +16,7 @@ from budgetfrontier import protocol
 from budgetfrontier.engine import arguments
 from budgetfrontier.errors import LeaseExpired, PolicyError
 from budgetfrontier.model import Admission, CrawlUri, Finish, Lease, Outcome, Tally
+from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
 
@@ -380,6 +381,18 @@ def plain(name: str, *positional: Any, **named: Any) -> Steps[_T]:
     reply = yield Rpc(offered.method, protocol.encode(request))
     result: _T = msgspec.convert(reply, offered.reply)
     return result
+
+
+def rest(uri: CrawlUri, key: str, fetch_seconds: float | None, crawl_delay: float | None) -> Steps[float]:
+    """Return a politeness delay."""
+    fetch_seconds, crawl_delay, _ = arguments.waits(fetch_seconds, crawl_delay)
+    return (yield from plain("rest", uri.url, key, fetch_seconds=fetch_seconds, crawl_delay=crawl_delay))
+
+
+def adjustments() -> Steps[list[Override]]:
+    """Return the adjustments in force."""
+    found: list[dict[str, Any]] = yield from plain("adjustments")
+    return msgspec.convert(found, list[Override])
 
 
 def letters(given: arguments.Letters) -> list[int] | None:

@@ -32,6 +32,7 @@ from budgetfrontier.model import (
     Tally,
 )
 from budgetfrontier.settings import Settings
+from budgetfrontier.settings.schema import Override
 
 _T = TypeVar("_T")
 
@@ -214,6 +215,17 @@ class RemoteFrontier:
     def queue_key(self, uri: CrawlUri) -> str:
         """Return the key of the queue that a URI would be placed on, by its `url`, a normalized href, and `queue`."""
         return self._run(calls.plain("queue_key", uri.url, queue=uri.queue))
+
+    def rest(
+        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None = None, crawl_delay: float | None = None
+    ) -> float:
+        """Return the politeness delay in seconds of a queue after a fetch of one of its URIs, by its `url`."""
+        return self._run(calls.rest(uri, key, fetch_seconds, crawl_delay))
+
+    @property
+    def adjustments(self) -> list[Override]:
+        """The adjustments in force, which come after the overrides of the settings."""
+        return self._run(calls.adjustments())
 
     def dead_letters(self, *, limit: int | None = None) -> list[DeadLetter]:
         """Return the dead letters, oldest first."""

@@ -42,7 +42,7 @@ from budgetfrontier.model import (
 from budgetfrontier.rules import run_history
 from budgetfrontier.rules.verdict import Verdict
 from budgetfrontier.settings import Settings
-from budgetfrontier.settings.overrides import QueueSettings
+from budgetfrontier.settings.overrides import Override, QueueSettings
 from budgetfrontier.store import keys, meta
 from budgetfrontier.store.invariants import check
 from budgetfrontier.store.records import AuditEntry
@@ -426,6 +426,12 @@ class Frontier:
         """Return the lease that is out under an id, None if it has ended. Change nothing in it. O(1)."""
         self._guard.enter()
         return self._tables.leases.out.get(lease_id)
+
+    @property
+    def adjustments(self) -> list[Override]:
+        """The adjustments in force, which come after the overrides of the settings, in order."""
+        self._guard.enter()
+        return list(self._tables.in_force.adjustments)
 
     def settings_for(self, lease: Lease) -> QueueSettings:
         """Return the settings in force for a leased URI: the frontier's, with its overrides and adjustments."""

@@ -210,6 +210,9 @@ def plain(frontier: Frontier, request: protocol.Request, method: protocol.Method
         raise FrontierError(f"{request.name} is for crawls in partitions, and this is a frontier of its own")
     if request.name == "queue_key":  # takes a URI, which is no plain data: its URL and queue stand for it
         return found(CrawlUri(*request.positional, **request.named))
+    if request.name == "rest":
+        url, *others = request.positional
+        return found(CrawlUri(url), *others, **request.named)
     return found if offered.is_property else found(*request.positional, **request.named)
 
 

@@ -220,6 +220,19 @@ def test_the_crawl_is_paused_and_queues_are_steered(frontier: Any) -> None:
     assert frontier.terminate() is CrawlState.TERMINATED
 
 
+@pytest.mark.parametrize("kind", [RemoteFrontier, FromAsync])
+def test_what_applies_to_a_queue_is_told_with_the_adjustments_in_force(served: Served, kind: Any) -> None:
+    uri = CrawlUri("http://a.test/1")
+    with RemoteFrontier(served.address) as other, kind(served.address) as frontier:
+        assert frontier.queue_key(uri) == "a.test"
+        assert frontier.rest(uri, "a.test", fetch_seconds=2.0, crawl_delay=3.0) == 3.0
+        other.adjust(match="host:a.test", **{"politeness.min_delay": "7s", "politeness.max_delay": "7s"})
+        assert frontier.rest(uri, "a.test") == 7.0
+        adjustments = frontier.adjustments
+        (found,) = adjustments() if callable(adjustments) else adjustments
+        assert found.match == "host:a.test" and found.set["politeness.min_delay"] == 7.0
+
+
 # -- what is a remote frontier's own
 
 
