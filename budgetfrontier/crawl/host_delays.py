@@ -6,9 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from budgetfrontier import uris
-from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.model import CrawlUri, Lease, QueueRecord
+from budgetfrontier.model import QueueRecord
 from budgetfrontier.settings.overrides import QueueSettings
 
 LONGEST = 300.0
@@ -44,17 +42,10 @@ class HostDelays:
     requests, and is lost at a restart. `now` returns epoch seconds.
     """
 
-    def __init__(self, frontier: Frontier, *, now: Callable[[], float] = time.time) -> None:
-        self._frontier, self._now = frontier, now
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        self._now = now
         self._states: dict[str, _HostState] = {}
         self._next_cleanup = _FEW
-
-    def queue_of(self, uri: CrawlUri) -> str:
-        """Return the key of the queue whose politeness applies to a URI."""
-        try:
-            return self._frontier.queue_key(uri)
-        except ValueError:  # such a URI cannot be queued, but may be requested
-            return uris.authority(uri.url)
 
     def remaining_delay(self, key: str) -> float:
         """Return the seconds that a lease of a queue has to wait; 0.0 if it may be fetched now. O(1)."""
@@ -69,16 +60,15 @@ class HostDelays:
         state.deferred_until = now + wait + _CLOSE
         return wait
 
-    def begin(self, key: str, url: str, settings: QueueSettings) -> float:
+    def begin(self, key: str, url: str, settings: QueueSettings, queue: QueueRecord | None) -> float:
         """Start an external request for a URL and return 0.0, or return the seconds to wait before trying again.
 
-        After 0.0, `end` has to be called at the end of the request. A wait reserves a time for the URL; different
-        URLs get different times, one after the other.
+        `queue` is the record of the queue as of now, None if there is none. After 0.0, `end` has to be called at the
+        end of the request. A wait reserves a time for the URL; different URLs get different times, one after the other.
         """
         self._drop_old()
         now = self._now()
         state = self._states.setdefault(key, _HostState())
-        queue = self._frontier.queue(key)
         wait = max(_own_delay(queue, state, now), _remaining(state, now))
         if wait <= 0.0:
             state.waiting.pop(url, None)
@@ -103,10 +93,6 @@ class HostDelays:
     def end(self, key: str, rest: float) -> None:
         """End an external request to a queue; the next request has to wait `rest` seconds."""
         self._states[key].until = self._now() + rest
-
-    def settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
-        """Return the settings in force for a URI on a queue."""
-        return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))
 
     def _drop_old(self) -> None:
         if len(self._states) > self._next_cleanup:

@@ -163,7 +163,7 @@ class Job:
         """Return what the main loop uses."""
         frontier, robots, prerequisites = self._frontier, self._robots, None
         if robots is not None:
-            prerequisites = Prerequisites(frontier, robots, self._cache, HostDelays(frontier))
+            prerequisites = Prerequisites(frontier, robots, self._cache, HostDelays())
         visitor = Visitor(
             self._settings,
             fetcher=self._fetcher,

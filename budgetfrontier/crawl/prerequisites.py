@@ -14,29 +14,23 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import can_ada
-
 from budgetfrontier import uris
-from budgetfrontier.bounded_cache import BoundedCache
-from budgetfrontier.crawl import links
 from budgetfrontier.crawl.cache import CrawlCache, StoredRobots
 from budgetfrontier.crawl.fetch.response import Response
 from budgetfrontier.crawl.host_delays import HostDelays
-from budgetfrontier.crawl.robots import Robots, site_of
+from budgetfrontier.crawl.robots import Robots, robots_url
+from budgetfrontier.crawl.robots_redirects import RobotsRedirects
 from budgetfrontier.engine.frontier import Frontier
 from budgetfrontier.model import Admission, CrawlUri, Directive, Lease, Outcome
+from budgetfrontier.settings.overrides import QueueSettings
 
-MOST_REDIRECTS = 5
 _SOON = 1.0  # seconds until the next hop is fetched or postponed
-_MOST_FAILED = 10_000
-
-_TOO_MANY = 302  # the status stored for a longer chain, which means no rules
 
 
 def robots_uri(lease: Lease) -> CrawlUri:
     """Return the robots.txt to fetch before the URI of a lease: the prerequisite, in its queue and ahead of all."""
     return CrawlUri(
-        _robots_url(lease.uri.url),
+        robots_url(lease.uri.url),
         via=lease.uri.url,
         hops=lease.uri.hops + "P",
         source=lease.uri.source,
@@ -50,10 +44,6 @@ def robots_uri(lease: Lease) -> CrawlUri:
 def is_robots(uri: CrawlUri) -> bool:
     """Tell whether a URI is a robots.txt fetched as a prerequisite, not as a page."""
     return uri.hops.endswith("P") and uris.split(uri.url)[1:] == ("/robots.txt", None)
-
-
-def _robots_url(url: str) -> str:
-    return site_of(url) + "/robots.txt"
 
 
 class RobotsResult(NamedTuple):
@@ -75,10 +65,9 @@ class Prerequisites:
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._frontier, self._robots, self._cache, self._delays, self._now = frontier, robots, cache, delays, now
+        self._frontier, self._robots, self._delays, self._now = frontier, robots, delays, now
+        self._redirects = RobotsRedirects(robots, cache, now=now)
         self._in_flight: dict[int, tuple[CrawlUri, str]] = {}  # by lease: the URI requested, and the queue of its host
-        self._failed: BoundedCache[str, tuple[float, Response]] = BoundedCache(_MOST_FAILED)
-        """Failed responses by URL, each with the time until which it applies."""
 
     def request_for(self, lease: Lease) -> CrawlUri | Response | None:
         """Return what to fetch for a lease: its URI, or the target that its robots.txt redirects to.
@@ -108,7 +97,7 @@ class Prerequisites:
             self._frontier.finish(lease, Outcome.DISREGARDED, reason="known already")
             return None
         self._robots.expect(uri.url)
-        hop = self._follow(uri)
+        hop = self._redirects.follow(uri)
         if isinstance(hop, StoredRobots):
             self._robots.store(uri.url, hop)
             self._frontier.finish(lease, Outcome.DISREGARDED, reason="known from another host")
@@ -116,11 +105,12 @@ class Prerequisites:
         if hop is uri:
             key = lease.queue
         else:
-            if failed := self._recent_failure(hop.url):
+            if failed := self._redirects.recent_failure(hop.url):
                 return failed
-            key = self._delays.queue_of(hop)
+            key = self._queue_of(hop)
             if key != lease.queue:
-                wait = self._delays.begin(key, hop.url, self._delays.settings_for(lease, hop, key))
+                settings, queue = self._settings_for(lease, hop, key), self._frontier.queue(key)
+                wait = self._delays.begin(key, hop.url, settings, queue)
                 if wait > 0.0:
                     self._robots.postpone(uri.url, self._now() + wait)
                     self._put_back(lease, wait, f"waits for {key}")
@@ -134,18 +124,16 @@ class Prerequisites:
         hop, key = self._in_flight.pop(lease.id, (None, lease.queue))
         if hop is None:
             return self._record_final(lease, response)
-        retry_delay = self._delays.settings_for(lease, hop, key).retry_delay
+        retry_delay = self._settings_for(lease, hop, key).retry_delay
         rest = 0.0
         if response.seconds is not None:  # otherwise no request was sent
             delay = self._robots.delay(hop.url)
             rest = self._frontier.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
-        target = links.resolve(can_ada.parse(hop.url), response.location)
-        if target is not None:
-            self._cache_result(hop.url, StoredRobots(response.status, 0.0, target.encode()))
+        if self._redirects.leads_on(hop, response):
             result = RobotsResult(Outcome.DEFERRED, rest if key == lease.queue else None)
             self._robots.postpone(uri.url, self._now() + max(result.delay or 0.0, _SOON))
         else:
-            self._share(uri, hop, response, until=self._now() + retry_delay)
+            self._redirects.share(uri, hop, response, until=self._now() + retry_delay)
             result = self._record_final(lease, response)
         if key != lease.queue:
             failed = retry_delay if response.outcome is Outcome.RETRY else 0.0
@@ -164,50 +152,13 @@ class Prerequisites:
     def _put_back(self, lease: Lease, wait: float, why: str) -> None:
         self._frontier.finish(lease, Outcome.DEFERRED, delay=wait, reason=why)
 
-    # Cached redirects and results
+    def _queue_of(self, uri: CrawlUri) -> str:
+        """Return the key of the queue whose politeness applies to a URI."""
+        try:
+            return self._frontier.queue_key(uri)
+        except ValueError:  # such a URI cannot be queued, but may be requested
+            return uris.authority(uri.url)
 
-    def _follow(self, uri: CrawlUri) -> CrawlUri | StoredRobots:
-        """Return the next hop to fetch for a robots.txt, or the cached result at the end of its redirects."""
-        hop = uri
-        for _ in range(MOST_REDIRECTS + 1):
-            stored = self._cached(hop.url)
-            if stored is None:
-                return hop
-            if not stored.body or not 300 <= stored.status < 400:
-                return stored
-            target = stored.body.decode()
-            hop = CrawlUri(target, via=hop.url, hops=hop.hops + "R", source=uri.source)
-        return StoredRobots(_TOO_MANY, self._now() + self._robots.lifetime, b"")
-
-    def _cached(self, url: str) -> StoredRobots | None:
-        """Return the fresh cached result of a URL, stored for the URL itself or as the robots.txt of its site."""
-        for key in (url, site_of(url)) if url == _robots_url(url) else (url,):
-            stored = self._cache.robots(key)
-            if stored is not None and self._robots.is_fresh(stored):
-                return stored
-        return None
-
-    def _share(self, uri: CrawlUri, hop: CrawlUri, response: Response, *, until: float) -> None:
-        """Cache the response at the end of the redirects for all sites that redirect there."""
-        if hop is uri:
-            return
-        stored = self._robots.interpret(response)
-        if stored is None:
-            self._failed.put(hop.url, (until, response))
-        elif hop.url == _robots_url(hop.url):
-            self._robots.store(hop.url, stored)
-        else:
-            self._cache_result(hop.url, stored)
-
-    def _cache_result(self, url: str, stored: StoredRobots) -> None:
-        now = self._now()
-        self._cache.put_robots(url, stored._replace(expires=now + self._robots.lifetime), now=now)
-
-    def _recent_failure(self, url: str) -> Response | None:
-        """Return the recent failure of this URL, requested for another site; None if there is none."""
-        until, response = self._failed.get(url, (0.0, None))
-        if response is None or until <= self._now():
-            return None
-        return Response(
-            status=response.status, reason=f"{response.reason or response.status} at {url}, asked for another host"
-        )
+    def _settings_for(self, lease: Lease, uri: CrawlUri, key: str) -> QueueSettings:
+        """Return the settings in force for a URI on a queue."""
+        return self._frontier.settings_for(Lease(lease.id, key, uri, 0, 0.0, 1))

@@ -254,6 +254,11 @@ class Robots:
             site.settled.set()
 
 
+def robots_url(url: str) -> str:
+    """Return the URL of the robots.txt that applies to a URL."""
+    return site_of(url) + "/robots.txt"
+
+
 def site_of(url: str) -> str:
     """Return scheme and authority of a URL, to which one robots.txt applies: "https://example.org:8443"."""
     return f"{url.partition(':')[0]}://{uris.authority(url)}"

@@ -43,7 +43,7 @@ class Simulation:
         self.cache = CrawlCache(folder / "memory")
         now = self.clock.time
         self.robots = Robots("tester", cache=self.cache, now=now)
-        delays = HostDelays(self.frontier, now=now)
+        delays = HostDelays(now=now)
         self.prerequisites = Prerequisites(self.frontier, self.robots, self.cache, delays, now=now)
         self._serve, self._seconds, self._at_once = serve, seconds, concurrency
         self.asked: dict[str, list[tuple[float, str]]] = {}
