@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetfrontier.cli.common import Commands, add_command, folder_name, read_settings, warn_of_adjustments
-from budgetfrontier.errors import MissingExtra
+from budgetfrontier.errors import FrontierError, MissingExtra
 
 if TYPE_CHECKING:
     from budgetfrontier.crawl.job import ServingMetrics
+    from budgetfrontier.settings import Settings
 
 _OBJECTS = 10_000  # more than there were, at which garbage is collected; Python's default is 700
 _EXTRA = ("aiohttp", "backports", "brotlicffi", "protego", "rich", "warcio", "yarl")
@@ -50,6 +51,21 @@ def register(commands: Commands) -> None:
         help="a name under which Prometheus asks for the metrics, if it is neither an address nor the machine's name, "
         "repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--frontier", metavar="ADDRESS", default=None,
+        help="crawl URIs of a crawl that `budgetfrontier serve` has open, which other processes may crawl too: "
+        "HOST:PORT/CRAWL or unix:PATH#CRAWL (default of CRAWL: the crawl's name). The job has outputs only then; "
+        "queues, budgets and delays are the server's. Limits count what this process does. Needs the extra 'grpc'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, default=None, metavar="FILE",
+        help="a file with the token of the server of --frontier",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tls", default=None, metavar="FILE",
+        help="use TLS to the server of --frontier; FILE has the certificates that sign the server's, and `system` "
+        "stands for those that the system trusts",
+    )  # fmt: skip
     parser = add_command(
         commands,
         "demo",
@@ -70,6 +86,10 @@ def crawl(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise _explained(error) from error
     again = ["budgetfrontier", "crawl", str(args.config), *(("--job", str(args.job)) if args.job else ())]
+    if args.frontier is not None:
+        return _crawl_shared(args, settings, again)
+    if args.token_file or args.tls:
+        raise FrontierError("--token-file and --tls are for the server of --frontier, which is not given")
     again += ["--metrics", args.metrics] if args.metrics else []
     again += [word for name in args.allow_host for word in ("--allow-host", name)]
     folder = args.job or Path(folder_name(settings.crawl))
@@ -78,6 +98,25 @@ def crawl(args: argparse.Namespace) -> int:
         return job.crawl(
             settings, folder, paused=args.paused, adopt=args.adopt, command=shlex.join(again), metrics=metrics
         )
+
+
+def _crawl_shared(args: argparse.Namespace, settings: Settings, again: list[str]) -> int:
+    """Run a crawl on a frontier of a server."""
+    given = {"--paused": args.paused, "--adopt": args.adopt, "--metrics": args.metrics, "--allow-host": args.allow_host}
+    if refused := [option for option, value in given.items() if value]:
+        raise FrontierError(
+            f"{' and '.join(refused)}: not with --frontier; pause, rename and watch the crawl where it is served"
+        )
+    from budgetfrontier.crawl.shared import addresses, job
+
+    token = None if args.token_file is None else args.token_file.read_text(encoding="utf-8").strip()
+    remote = addresses.remote_crawl(
+        args.frontier, crawl=settings.crawl, token=token, tls=args.tls == "system" or args.tls or False
+    )
+    for option, value in {"--frontier": args.frontier, "--token-file": args.token_file, "--tls": args.tls}.items():
+        again += [option, str(value)] if value else []
+    with _rare_collections():
+        return job.crawl(settings, args.job or Path(folder_name(settings.crawl)), remote, command=shlex.join(again))
 
 
 def demo(args: argparse.Namespace) -> int:

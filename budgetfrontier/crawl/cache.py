@@ -24,6 +24,8 @@ from budgetfrontier.store.limits_used import KEY, TABLE, Used, decode_used, enco
 from budgetfrontier.store.lmdb_env import GIB, check_files, open_lmdb, translate_error
 from budgetfrontier.store.modes import make_folder
 
+SHARED = "cache"
+"""The folder of the cache in a job whose frontier is in another process."""
 DAMAGED = ".damaged"  # suffix of the folder of a damaged cache
 KEPT = 30 * 86400.0  # seconds that a robots.txt is kept after it has expired, for use while its host does not respond
 MOST_WRITTEN = 32 << 20  # bytes between two commits
@@ -32,7 +34,8 @@ _LONGEST_KEY = 511  # bytes: LMDB's limit
 _SWEPT = 2  # records checked for expiry per record put: more than one, so that the table cannot grow without bound
 _FAST = 1  # zlib's level: a few milliseconds for the largest robots.txt
 _head = struct.Struct(">dh")  # expires, status
-_SCOPE, _FOUND = b"scope", b"found"  # keys of the table `used`, besides that of `store.limits_used`
+# Keys of the table `used`, besides that of `store.limits_used`.
+_SCOPE, _FOUND, _FINISHED = b"scope", b"found", b"finished"
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +126,15 @@ class CrawlCache:
     def put_used(self, seconds: float, size: int) -> None:
         """Store the values that `used` returns."""
         self._put(KEY, encode_used(Used(seconds, size)), self._used)
+
+    def finished(self) -> int:
+        """Return the URIs that this job has finished over all its runs, if its frontier is shared with others."""
+        value = self._get(_FINISHED, self._used)
+        return int.from_bytes(value or b"")
+
+    def put_finished(self, uris: int) -> None:
+        """Store the value that `finished` returns."""
+        self._put(_FINISHED, uris.to_bytes(8), self._used)
 
     def scope(self) -> bytes | None:
         """Return the identity of the scope that all waiting URIs were last checked against; None if none was stored."""

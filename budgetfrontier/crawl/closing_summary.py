@@ -86,7 +86,7 @@ def closing_summary(
     if summary.dead:
         yield f"  dead letters: {_shell('dead-letters', job)}"
     for name in OUTPUTS:
-        if written := _files_in(folder / name):
+        if written := files_in(folder / name):
             yield f"  {written}"
     if retired and summary.state is not CrawlState.TERMINATED:
         yield from _revivals(spend, settings, folder)
@@ -147,7 +147,7 @@ def _revivals(spend: Spend, settings: Settings, folder: Path) -> Iterator[str]:
         yield f"  ...and {more:,} more: {_shell('queues', job, '--state', 'RETIRED')}"
 
 
-def _files_in(folder: Path) -> str | None:
+def files_in(folder: Path) -> str | None:
     """Return a line on the number and size of the files in a folder of outputs; None if there are none."""
     files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return f"{folder}: {counted(len(files), 'file')}, {format_size(sum(files))}" if files else None

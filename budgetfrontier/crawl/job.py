@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from budgetfrontier.crawl.cache import CrawlCache
+from budgetfrontier.crawl.cache import SHARED, CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop, closing_summary
 from budgetfrontier.crawl.fetch.descriptors import most_fetches
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.host_delays import HostDelays
 from budgetfrontier.crawl.interrupts import Interrupts, interrupts
 from budgetfrontier.crawl.limits import Limits
-from budgetfrontier.crawl.main_loop import MainLoop, Parts, patience
+from budgetfrontier.crawl.main_loop import MainLoop, Parts, lease_ttl, patience
 from budgetfrontier.crawl.outputs import Outputs
 from budgetfrontier.crawl.policy_failures import PolicyFailures, is_policy_failure
 from budgetfrontier.crawl.prerequisites import Prerequisites, is_robots
@@ -26,6 +26,7 @@ from budgetfrontier.crawl.scope import Scope
 from budgetfrontier.crawl.seeds import any_valid, each_seed, refused_seeds, scheduled_seeds
 from budgetfrontier.crawl.visit import Visitor
 from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.errors import SettingsError
 from budgetfrontier.model import CrawlState, DeadLetter, RunEnd
 from budgetfrontier.reports import files
 from budgetfrontier.reports.format import counted
@@ -112,6 +113,8 @@ class Job:
         if not self._stored and not self._paused and not any_valid(self._settings.seeds):
             self._progress.say(NOTHING)
             return 1
+        if not self._stored and (self._folder / SHARED).exists():
+            raise SettingsError(f"{self._folder} shares a frontier of a server: add --frontier, or name another folder")
         make_folder(self._folder)
         make_folder(frontier, like=self._folder)
         with contextlib.ExitStack() as opened:
@@ -186,6 +189,8 @@ class Job:
             progress=self._progress,
             interrupts=self._interrupts,
             most_visits=self._most_visits,
+            lease_ttl=lease_ttl(self._settings),
+            on_stop=robots.stop_waiting if robots else None,
         )
 
     def on_commit(self, frontier: Frontier) -> None:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from budgetfrontier.crawl.cache import CrawlCache
 from budgetfrontier.crawl.closing_summary import Stop
 from budgetfrontier.crawl.fetch.fetcher import Fetcher
 from budgetfrontier.crawl.fetch.response import BROKEN, Response
+from budgetfrontier.crawl.frontiers import CrawlFrontier
 from budgetfrontier.crawl.interrupts import Interrupts
 from budgetfrontier.crawl.limits import Limits
 from budgetfrontier.crawl.outputs import Outputs
@@ -32,8 +34,7 @@ from budgetfrontier.crawl.progress import ProgressDisplay
 from budgetfrontier.crawl.report_process import write_reports
 from budgetfrontier.crawl.robots import Robots
 from budgetfrontier.crawl.threads import in_disk_thread
-from budgetfrontier.crawl.visit import Visit, Visitor, revisit, should_revisit
-from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.crawl.visit import PutBack, Visit, Visits, revisit, should_revisit
 from budgetfrontier.errors import FrontierError, LeaseExpired, PolicyError
 from budgetfrontier.model import CrawlState, CrawlUri, Finish, Lease, Outcome
 from budgetfrontier.reports.format import counted
@@ -49,11 +50,11 @@ log = logging.getLogger(__name__)
 class Parts(NamedTuple):
     """The parts of one run that the main loop uses. `robots` and `prerequisites` are None if robots.txt is ignored."""
 
-    frontier: Frontier
+    frontier: CrawlFrontier
     cache: CrawlCache
     outputs: Outputs
     fetcher: Fetcher
-    visitor: Visitor
+    visitor: Visits
     robots: Robots | None
     prerequisites: Prerequisites | None
     limits: Limits
@@ -62,6 +63,10 @@ class Parts(NamedTuple):
     interrupts: Interrupts
     most_visits: int
     """The most visits that may be in flight."""
+    lease_ttl: float
+    """Seconds for which URIs are leased. Leases of longer visits are renewed."""
+    on_stop: Callable[[], None] | None
+    """What is called again and again once the run is to end, so that visits do not wait for long."""
 
 
 class MainLoop:
@@ -76,6 +81,7 @@ class MainLoop:
         self._progress, self._interrupts = parts.progress, parts.interrupts
         self.stop = Stop.NONE
         """Why the run ends, if it does not end by itself."""
+        self._wake = asyncio.Event()
         self._visits: dict[asyncio.Task[Visit], tuple[Lease, int]] = {}
         self._done: list[asyncio.Task[Visit]] = []
         self._failed = False  # whether one of them has failed
@@ -89,12 +95,10 @@ class MainLoop:
         self._sync_began = self._lead = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._interval = min(LONGEST_SLEEP, max(SHORTEST_SLEEP, settings.frontier.commit_interval))
-        # A visit may wait for its robots.txt before its fetch; its lease has to last for both.
-        self._ttl = max(settings.frontier.lease_ttl, 3 * patience(settings))
+        self._ttl, self._on_stop = parts.lease_ttl, parts.on_stop
 
     async def run(self) -> None:
         """Crawl until nothing is left to do or there is a reason to stop; then end what is in flight, and commit."""
-        self._wake = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._interrupts.listen(lambda: loop.call_soon_threadsafe(self._interrupt))
         if self._interrupts.count:
@@ -114,6 +118,10 @@ class MainLoop:
         if self._settings.output.statistics:
             self._write_statistics()
         self._frontier.commit()
+
+    def wake(self) -> None:
+        """End the sleep of the loop: there may be URIs, or the state of the crawl may have changed."""
+        self._wake.set()
 
     def _interrupt(self) -> None:
         """Take in what the signals ask for by now."""
@@ -136,8 +144,8 @@ class MainLoop:
             self._finish_written()
             if not self._visits and self._has_ended():
                 return
-            if self.stop is not Stop.NONE and self._robots:
-                self._robots.stop_waiting()
+            if self.stop is not Stop.NONE and self._on_stop:
+                self._on_stop()
             await self._wait(free)
             for task in self._take_done():
                 with self._policy_failures.pausing(self._frontier):
@@ -276,6 +284,10 @@ class MainLoop:
         lease, slot = self._visits.pop(task)
         self._slots.append(slot)
         if error := task.exception():
+            if isinstance(error, PutBack):
+                finish = Finish(lease, Outcome.DEFERRED, reason=error.reason, delay=error.seconds)
+                self._written.append((finish, Response(status=0)))
+                return
             if isinstance(error, (FrontierError, OSError)):  # the disk fails: nothing may be finished any more
                 raise error
             log.error("visit of %s failed", lease.uri.url, exc_info=error)
@@ -347,6 +359,11 @@ class MainLoop:
             self._progress.count(len(response.raw))
         self._limits.count(len(response.raw), finished=outcome in (Outcome.SUCCESS, Outcome.FAILURE))
         self._failures += response.status < 0 and outcome is not Outcome.DISREGARDED
+
+
+def lease_ttl(settings: Settings) -> float:
+    """Return for how many seconds URIs are leased: a visit may wait for its robots.txt before its fetch."""
+    return max(settings.frontier.lease_ttl, 3 * patience(settings))
 
 
 def patience(settings: Settings) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from budgetfrontier.engine.frontier import Frontier
+from budgetfrontier.crawl.frontiers import CrawlFrontier
 from budgetfrontier.errors import PolicyError
 
 _REASON = "policy: "
@@ -26,7 +26,7 @@ class PolicyFailures:
         self.failure: PolicyError | None = None
 
     @contextmanager
-    def pausing(self, frontier: Frontier) -> Iterator[None]:
+    def pausing(self, frontier: CrawlFrontier) -> Iterator[None]:
         """Pause the frontier if a policy fails in this context; the error is kept in `failure`, and not raised.
 
         The call that failed has changed nothing: its lease is still out.

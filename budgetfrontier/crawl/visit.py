@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -62,10 +62,29 @@ class Visit(msgspec.Struct):
     noindex: bool = False
 
 
+class PutBack(Exception):
+    """The end of a visit without a fetch: the URI goes back, uncharged, and its queue rests for so many seconds."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds, self.reason = seconds, reason
+
+
+class Visits(Protocol):
+    """What the main loop asks of a visitor: `Visitor`, or one that does more."""
+
+    def refusal(self, uri: CrawlUri) -> Visit | None:
+        """Return the result of a visit that ends without a fetch; None if the URI may be fetched."""
+
+    async def visit(self, lease: Lease, asked: CrawlUri) -> Visit:
+        """Fetch `asked` for a lease. Raises PutBack."""
+
+
 class Visitor:
     """The visitor of one run, which makes its visits.
 
-    `schedule` is called with children of long pages during the visit, `write_links` with all links, in scope or not.
+    `schedule` is called with children of long pages during the visit, and awaited if it returns an awaitable;
+    `write_links` is called with all links, in scope or not.
     `patience` is the most seconds that a page waits for its robots.txt. `robots` is None if robots.txt is ignored.
     """
 
@@ -105,7 +124,7 @@ class Visitor:
         uri, robots = lease.uri, self._robots
         if robots and is_robots(uri):
             response = await self._fetcher.get(asked, max_body=MAX_BODY)
-            return Visit(asked, response, response.outcome, self._sitemaps(uri, response))
+            return Visit(asked, response, response.outcome, self.sitemaps(uri, response))
         if robots:
             permission = await robots.permission(uri.url, patience=self._patience)
             if permission is not Permission.ALLOWED:
@@ -114,7 +133,8 @@ class Visitor:
         response = await self._fetcher.get(uri, accept=lambda response: self._scope.objection_to(uri, response))
         return await self._discover(uri, response)
 
-    def _sitemaps(self, uri: CrawlUri, response: Response) -> list[CrawlUri]:
+    def sitemaps(self, uri: CrawlUri, response: Response) -> list[CrawlUri]:
+        """Return the sitemaps in scope that a robots.txt names."""
         if not self._links.sitemaps or not 200 <= response.status < 300:
             return []
         return self._children(uri, ((url, "I") for url in islice(links.sitemaps(response.body, uri.url), _BATCH)))
@@ -127,7 +147,8 @@ class Visitor:
         found: list[CrawlUri] = []
         while batch := await _next_links(page.links, large=large):
             if found:
-                self._schedule(found)
+                if isinstance(stored := self._schedule(found), Awaitable):
+                    await stored
                 await asyncio.sleep(0)
             self._write_links(uri.url, batch)
             found = self._children(uri, batch)

@@ -1,0 +1,1 @@
+"""Crawls on the frontier of another process, which several crawlers share."""

@@ -1,0 +1,54 @@
+"""The addresses of crawls in other processes, and the object that each stands for: other kinds are added here."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from budgetfrontier import protocol
+from budgetfrontier.crawl.frontiers import RemoteCrawl
+from budgetfrontier.errors import FrontierError
+
+
+class Address(NamedTuple):
+    """Where a crawl is served: an address as `budgetfrontier.client` takes it, and the name of the crawl there."""
+
+    server: str
+    crawl: str
+
+
+_HOST = re.compile(r"([^/#]+)(?:/(.+))?")
+_SOCKET = re.compile(r"(unix:[^#]+)(?:#(.+))?")
+
+
+def parsed_address(text: str, *, crawl: str) -> Address:
+    """Return the parts of HOST:PORT/CRAWL or unix:PATH#CRAWL; without a CRAWL, it is `crawl`. Raises FrontierError.
+
+    >>> parsed_address("127.0.0.1:7071/news", crawl="other")
+    Address(server='127.0.0.1:7071', crawl='news')
+    >>> parsed_address("unix:/run/frontier", crawl="other")
+    Address(server='unix:/run/frontier', crawl='other')
+    """
+    scheme, found, _ = text.partition("://")
+    if found:
+        raise FrontierError(f"{text!r}: there are no frontiers at {scheme}://; give HOST:PORT/CRAWL or unix:PATH#CRAWL")
+    parts = (_SOCKET if text.startswith("unix:") else _HOST).fullmatch(text)
+    if parts is None:
+        raise FrontierError(
+            f"{text!r} is no address: give HOST:PORT/CRAWL, such as 127.0.0.1:7071/news, or unix:PATH#CRAWL"
+        )
+    return Address(protocol.checked_address(parts[1]), parts[2] or crawl)
+
+
+def remote_crawl(
+    address: str, *, crawl: str, token: str | None = None, tls: bool | str | os.PathLike[str] = False
+) -> RemoteCrawl:
+    """Return the crawl at an address, not connected yet; `crawl` is its name if the address has none.
+
+    Raises FrontierError for a wrong address, and MissingExtra.
+    """
+    server, name = parsed_address(address, crawl=crawl)
+    from budgetfrontier.crawl.shared.served import ServedCrawl  # needs the extra "grpc"
+
+    return ServedCrawl(server, name, token=token, tls=tls)

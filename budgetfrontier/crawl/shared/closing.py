@@ -1,0 +1,96 @@
+"""What a crawler that shares its frontier says when it begins and when it ends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from budgetfrontier.crawl.closing_summary import OUTPUTS, Stop, files_in
+from budgetfrontier.crawl.frontiers import RemoteCrawl
+from budgetfrontier.crawl.limits import Limit
+from budgetfrontier.crawl.progress import amount, backlog, ends, state_text
+from budgetfrontier.model import CrawlState, Summary
+from budgetfrontier.reports.format import counted
+from budgetfrontier.rules import crawl_states
+from budgetfrontier.settings import Settings
+from budgetfrontier.settings.advice import advice
+from budgetfrontier.settings.differences import changes
+from budgetfrontier.units import format_size
+
+_NAMED = 5  # settings that differ
+
+
+def beginning(remote: RemoteCrawl, summary: Summary, *, given: Settings, folder: Path, seeds: int) -> Iterator[str]:
+    """Yield the lines on a crawl that begins: on its settings, a pause, and what there is to do."""
+    differ = [change for change in changes(given, remote.settings) if change.name.split(".")[0] in _SERVED]
+    if differ:
+        more = ", ..." if len(differ) > _NAMED else ""
+        listed = ", ".join(str(change) for change in differ[:_NAMED])
+        yield f"the settings of the frontier are those of {remote.name}, not of CONFIG: {listed}{more}"
+    for warning in advice(given):
+        yield f"warning: {warning}"
+    if (at_once := remote.settings.frontier.politeness.per_queue_concurrency) > 1:
+        yield (
+            f"warning: politeness.per_queue_concurrency is {at_once} on {remote.name}: crawlers may fetch from one "
+            "host at the same time"
+        )
+    if summary.state in (CrawlState.PAUSED, CrawlState.PAUSING) and summary.pause_reason != crawl_states.FINISH:
+        yield f"the crawl is paused ({summary.pause_reason}); `{_on_server('resume', remote.folder)}` there goes on"
+    found = backlog(summary) if summary.succeeded + summary.failed else f"seeds: {seeds} new"
+    yield f"crawl {given.crawl} on {remote.name}, outputs in {folder}: {found}"
+
+
+_SERVED = ("frontier", "overrides")
+
+
+def closing(
+    summary: Summary,
+    *,
+    name: str,
+    frontier: Path,
+    folder: Path,
+    stop: Stop,
+    limit: Limit | None,
+    fetched: int,
+    size: int,
+    late: int,
+    untold: int,
+    command: str,
+) -> Iterator[str]:
+    """Yield the lines on a crawl that ends: why, what this process has done, and what all have.
+
+    `late` and `untold` are the numbers of leases that expired before their end was told, and of ends that were not.
+    """
+    again = "run the same command" + (f": {command}" if command else "")
+    over = summary.state in (CrawlState.FINISHED, CrawlState.TERMINATED) or summary.pause_reason == crawl_states.FINISH
+    if stop is Stop.LIMIT and limit:
+        yield (
+            f"stopped: limits.{limit.name} of this process is reached; raise it "
+            f"(now {amount(limit.name, limit.most)}), and {again}"
+        )
+    elif stop is Stop.FORCED:
+        yield f"stopped at once; what was in flight is fetched again; to go on, {again}"
+    elif stop is Stop.POLICY:
+        yield f"stopped: a policy of {name} failed; once it is fixed there, {again}"
+    elif stop is Stop.INTERRUPTED:
+        yield f"stopped: interrupted; to go on, {again}"
+    elif over:
+        yield f"crawl {state_text(summary)}: nothing is left to do on {name}, for any process"
+    yield f"  this process: {counted(fetched, 'fetch', 'fetches')}, {format_size(size)}"
+    if late:
+        yield f"  {counted(late, 'lease')} had expired before their end was told: these URIs are fetched again"
+    if untold:
+        yield (
+            f"  {name} could not be told the end of {counted(untold, 'URI')}: their output is kept, and they are "
+            "fetched again"
+        )
+    yield f"  all processes: {ends(summary)}; left: {backlog(summary)}"
+    for output in OUTPUTS:
+        if output != "reports" and (written := files_in(folder / output)):
+            yield f"  {written}"
+    yield f"  reports: {_on_server('report', frontier)}, where the frontier is served"
+
+
+def _on_server(command: str, frontier: Path) -> str:
+    return shlex.join(("budgetfrontier", command, str(frontier.parent)))

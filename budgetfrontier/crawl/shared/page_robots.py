@@ -1,0 +1,188 @@
+"""The robots.txt of a page, fetched with the lease of the page.
+
+Which process gets a URI of a shared frontier is not known, and each has a cache of its own. So a robots.txt is no URI
+in a queue here: the process that is to fetch a page fetches its robots.txt first, lets the host rest, and fetches the
+page then. The lease keeps the host's turn meanwhile. If the robots.txt fails, the page goes back for as long as a retry
+waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from budgetfrontier import uris
+from budgetfrontier.bounded_cache import BoundedCache
+from budgetfrontier.crawl.cache import StoredRobots
+from budgetfrontier.crawl.fetch.response import Response
+from budgetfrontier.crawl.host_delays import HostDelays
+from budgetfrontier.crawl.prerequisites import robots_uri
+from budgetfrontier.crawl.robots import Robots, site_of
+from budgetfrontier.crawl.robots_redirects import RobotsRedirects
+from budgetfrontier.crawl.visit import PutBack
+from budgetfrontier.model import CrawlUri, Lease, Outcome, QueueRecord
+from budgetfrontier.settings.overrides import QueueSettings
+
+LONGEST_REST = 10.0
+"""Seconds for which a page waits with its lease for the host to which its robots.txt redirects; else it goes back."""
+
+_SOON = 1.0  # seconds until a robots.txt is asked for again, besides its delay
+_MOST_FAILING = 10_000
+
+_FAILING, _STOPPING = "robots.txt did not answer yet", "the crawl is stopping"
+
+
+class Asked(Protocol):
+    """What a shared frontier is asked for."""
+
+    def settings_for(self, lease: Lease) -> QueueSettings:
+        """Return the settings in force for a leased URI."""
+
+    def schedule_many(self, uris: Iterable[str | CrawlUri]) -> Awaitable[object]:
+        """Admit URIs; durable when it returns."""
+
+    def queue(self, key: str) -> Awaitable[QueueRecord | None]:
+        """Return the record of a queue."""
+
+    def queue_key(self, uri: CrawlUri) -> Awaitable[str]:
+        """Return the key of the queue of a URI. Raises ValueError if it has none."""
+
+    def rest(
+        self, uri: CrawlUri, key: str, *, fetch_seconds: float | None, crawl_delay: float | None
+    ) -> Awaitable[float]:
+        """Return the politeness delay of a queue after a fetch."""
+
+
+class PageRobots:
+    """The fetches of robots.txt files in one run.
+
+    `fetch` makes a request, `sitemaps` returns the URIs in a robots.txt that are to be crawled, `write` writes a
+    request to the outputs, with the outcome; `rest` waits so many seconds, or returns False if the crawl is stopping.
+    """
+
+    def __init__(
+        self,
+        frontier: Asked,
+        robots: Robots,
+        redirects: RobotsRedirects,
+        *,
+        fetch: Callable[[CrawlUri], Awaitable[Response]],
+        sitemaps: Callable[[CrawlUri, Response], list[CrawlUri]],
+        write: Callable[[Lease, CrawlUri, Response, Outcome], None],
+        rest: Callable[[float], Awaitable[bool]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._frontier, self._robots, self._redirects, self._now = frontier, robots, redirects, now
+        self._delays = HostDelays(now=now)
+        self._fetch, self._sitemaps, self._write, self._rest = fetch, sitemaps, write, rest
+        self._tries: BoundedCache[str, int] = BoundedCache(_MOST_FAILING)  # by site: failures in a row
+
+    async def prepare(self, lease: Lease) -> None:
+        """Fetch the robots.txt of a page if it is not known, and wait until the page may be fetched.
+
+        Raises PutBack if that is not to be now. If the robots.txt is given up, or another visit fetches it,
+        `Robots.permission` says so.
+        """
+        url = lease.uri.url
+        if wait := self._delays.remaining_delay(lease.queue):
+            await self._pause(wait)
+        if (left := self._robots.postponed(url)) > 0.0:
+            raise PutBack(left, "its robots.txt waits")
+        if self._robots.is_needed(url):
+            self._robots.expect(url)
+            await self._obtain(lease, robots_uri(lease))
+
+    async def _obtain(self, lease: Lease, uri: CrawlUri) -> None:
+        """Fetch a robots.txt through its redirects."""
+        while True:
+            hop = self._redirects.follow(uri)
+            if isinstance(hop, StoredRobots):
+                self._robots.store(uri.url, hop)
+                return
+            key = lease.queue
+            if hop is not uri:
+                if failed := self._redirects.recent_failure(hop.url):
+                    if (again := self._record(lease, uri, hop, failed)) is not None:
+                        raise PutBack(again, _FAILING)
+                    return
+                key = await self._queue_of(hop)
+                if key != lease.queue and not await self._has_turn(lease, uri, hop, key):
+                    continue  # another visit may have asked meanwhile
+            if not await self._request(lease, uri, hop, key):
+                return
+
+    async def _request(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, key: str) -> bool:
+        """Make one request, and let the host rest; return whether the response leads on. Raises PutBack."""
+        response = await self._fetch(hop)
+        if found := self._sitemaps(uri, response):
+            await self._frontier.schedule_many(found)  # before the rules are stored: it would not be fetched again
+        again: float | None = None
+        if leads_on := self._redirects.leads_on(hop, response):
+            self._write(lease, hop, response, Outcome.SUCCESS)
+        else:
+            again = self._record(lease, uri, hop, response)
+        rest = await self._rest_after(lease, hop, key, response)
+        if key != lease.queue:
+            failed = self._settings_for(lease, hop, key).retry_delay if response.outcome is Outcome.RETRY else 0.0
+            self._delays.end(key, max(rest, response.retry_after or failed))
+            rest = 0.0
+        if again is not None:
+            raise PutBack(max(again, rest), _FAILING)
+        if rest > 0.0:
+            await self._pause(rest)
+        return leads_on
+
+    def _record(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, response: Response) -> float | None:
+        """Record and write the response at the end of the redirects.
+
+        Returns the seconds until another try, None if there is to be none.
+        """
+        settings, site = self._frontier.settings_for(lease), site_of(uri.url)
+        self._redirects.share(uri, hop, response, until=self._now() + self._settings_for(lease, hop).retry_delay)
+        outcome = self._robots.record(uri.url, response)
+        self._write(lease, hop, response, outcome)
+        if outcome is not Outcome.RETRY:
+            self._tries.put(site, 0)
+            return None
+        tries = self._tries.get(site, 0) + 1
+        self._tries.put(site, tries)
+        if tries > settings.max_retries:
+            self._robots.give_up(uri.url)
+            return None
+        wait = settings.retry_delay if response.retry_after is None else response.retry_after
+        self._robots.postpone(uri.url, self._now() + wait + _SOON)
+        return wait
+
+    async def _has_turn(self, lease: Lease, uri: CrawlUri, hop: CrawlUri, key: str) -> bool:
+        """Tell whether a host may be asked outside its queue's turn; if not, wait. Raises PutBack if that is long."""
+        queue = await self._frontier.queue(key)
+        wait = self._delays.begin(key, hop.url, self._settings_for(lease, hop, key), queue)
+        if wait > LONGEST_REST:
+            self._robots.postpone(uri.url, self._now() + wait)
+            raise PutBack(wait, f"waits for {key}")
+        if wait > 0.0:
+            await self._pause(wait)
+        return wait <= 0.0
+
+    async def _rest_after(self, lease: Lease, hop: CrawlUri, key: str, response: Response) -> float:
+        """Return how long a host is to rest after a request."""
+        if response.seconds is None:  # no request was sent
+            return 0.0
+        delay = self._robots.delay(hop.url)
+        rest = await self._frontier.rest(hop, key, fetch_seconds=response.seconds, crawl_delay=delay)
+        return max(rest, self._settings_for(lease, hop, key).min_interval)
+
+    async def _pause(self, seconds: float) -> None:
+        if not await self._rest(seconds):
+            raise PutBack(seconds, _STOPPING)
+
+    async def _queue_of(self, uri: CrawlUri) -> str:
+        try:
+            return await self._frontier.queue_key(uri)
+        except ValueError:  # such a URI cannot be queued, but may be requested
+            return uris.authority(uri.url)
+
+    def _settings_for(self, lease: Lease, uri: CrawlUri, key: str | None = None) -> QueueSettings:
+        """Return the settings in force for a URI on a queue."""
+        return self._frontier.settings_for(Lease(lease.id, key or lease.queue, uri, 0, 0.0, 1))

@@ -1,0 +1,158 @@
+"""Whole crawls whose frontier is on a server, by one crawler and by several."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetfrontier import CrawlState, QueueState, Settings
+from budgetfrontier.client import RemoteFrontier
+from budgetfrontier.crawl.demo.run import serve
+from budgetfrontier.crawl.demo.web import CALENDAR, SHOP
+from budgetfrontier.errors import SettingsError
+from tests.client.served import Served
+from tests.crawl.shared.served import Crawler, logged, pages_of, run, served_settings
+from tests.crawl.site import Page, Site, linking, redirect, text
+from tests.crawl.site import run as run_alone
+from tests.support import until
+
+HOME = "http://a.test/"
+SMALL: dict[str, Page] = {
+    "a.test/": linking("/1", "/2", "/none", "http://b.test/"),
+    "a.test/1": linking("/2#x"),
+    "a.test/2": linking("/"),
+}
+Serving = Callable[[Settings], AbstractContextManager[Served]]
+
+
+@pytest.fixture
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
+    """Start a server with the frontier settings of a crawl; `address` is that of its crawl "test"."""
+    return lambda settings: Served(tmp_path / "server", served_settings(settings), monkeypatch)
+
+
+def summary_of(served: Served) -> Any:
+    with RemoteFrontier(served.address, crawl="test") as frontier:
+        return frontier.summary()
+
+
+def test_a_site_is_crawled_once_and_charged_once(tmp_path: Path, serving: Serving) -> None:
+    with Site(SMALL) as site:
+        settings = site.settings(HOME, output={"warc": True})
+        with serving(settings) as served:
+            code, said = run(settings, tmp_path / "a", served.address)
+            summary = summary_of(served)
+            again = run(settings, tmp_path / "a", served.address)
+    assert code == 0 and again[0] == 0
+    assert site.hits == {"a.test/robots.txt": 1, "a.test/": 1, "a.test/1": 1, "a.test/2": 1, "a.test/none": 1}
+    assert (summary.succeeded, summary.expenditure, summary.in_process) == (4, 4, 0)
+    assert summary.state is CrawlState.FINISHED
+    assert sorted(logged(tmp_path / "a")) == [
+        ("200", "http://a.test/"),
+        ("200", "http://a.test/1"),
+        ("200", "http://a.test/2"),
+        ("404", "http://a.test/none"),
+        ("404", "http://a.test/robots.txt"),
+    ]
+    assert "nothing is left to do" in said and "this process: 5 fetches" in said
+    assert str(tmp_path / "server/jobs/test") in said  # where reports are to be had
+    with pytest.raises(SettingsError, match="--frontier"):
+        run_alone(settings, tmp_path / "a")
+    (tmp_path / "own/frontier").mkdir(parents=True)
+    with pytest.raises(SettingsError, match="--job"):
+        run(settings, tmp_path / "own", served.address)
+
+
+def test_robots_txt_is_obeyed_by_each_process_and_delays_by_all_together(tmp_path: Path, serving: Serving) -> None:
+    delay = 0.15
+    rules = text(f"User-agent: *\nDisallow: /no\nCrawl-delay: {delay}\nSitemap: http://a.test/map")
+    pages: dict[str, Page] = {"a.test/robots.txt": rules, "a.test/": linking("/no", *(f"/{n}" for n in range(5)))}
+    pages |= {f"a.test/{n}": f"page {n}" for n in range(5)}
+    with Site(pages) as site:
+        settings = site.settings(HOME)
+        with serving(settings) as served:
+            crawlers = [Crawler(settings, tmp_path / name, served.address) for name in "ab"]
+            assert [crawler.ended()[0] for crawler in crawlers] == [0, 0]
+            summary = summary_of(served)
+    assert site.hits["a.test/robots.txt"] <= 2 and site.hits["a.test/no"] == 0
+    assert all(site.hits[page] == 1 for page in pages if page != "a.test/robots.txt") and site.hits["a.test/map"] == 1
+    assert (summary.disregarded, summary.robots_denials, summary.succeeded) == (1, 1, 7)
+    assert all(later - earlier >= delay for earlier, later in pairwise(site.times["a.test"]))
+
+
+def test_two_crawlers_share_the_web_of_the_demo(tmp_path: Path, serving: Serving) -> None:
+    budget = 10
+    with serve() as addresses:
+        settings = Settings.from_dict(
+            {
+                "crawl": "test",
+                "seeds": ["http://portal.test/"],
+                "scope": {"accept": ["domain:test"]},
+                "fetch": {"resolve": addresses, "concurrency": 8},
+                "frontier": {
+                    "queue_total_budget": budget,
+                    "politeness": {"delay_factor": 0, "min_delay": 0, "respect_crawl_delay_up_to": 0},
+                    "retry": {"max_retries": 1, "delay": 0},
+                    "pause_at_finish": True,
+                },
+            }
+        )
+        with serving(settings) as served:
+            crawlers = [Crawler(settings, tmp_path / name, served.address) for name in "ab"]
+            ends = [crawler.ended() for crawler in crawlers]
+            summary = summary_of(served)
+    assert [code for code, _ in ends] == [0, 0] and all("paused (finish)" in said for _, said in ends)
+    assert summary.state is CrawlState.PAUSED and summary.in_process == 0 and summary.queues[QueueState.RETIRED] > 2
+    done = [page for page in pages_of(tmp_path / "a", tmp_path / "b") if "broken.test" not in page]
+    assert len(done) == len(set(done)) > 100
+    for trap in CALENDAR, SHOP:
+        assert sum(trap in page for page in done) == budget
+    assert all(len(logged(tmp_path / name)) > 20 for name in "ab")
+
+
+def test_redirected_and_failing_robots_txt(tmp_path: Path, serving: Serving) -> None:
+    elsewhere = redirect("http://rules.test/all")
+    pages: dict[str, Page] = {f"{host}.test/robots.txt": elsewhere for host in "ab"}
+    pages |= {"rules.test/all": text("User-agent: *\nDisallow: /no"), "c.test/robots.txt": text("later", status=503)}
+    pages |= {f"{host}.test/{page}": f"{host} {page}" for host in "abc" for page in ("yes", "no")}
+    seeds = [f"http://{place}" for place in pages if place.endswith(("/yes", "/no"))]
+    with Site(pages) as site:
+        settings = site.settings(*seeds)
+        with serving(settings) as served:
+            assert run(settings, tmp_path / "a", served.address)[0] == 0
+            summary = summary_of(served)
+    fetched = {place for place in site.hits if not place.endswith("/robots.txt")}
+    assert fetched == {"rules.test/all", "a.test/yes", "b.test/yes"} and site.hits["rules.test/all"] == 1
+    assert site.hits["c.test/robots.txt"] == 2  # max_retries is 1
+    assert (summary.succeeded, summary.disregarded, summary.dead) == (2, 2, 2)
+    assert ("-61", "http://c.test/yes") in logged(tmp_path / "a")
+
+
+def test_an_interrupt_finishes_what_is_in_flight_and_gives_the_rest_back(tmp_path: Path, serving: Serving) -> None:
+    pages: dict[str, Page] = {f"{host}.test/{n}": linking(f"/{n}/x") for host in "abcdefgh" for n in range(3)}
+    with Site(pages) as site:
+        site.bound = 3  # four are in flight, and one of them stays so until the signal
+        settings = site.settings(*(f"http://{page}" for page in pages), fetch={"concurrency": 4, "robots": "ignore"})
+
+        def interrupt() -> None:
+            until(lambda: site.hits.total() > site.bound)
+            signal.raise_signal(signal.SIGINT)
+            site.bound = math.inf
+
+        with serving(settings) as served:
+            interrupter = threading.Thread(target=interrupt)
+            interrupter.start()
+            code, said = run(settings, tmp_path / "a", served.address)
+            interrupter.join()
+            summary = summary_of(served)
+    assert code == 0 and "stopped: interrupted" in said
+    assert summary.succeeded == len(pages_of(tmp_path / "a")) == site.hits.total()
+    assert summary.in_process == summary.expired == 0 and summary.queued == len(pages)
