@@ -218,14 +218,15 @@ class SharedFrontier:
         if self._tasks:
             self._sendable.set()
             self._server.leaving = True
-            await asyncio.wait(self._tasks[1:2], timeout=within)
+            told, _ = await asyncio.wait(self._tasks[1:2], timeout=within)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            with suppress(Exception):
-                async with asyncio.timeout(max(within / 2, 1.0)):
-                    await self._remote.give_back(self._held.all())
-                    self._look = self._told, await self._remote.summary()
+            if told:
+                with suppress(Exception):
+                    async with asyncio.timeout(within):
+                        await self._remote.give_back(self._held.all())
+                        self._look = self._told, await self._remote.summary()
         await self._remote.close(within=1.0)
         return len(self._sending) + len(self._to_send) + len(self._gathered)
 

@@ -39,7 +39,7 @@ from budgetfrontier.store.modes import make_folder
 
 SYNC_EVERY = 0.2
 """The most seconds between two syncs of the outputs: the server hears no earlier that a page was fetched."""
-LEAVING, LEAVING_AT_ONCE = 10.0, 1.0
+LEAVING, LEAVING_AT_ONCE = 5.0, 1.0
 """Seconds for which the end waits for a server that does not answer."""
 RESTING = 4, 1000
 """The most visits that rest: so many for each that may be in flight, and in all."""
@@ -94,16 +94,11 @@ class SharedJob:
         self._policy_failures = PolicyFailures()
 
     def run(self) -> int:
-        """Open the outputs, crawl, close them; return the exit code."""
+        """Connect, open the outputs, crawl, close everything; return the exit code."""
         if (self._folder / "frontier").exists():
             raise SettingsError(f"{self._folder} has a frontier of its own: name another folder with --job")
-        make_folder(self._folder)
-        with contextlib.ExitStack() as opened:
-            opened.callback(WriterLock(self._folder / LOCK).release)
-            self._cache = opened.enter_context(contextlib.closing(CrawlCache(self._folder / SHARED)))
-            self._outputs = opened.enter_context(Outputs(self._folder, self._given, cache=self._cache))
-            with self._interrupts.breakable():  # the main loop listens to signals, and is not broken
-                code = asyncio.run(self._crawl())
+        with self._interrupts.breakable():  # the main loop listens to signals, and is not broken
+            code = asyncio.run(self._crawl())
         self._policy_failures.raise_failure()
         return code
 
@@ -112,9 +107,9 @@ class SharedJob:
         try:
             await remote.connect()
             self._take_settings()
-            if not await self._begin():
-                return 1
-            return await self._run_loop()
+            with contextlib.ExitStack() as opened:
+                self._open(opened)
+                return await self._run_loop() if await self._begin() else 1
         finally:
             await remote.close(within=LEAVING_AT_ONCE)
 
@@ -128,6 +123,13 @@ class SharedJob:
             overrides=served.overrides,
             reports=msgspec.structs.replace(self._given.reports, every=0.0),  # the frontier is not in this folder
         )
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        """Open the cache and the outputs, to be closed by `opened`."""
+        make_folder(self._folder)
+        opened.callback(WriterLock(self._folder / LOCK).release)
+        self._cache = opened.enter_context(contextlib.closing(CrawlCache(self._folder / SHARED)))
+        self._outputs = opened.enter_context(Outputs(self._folder, self._given, cache=self._cache))
 
     async def _begin(self) -> bool:
         """Schedule the seeds; return whether there is anything to do."""
