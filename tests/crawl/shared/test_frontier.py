@@ -64,9 +64,9 @@ class Remote:
     async def finish_many(self, finished: Iterable[Lease | Finish]) -> list[Lease]:
         given = [end for end in finished if isinstance(end, Finish)]
         for end in given:
-            if error := self.fails.get(end.lease.uri.url):
-                if len(given) > 1 or not isinstance(error, ValueError) or end.discovered:
-                    raise error
+            error = self.fails.get(end.lease.uri.url)
+            if error and (len(given) > 1 or not isinstance(error, ValueError) or end.discovered):
+                raise error
         self.journal.append([end.lease.uri.url for end in given])
         return list(await self._answer("finish_many", given))
 
