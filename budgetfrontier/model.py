@@ -166,7 +166,7 @@ class QueueRecord(msgspec.Struct, array_like=True, gc=False):
     by_name: bool = False
     """Whether an operator retired it by name: then no change of settings revives it."""
     block: float = 0
-    """A wake time that an operator has set: it is never clipped."""
+    """A wake time that an operator or a crawler has set for the queue: it is never clipped."""
     revision: Number = 0
     """The revision of the settings from which its budgets were taken."""
     landed: Number = 0

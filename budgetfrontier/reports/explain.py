@@ -280,8 +280,12 @@ class _Explainer:
             return f"it is leased from at most once in {seconds}, its interval, which the command would cut short"
         if max(queue.block, queue.delayed) < queue.wake_time:
             return "politeness towards its host, or a retry, which the command would cut short"
-        entry = None if queue.block < queue.wake_time else self._reader.last_snooze(queue)
-        return "a worker asked for this delay" if entry is None else f"an operator snoozed it{_by(entry)}"
+        if queue.block < queue.wake_time:
+            return "a worker asked for this delay"
+        entry = self._reader.last_snooze(queue)
+        if entry is not None:
+            return f"an operator snoozed it{_by(entry)}"
+        return "it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks"
 
     def _explain_inactive(self, explanation: Explanation, queue: QueueRecord) -> None:
         before, better = self._reader.turns_before(queue)

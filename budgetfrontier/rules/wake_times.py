@@ -1,7 +1,7 @@
 """The wake times of a queue: politeness, retries, and their correction after a clock that was ahead.
 
 After an attempt that was really made, the host rests; nothing but an operator lets a queue wake earlier than it would
-have otherwise. An operator's block that is undone leaves the rests that were earned under it.
+have otherwise. A block that is undone leaves the rests that were earned under it.
 
 A wake time further ahead than the longest delay that settings allow comes from such a clock: it is clipped, at opening
 and when its queue is snoozed. All settings count that were in force since the opening, and the stored ones that the
@@ -43,7 +43,7 @@ def extended(queue: QueueRecord, until: float) -> float:
 def clipped_wake_time(queue: QueueRecord, latest: float) -> float:
     """Return the wake time of a queue, `latest` if it is later: then it was stored by a clock that was ahead.
 
-    What an operator, or a delay given by name, has asked for stays; so does an interval given by name, for its length.
+    A block, and a delay given by name, stay; so does an interval given by name, for its length.
     """
     return min(queue.wake_time, max(latest + (queue.interval or 0.0), queue.block, queue.delayed))
 
@@ -74,7 +74,7 @@ class Waits(NamedTuple):
 
     @property
     def unblocked(self) -> float:
-        """The wake time if there were no operator's block."""
+        """The wake time if there were no block."""
         return max(self.earned, self.paced_until)
 
 

@@ -321,12 +321,25 @@ class Reader:
             return next((entry for entry in retirements if entry.args.get("queue") == key), None)
 
     def last_snooze(self, queue: QueueRecord) -> AuditEntry | None:
-        """Return the audit entry of the `snooze` that set the block of a queue, None if none did. O(later entries)."""
+        """Return the audit entry of the `snooze` that set the block of a queue. O(later entries).
+
+        None if no command did: crawlers set blocks, too, which are not audited.
+        """
         with self.view() as view:
-            snoozes = (entry for entry in view.newest_commands() if entry.command == "snooze" and not entry.error)
-            mine = (entry for entry in snoozes if entry.args.get("queue") == queue.queue)
-            blocks = ((entry, *(entry.effect.get(at, {}).get("block") for at in ("before", "after"))) for entry in mine)
-            return next((entry for entry, before, after in blocks if before != after == queue.block), None)
+            restored = False
+            for entry in view.newest_commands():
+                effect = entry.effect
+                if entry.error or entry.args.get("queue", effect.get("queue")) != queue.queue:
+                    continue
+                before, after = (effect.get(at, {}).get("block") for at in ("before", "after"))
+                if after is None:
+                    continue
+                if entry.command == "snooze" and before != after == queue.block:
+                    return entry
+                if after != queue.block and not restored:
+                    return None  # it was set since, by none of these
+                restored |= before != after  # an undo: it is the block of an earlier `snooze`
+            return None
 
     def find(self, url: str) -> dict[str, Any]:
         """Return what is known about a URL: `valid` (or the `reason` why not), `seen`, its `queue`, and its entry.

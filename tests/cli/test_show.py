@@ -307,6 +307,28 @@ def test_explain_tells_the_delay_that_a_worker_asked_for_from_an_operators(tmp_p
     assert "more: a worker asked for this delay." in cli("explain", tmp_path, "a.test").out
 
 
+def test_explain_blames_no_operator_for_the_block_of_a_crawler(tmp_path: Path, cli: Cli) -> None:
+    def told() -> str:
+        return " ".join(cli("explain", tmp_path, "a.test").out.split())
+
+    until = time.time() + 7200
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.schedule_many(["http://a.test/1", "http://a.test/2"])
+        frontier.regulate("a.test", blocked_until=until)
+    assert (
+        "more: it is blocked, and the audit has no `snooze` for that: clients of a service set such blocks." in told()
+    )
+    cli("snooze", tmp_path, "a.test", "--for", "9h", "--who", "bob")
+    assert "an operator snoozed it (bob" in told()
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        frontier.regulate("a.test", blocked_until=until)
+    assert "it is blocked, and" in told() and "bob" not in told()
+    snooze, wake = cli("snooze", tmp_path, "a.test", "--for", "9h", "--who", "bob"), cli("wake", tmp_path, "a.test")
+    assert (snooze.code, wake.code) == (0, 0)
+    cli("undo", tmp_path, "3")
+    assert "an operator snoozed it (bob" in told()
+
+
 def test_explain_tells_a_running_job_from_a_stopped_one(
     stopped: Path, request: pytest.FixtureRequest, cli: Cli
 ) -> None:

@@ -120,7 +120,7 @@ def _differences(found: dict[str, Any], after: dict[str, Any], command: str) -> 
             if found[name] != after[name]
         ]
     if found["block"] != after["block"]:
-        told.append(f"an operator blocks it {_until(found['block'])}, and did {_until(after['block'])}")
+        told.append(f"it is blocked {_until(found['block'])}, and was blocked {_until(after['block'])}")
     rests, rested = Waits.told(found).unblocked, Waits.told(after).unblocked
     if command == "wake" and rests != rested:
         told.append(f"it rests {_until(rests)}, and did {_until(rested)}")
