@@ -229,7 +229,7 @@ def _seeds(args: argparse.Namespace, reader: Reader) -> Rows:
     log = seed_fates.SeedLog(seeds)
     log.read(entries or ())
     with reader.view() as view:
-        places = seed_places(view, log.codes, queues={url: queue for url, queue in seeds.items() if queue})
+        places = seed_places(view, log.codes, queues=seeds)
     rows = seed_fates.seed_rows(log, places, invalid, logged=entries is not None)
     unknown = [] if log.codes or invalid or entries is not None else [_unknown(args, None)]
     unknown += [f"seeds of a file that cannot be read are not listed: {name}" for name in unreadable]

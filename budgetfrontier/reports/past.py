@@ -93,8 +93,9 @@ def _told_of(last: Attempt, past: Past) -> Told:
     if last.status in _RETRIED:
         return Told(
             "gave-up",
-            f"Its last attempt was at {last.time}: {status}{notes}. It is not pending any more, nor a dead letter: "
-            "it failed for good, or was deleted, or its dead letter was dropped (`audit` lists both).",
+            f"Its last attempt was at {last.time}: {status}{notes}. It is not pending in its queue any more, "
+            "nor a dead letter: it failed for good, or was deleted, or its dead letter was dropped (`audit` lists "
+            "both), or it waits under a queue key that was forced on it.",
         )
     if last.status < 0:
         return Told("failed", f"It failed at {last.time}: {status}{notes}.")

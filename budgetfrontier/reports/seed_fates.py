@@ -120,6 +120,7 @@ def _fate(code: int | None, place: Place | None, *, logged: bool) -> tuple[Fate,
     if code is not None and code > 0 and code not in (429, 503):
         return Fate.CRAWLED, meaning(code)
     said = "" if code is None else meaning(code)
+    final = code is not None and code in (FORBIDDEN, _OUT_OF_SCOPE)
     record = place.record if place else None
     if isinstance(record, DeadLetter):
         return Fate.DEAD, record.reason
@@ -129,10 +130,12 @@ def _fate(code: int | None, place: Place | None, *, logged: bool) -> tuple[Fate,
         if record.when is not None:
             return Fate.FUTURE, said
         return Fate.PENDING, said or f"{record.place:,} before it in its queue"
+    if code is not None and place is not None and place.may_wait and not final:
+        return Fate.UNKNOWN, f"{said or code}; given up, or it waits for another attempt behind links"
     if code is not None:
         if code > 0:
             return Fate.CRAWLED, said
-        return (Fate.DISREGARDED if code in (FORBIDDEN, _OUT_OF_SCOPE) else Fate.FAILED), said
+        return (Fate.DISREGARDED if final else Fate.FAILED), said
     if place is None or not place.seen:
         return Fate.NOT_REACHED, "never scheduled"
     return Fate.UNKNOWN, "seen, and not in the log" if logged else "seen and not pending"

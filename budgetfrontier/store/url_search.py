@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -39,7 +39,10 @@ def find(view: View, url: str) -> dict[str, Any]:
     if value is not None:
         row = decode_url(value)
         queue = view.queue_by_id(row.queue)
-        name, pending = queue.queue, _at_place(view, queue, row.place)
+        name, pending = queue.queue, at_place(view, queue, row.place, frozenset(view.leased_keys()))
+        if pending is not None and pending.when is None:
+            before = takewhile(lambda item: item[0] < row.place, view.pending_items(row.place[: keys.u32.size]))
+            pending.place = sum(1 for _ in before)
         kept = _kept(fingerprint, row, name)
     else:
         name = _queue_of(view, frontier, href)
@@ -56,8 +59,11 @@ def _kept(fingerprint: bytes, row: UrlRow, name: str) -> KeptUrl:
     )
 
 
-def _at_place(view: View, queue: QueueRecord, place: bytes) -> PendingUri | None:
-    """Return the URI at the place of a row of `urls`; None if it waits for nothing. O(URIs before it)."""
+def at_place(view: View, queue: QueueRecord, place: bytes, out: Container[bytes]) -> PendingUri | None:
+    """Return the URI at the place of a row of `urls`; None if it waits for nothing. O(log n).
+
+    `out` has the keys of those that are leased. How many URIs are before it, its `place`, is left to the caller.
+    """
     if not place:
         return None
     later = future_key(place)
@@ -66,8 +72,7 @@ def _at_place(view: View, queue: QueueRecord, place: bytes) -> PendingUri | None
         raise Damage(f"a URL of queue {queue.queue}: what waits is not where its row says")
     if later is not None:
         return view.future_uri(later, value)
-    before = sum(1 for _ in takewhile(lambda item: item[0] < place, view.pending_items(place[: keys.u32.size])))
-    return pending_uri(queue, place[4:], value, place=before, leased=place in view.leased_keys())
+    return pending_uri(queue, place[4:], value, leased=place in out)
 
 
 def queue_of(view: View, url: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from budgetfrontier import Frontier, Outcome, Settings
+from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
-from budgetfrontier.model import QueueState
+from budgetfrontier.model import Directive, QueueState
 from tests.cli.conftest import Cli
 
 
@@ -76,6 +76,8 @@ def test_seeds_that_were_imported_and_redirects_of_several_steps(tmp_path: Path,
     settings = Settings.from_dict({"crawl": "seeds", "seeds": [seeds[0], seeds[1], seeds[2]]})
     with Frontier.open(tmp_path / "frontier", settings) as frontier:
         frontier.mark_seen([seeds[2]])
+        frontier.schedule(CrawlUri("http://forced.test/", queue="chosen", directive=Directive.MEDIUM))
+        frontier.schedule(CrawlUri("http://behind.test/", queue="chosen"))
     log = [
         ("http://a.test/", "-", "-", 302),
         ("http://imported.test/", "-", "-", 200),
@@ -84,6 +86,9 @@ def test_seeds_that_were_imported_and_redirects_of_several_steps(tmp_path: Path,
         ("http://c.test/", "RR", "http://b.test/", 200),
         ("http://d.test/", "LR", "http://c.test/", 200),
         ("http://later.test/", "-", "-", 503),
+        ("http://forced.test/", "-", "-", -2),
+        ("http://behind.test/", "-", "-", -2),
+        ("http://refused.test/", "-", "-", -9998),
     ]
     (tmp_path / "logs").mkdir()
     lines = (LINE.format(n=n, url=u, hops=h, via=v, status=s) for n, (u, h, v, s) in enumerate(log))
@@ -94,7 +99,13 @@ def test_seeds_that_were_imported_and_redirects_of_several_steps(tmp_path: Path,
         "http://later.test/": "CRAWLED",
         "http://seen.test/": "UNKNOWN",
         "http://imported.test/": "CRAWLED",
+        "http://forced.test/": "PENDING",
+        "http://behind.test/": "UNKNOWN",
+        "http://refused.test/": "DISREGARDED",
     }
+    queues = [rows[f"http://{host}.test/"]["queue"] for host in ("later", "imported", "forced", "behind")]
+    assert queues == ["later.test", "", "chosen", ""]
+    assert rows["http://behind.test/"]["detail"].endswith("given up, or it waits for another attempt behind links")
     assert (rows["http://a.test/"]["redirect"], rows["http://a.test/"]["detail"]) == ("http://c.test/", "200 OK")
 
 

@@ -54,7 +54,9 @@ def test_dead_letters_are_listed_by_reason_and_in_pages(job: Path) -> None:
 def test_seeds_are_shown_with_their_fate(job: Path) -> None:
     _, text = get(job, "/seeds")
     assert "3 seeds" in text
-    assert "done: succeeded" in text and "dead letter: poison" in text and "never scheduled" in text
+    assert (
+        "not in its queue any more: succeeded" in text and "dead letter: poison" in text and "never scheduled" in text
+    )
 
 
 def test_the_audit_is_listed_searched_and_shown_in_full(job: Path) -> None:

@@ -11,16 +11,20 @@ from budgetfrontier.console.jobs import Job
 from budgetfrontier.console.query import Query
 from budgetfrontier.console.rendering import key_path
 from budgetfrontier.errors import InvalidUrl
-from budgetfrontier.model import CrawlUri
+from budgetfrontier.model import CrawlUri, QueueRecord
 from budgetfrontier.settings import Settings, policy_factory, policy_results
 from budgetfrontier.settings.schema import Seed
 from budgetfrontier.store import keys, meta
-from budgetfrontier.store.records import decode_dead
+from budgetfrontier.store.kept_places import future_key
+from budgetfrontier.store.records import UrlRow, decode_dead, decode_future, decode_url
 from budgetfrontier.store.uri_values import encode_url, short_url, shorten
 from budgetfrontier.store.view import View
 
 ROWS = 50
-_LOOKED_AT = 2000  # URIs at the head of a seed's queue, and dead letters
+_LOOKED_AT = 2000  # URIs at the head of a seed's queue, those for later, and dead letters
+
+_QUEUED, _LATER = "queued", "scheduled for later"
+_DONE = "succeeded, failed or disregarded, as the crawl log knows"
 
 
 def build(job: Job, query: Query) -> dict[str, Any]:
@@ -48,6 +52,7 @@ class _Fates:
     def __init__(self, view: View, settings: Settings) -> None:
         frontier = settings.frontier
         self._view = view
+        self._keeps = frontier.keep_urls
         policy = policy_factory.canonicalization(frontier)
         self._canonical = partial(policy_results.form, policy, frontier.canonicalization_policy)
         assign = policy_factory.assignment(frontier, meta.read_suffixes(view.txn, view.db[keys.META]))
@@ -69,27 +74,52 @@ class _Fates:
             href = uris.parse(seed.url)
         except InvalidUrl as error:
             return row | {"fate": f"no URL that can be crawled: {error}", "state": ""}
+        fingerprint = uris.fingerprint(self._canonical(href))
+        kept = self._view.txn.get(fingerprint, db=self._view.db[keys.URLS]) if self._keeps else None
+        found = None if kept is None else decode_url(kept)
         key = seed.queue or self._key(CrawlUri(href))
-        queue = self._view.find_queue(key)
-        row |= {"queue": key, "known": queue is not None, "state": queue.state if queue else ""}
-        seen = self._view.txn.get(uris.fingerprint(self._canonical(href)), db=self._view.db[keys.SEEN]) is not None
-        if not seen:
-            return row | {"fate": "never scheduled"}
-        if queue is not None and queue.queued and self._is_pending(queue.id, href, key):
-            return row | {"fate": "queued"}
-        if (reason := self._death(href)) is not None:
-            return row | {"fate": f"dead letter: {reason or 'no reason'}"}
-        looked_at = "" if queue is None or queue.queued <= _LOOKED_AT else ", or queued further behind"
-        return row | {"fate": f"done: succeeded, failed or disregarded, as the crawl log knows{looked_at}"}
+        queue = self._view.find_queue(key) if found is None else self._view.queue_by_id(found.queue)
+        row |= {
+            "queue": queue.queue if queue else key,
+            "known": queue is not None,
+            "state": queue.state if queue else "",
+        }
+        if found is not None:
+            return row | {"fate": self._kept_fate(found, href)}
+        seen = self._view.txn.get(fingerprint, db=self._view.db[keys.SEEN]) is not None
+        return row | {"fate": self._fate(queue, href) if seen else "never scheduled"}
 
-    def _is_pending(self, number: int, href: str, key: str) -> bool:
-        plain, short = encode_url(href, key), shorten(href, key)
-        items = islice(self._view.pending_items(keys.u32.pack(number)), _LOOKED_AT)
+    def _kept_fate(self, found: UrlRow, href: str) -> str:
+        """Return the fate of a seed that the frontier keeps."""
+        if found.place:
+            return _QUEUED if future_key(found.place) is None else _LATER
+        return self._death(href) or f"done: {_DONE}"
+
+    def _fate(self, queue: QueueRecord | None, href: str) -> str:
+        """Return the fate of a seed that was seen; it is looked for in the queue that it belongs to."""
+        if queue is not None and queue.queued and self._is_pending(queue, href):
+            return _QUEUED
+        if queue is not None and queue.future and self._is_for_later(queue, href):
+            return _LATER
+        if death := self._death(href):
+            return death
+        behind = queue is not None and max(queue.queued, queue.future) > _LOOKED_AT
+        return f"not {'at the head of' if behind else 'in'} its queue any more: {_DONE}, or it waits elsewhere"
+
+    def _is_pending(self, queue: QueueRecord, href: str) -> bool:
+        plain, short = encode_url(href, queue.queue), shorten(href, queue.queue)
+        items = islice(self._view.pending_items(keys.u32.pack(queue.id)), _LOOKED_AT)
         return any(value == plain or short_url(value) == short for _, value in items)
 
-    def _death(self, href: str) -> str | None:
+    def _is_for_later(self, queue: QueueRecord, href: str) -> bool:
+        short = shorten(href, queue.queue)
+        rows = (decode_future(value) for _, value in islice(self._view.items(keys.FUTURE), _LOOKED_AT))
+        return any(row.queue == queue.id and short_url(row.value) == short for row in rows)
+
+    def _death(self, href: str) -> str:
+        """Return that a seed is a dead letter, and why; "" if it is none of the oldest."""
         for _, value in islice(self._view.items(keys.DEAD), _LOOKED_AT):
             row = decode_dead(value)
             if short_url(row.value) == shorten(href, row.name):
-                return row.reason
-        return None
+                return f"dead letter: {row.reason or 'no reason'}"
+        return ""
