@@ -19,7 +19,7 @@ from budgetfrontier.rules import duplicates
 from budgetfrontier.store import keys
 from budgetfrontier.store.encoding import encode
 from budgetfrontier.store.environment import Environment
-from budgetfrontier.store.kept_places import place_in_future
+from budgetfrontier.store.kept_places import future_key, place_in_future
 from budgetfrontier.store.records import Counters, UrlRow, decode_url
 from budgetfrontier.store.uri_values import decode_uri, shorten
 
@@ -119,6 +119,40 @@ class UrlTable:
         if row is not None:
             self._count(row.queue, -1, waiting=bool(row.place))
             self._env.txn.delete(fingerprint, db=self._table)
+
+    def waiting_at(self, records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, UrlRow]:
+        """Return the rows of the URLs that wait at these places, by fingerprint; a place is given with its value."""
+        found: dict[bytes, UrlRow] = {}
+        for place, value in records:
+            name = self._queues.look(_queue_of(place)[0]).queue
+            fingerprint = self._fingerprint(decode_uri(value, name))
+            row = self.find(fingerprint)
+            if row is not None and row.place == place:
+                found[fingerprint] = row
+        return found
+
+    def put_back(self, fingerprint: bytes, kept: UrlRow, queue_id: int) -> None:
+        """Give a URL whose record was put back what its row had: since when it is known, and when it is due.
+
+        No record may wait for its deletion. One that was completed gets its row back, on a queue of this id, unless it
+        is known again.
+        """
+        row = self.find(fingerprint)
+        if row is None:
+            if not kept.place:
+                self._put(fingerprint, None, UrlRow(queue_id, kept.url, b"", kept.created))
+            return
+        after = UrlRow(row.queue, row.url, row.place, min(row.created, kept.created), row.due)
+        place = keys.u32.pack(queue_id) + kept.place[keys.u32.size :]
+        if kept.place and self._holds(place):
+            after = UrlRow(queue_id, kept.url, place, after.created, kept.due)
+        self._put(fingerprint, row, after)
+
+    def _holds(self, place: bytes) -> bool:
+        """Tell whether a URI waits at a place."""
+        later = future_key(place)
+        table = keys.PENDING if later is None else keys.FUTURE
+        return self._env.txn.get(later or place, db=self._env.db[table]) is not None
 
     def drop(self, place: bytes) -> None:
         """Note that the record at a place is about to be deleted unfetched: its URL is not completed by that."""

@@ -9,6 +9,8 @@ import pytest
 
 from budgetfrontier import CrawlUri, Frontier, Outcome, Settings
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands import runner
+from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import Admission
 
@@ -62,13 +64,24 @@ def test_a_retry_keeps_its_url_waiting() -> None:
         assert waits(f, "http://a.test/1") == "nothing"
 
 
-def test_a_deletion_and_its_undo_are_followed(tmp_path: Path) -> None:
-    with kept(path=tmp_path / "frontier") as f:
-        f.schedule("http://a.test/1")
-        f.delete(queue="a.test")
-        assert waits(f, "http://a.test/1") == "unknown"
+@pytest.mark.parametrize("step", [1, 500])
+def test_a_deletion_and_its_undo_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    monkeypatch.setattr(runner, "STEP", step)
+    clock = ManualClock(START)
+    with kept(clock, tmp_path / "frontier") as f:
+        f.schedule_many(urls := [f"http://{host}.test/{number}" for host in "ab" for number in range(3)])
+        f.finish(f.lease()[0])
+        f.schedule(CrawlUri(urls[0], force=True, not_before=START + 500))
+        clock.advance(60)
+        f.commit()
+        before = [f.find_url(url) for url in urls]
+        f.delete(queue="?.test")
+        assert [waits(f, url) for url in urls] == ["unknown"] * 6
+        assert f.mark_seen([urls[1]]).duplicate and f.fetched([(CrawlUri(urls[2]), None)]) == [Known.ADDED]
+        clock.advance(60)
         f.undo(f.audit()[-1].id)
-        assert waits(f, "http://a.test/1") == "0"
+        assert [f.find_url(url) for url in urls] == before
+        assert f.audit()[-1].effect["returned"] == 6
         f.check()
 
 

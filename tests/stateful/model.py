@@ -821,9 +821,10 @@ class Model:
         later = [entry for entry in self.future if entry[1].queue == key]
         waiting = [uri for uri in self.in_order(queue) if not uri.out]
         was_retired = queue.state == RETIRED
+        rows = {}
         for uri in [*waiting, *(uri for _, uri in later)]:
             if (row := self.known.get(uri.url)) is not None and row.uri is uri:
-                del self.known[uri.url]
+                rows[uri.url] = self.known.pop(uri.url)
         queue.uris = queue.out
         self.future = [entry for entry in self.future if entry not in later]
         if waiting and not queue.uris:
@@ -834,6 +835,7 @@ class Model:
             "key": key,
             "later": later,
             "waiting": waiting,
+            "rows": rows,
             "left": (queue.by_name, left, queue.placed),
         }
         self.reconsider(queue)

@@ -144,6 +144,9 @@ def _deletion(model: Model, entry: dict[str, Any], force: bool) -> bool:
         queue.placed -= 1
     for due, uri in entry["later"]:
         model.note(uri, due)
+    for url, row in entry["rows"].items():
+        row.created = min(row.created, model.known[url].created)
+        model.known[url] = row
     model.last = {"command": "return"}
     return True
 

@@ -189,7 +189,19 @@ def _keep(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken], prog
             for queue_id, count in Counter(taken.values()).items()
         }
         records.append((table, {key: looks[queue_id] for key, queue_id in taken.items()}))
-    kernel.tables.removed.keep(progress.effect, records)
+    kernel.tables.removed.keep(progress.effect, [*records, (keys.URLS, _rows(kernel, later, pending))])
+
+
+def _rows(kernel: Kernel, later: Iterable[Taken], pending: Iterable[Taken]) -> dict[bytes, Look | None]:
+    """Return the fingerprints of the URLs whose rows a step deletes with their records; behind these, in the file."""
+    tables = kernel.tables
+    if tables.urls is None or tables.env.memory:
+        return {}
+    places = [(place_in_future(id, key), tables.future.value(key)) for key, id in later if id is not None]
+    places += [(key, tables.pending.value(key)) for key, queue_id in pending if queue_id is not None]
+    look = tables.queues.look
+    rows = tables.urls.waiting_at(places).items()
+    return {fingerprint: look_after(look(row.queue), None) for fingerprint, row in rows}
 
 
 def look_after(queue: QueueRecord, deleted: int | None) -> Look:

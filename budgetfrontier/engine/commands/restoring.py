@@ -19,7 +19,7 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
 from budgetfrontier.store import keys
-from budgetfrontier.store.records import AuditEntry, Progress, decode_future
+from budgetfrontier.store.records import AuditEntry, Progress, decode_future, decode_url
 from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, kept, read_kept
 from budgetfrontier.store.view import View
 from budgetfrontier.units import counted
@@ -100,7 +100,7 @@ def _blocks(kernel: Kernel, found: Kept, at: int, limit: int) -> tuple[list[Bloc
 
 def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> None:
     """Raise FrontierError if a queue of a block has changed; the last one may be left otherwise by the next block."""
-    for look in block.queues:
+    for look in _left(block):
         before = progress.at[2]
         if before is not None and before[0] != look.id:
             _refuse_changed(kernel, number, before)
@@ -110,6 +110,11 @@ def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> Non
 def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None:
     """Raise FrontierError if a queue has changed since a deletion has left it like this."""
     if left is None:
+def _left(block: Block) -> list[Look]:
+    """Return the queues of a block as its command has left them; those of rows of URLs say only whose these are."""
+    return [] if block.table == keys.URLS else block.queues
+
+
         return
     look = msgspec.convert(left, Look)
     queue = kernel.tables.queues.look_up(look.name)
@@ -152,8 +157,8 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
 
     while at < found.bytes:
         block, at = read_kept(path / FOLDER, found, at)
-        back += len(block.records)
-        for look in block.queues:
+        back += _returning(block)
+        for look in _left(block):
             if last is not None and last.id != look.id:
                 pass_by(last)
             last = look
@@ -168,6 +173,11 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
 def _changed(queue: QueueRecord, look: Look) -> str:
     """Return what has changed of a queue; "" if nothing has that a deletion sets, or that decides what a URI meets."""
     if queue.by_name != look.by_name:
+def _returning(block: Block) -> int:
+    """Return how many URIs a block has."""
+    return len(block.records) if block.table in (keys.PENDING, keys.FUTURE, keys.DEAD) else 0
+
+
         return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
     if look.emptied is not None:
         come = queue.enqueued - look.emptied
@@ -183,6 +193,7 @@ def _place(kernel: Kernel, blocks: list[Block], progress: Progress, now: float) 
     found: list[tuple[str, int, bytes, bytes, int | None]] = []
     for block in blocks:
         ids = {look.id: queues.find_or_create(look.name).id for look in block.queues}
+    kernel.tables.pending.settle()
         for key, value in block.records:
             if block.table == keys.PENDING:
                 queue_id = ids[keys.u32.unpack(key[:4])[0]]
@@ -192,11 +203,13 @@ def _place(kernel: Kernel, blocks: list[Block], progress: Progress, now: float) 
             else:
                 found.append((block.table, 0, key, value, None))
     for table, queue_id, key, value, precedence in found:
+            elif block.table == keys.URLS:
+                found.append((block.table, ids[decode_url(value).queue], key, value, None))
         _put_back(kernel, table, queue_id, key, value, precedence, now)
         if table == keys.PENDING and queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1
-    progress.effect["returned"] += len(found)
+    progress.effect["returned"] += sum(map(_returning, blocks))
 
 
 def _put_back(
@@ -211,6 +224,10 @@ def _put_back(
         row = decode_future(value)
         row.queue = queue_id
         tables.future.put_back(queue, key, row)
+        return
+    if table == keys.URLS:
+        if tables.urls is not None:
+            tables.urls.put_back(key, decode_url(value), queue_id)
         return
     enqueued = queue.enqueued
     kernel.returns.place(queue, key, value, precedence, now)
