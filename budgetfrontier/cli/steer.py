@@ -64,9 +64,10 @@ def register(commands: Commands) -> None:
         undo,
         "undo a command by its audit entry",
         more="For adjust, adjust --remove, retire, unretire, snooze, wake, set-queue, pause, resume, undo of these, "
-        "delete, and dead-letters --drop. What was deleted returns to its place in its queue, with its attempts "
-        "counted; until then it takes space in JOB/frontier/removed. What has changed since is refused, unless with "
-        "--force.",
+        "delete, dead-letters --drop, and the import of dead letters (bury). What was deleted returns to its place in "
+        "its queue, with its attempts counted; until then it takes space in JOB/frontier/removed. Dead letters that "
+        "were imported are dropped, their URLs are no longer known, and an undo of the undo brings them back. What has "
+        "changed since is refused, unless with --force.",
     )
     add_job(parser)
     parser.add_argument("entry", metavar="AUDIT_ID", type=int, help="the id that `audit JOB` shows")
@@ -74,7 +75,7 @@ def register(commands: Commands) -> None:
     how.add_argument("--force", action="store_true", help="also if what it changed has been changed again")
     how.add_argument(
         "--discard", action="store_true",
-        help="of delete and dead-letters --drop: remove what was kept for the undo, for good; see also `removed`",
+        help="of what has deleted or dropped: remove what was kept for the undo, for good; see also `removed`",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only print what it would do, or why it is refused")
     parser.set_defaults(usage=parser.error)
@@ -272,11 +273,14 @@ def undo(args: argparse.Namespace) -> None:
         effect = common.steer(args, "discard", {"id": args.entry}).effect
         say(f"discarded {effect['bytes']:,} bytes that {args.entry}, {effect['command']}, had kept")
         return
-    effect = common.steer(args, "undo", {"id": args.entry, "force": args.force}).effect
+    entry = common.steer(args, "undo", {"id": args.entry, "force": args.force})
+    effect = entry.effect
     if "returned" in effect:
-        letters = effect["command"] == "drop"
+        letters = effect["command"] in ("drop", "bury")
         where = "" if letters else f" to {counted(effect['queues'], 'queue')}"
         told = f"returned {counted(effect['returned'], 'dead letter' if letters else 'URI')}{where}"
+    elif "dropped" in effect:
+        told = f"dropped {counted(effect['dropped'], 'dead letter')}, and what was known of their URLs"
     elif "removed" in effect:
         parts = [("removed", effect["removed"]), ("restored", effect["restored"])]
         told = "; ".join(f"{what} adjustment {', '.join(map(str, ids))}" for what, ids in parts if ids)
@@ -284,6 +288,7 @@ def undo(args: argparse.Namespace) -> None:
         told = f"{effect['before']['state']} -> {effect['after']['state']}"
         told = f"{effect['queue']}: {told}" if "queue" in effect else told
     say(clean(f"undone {args.entry}, {effect['command']}: {told}"))
+    kept.note_kept(args, entry)
 
 
 def _preview_undo(args: argparse.Namespace) -> None:
@@ -304,6 +309,10 @@ def _preview_undo(args: argparse.Namespace) -> None:
         say(f"would return {what}{where}")
         if effect.get("changed_count"):
             say(f"although changed since: {named_keys(effect['changed_count'], effect['changed'])}")
+    elif "drops dead letters" in effect:
+        say(f"would drop {counted(effect['drops dead letters'], 'dead letter')}, and what is known of their URLs")
+        if gone := effect.get("replayed or dropped since"):
+            say(f"replayed or dropped since: {gone:,}")
     elif "before" in effect and "state" in effect["before"]:
         for name, before in effect["before"].items():
             if before != effect["after"][name]:

@@ -524,10 +524,10 @@ class Frontier:
     def undo(self, entry: int, *, force: bool = False, reason: str = "", who: str | None = None) -> None:
         """Undo the command of an audit entry.
 
-        That is adjust, withdraw, retire, unretire, snooze, wake, pause, resume, an undo of these, delete and
-        drop_dead_letters. What was deleted returns under its old rank, with its tries, past `seen` and limits. What has
-        changed since is refused unless `force`. Raises FrontierError. O(later audit entries, URIs deleted), in steps
-        that may be committed.
+        That is adjust, withdraw, retire, unretire, snooze, wake, pause, resume, an undo of these, delete,
+        drop_dead_letters, and `bury`, by which dead letters are imported. What was deleted returns under its old rank,
+        with its tries, past `seen` and limits. What has changed since is refused unless `force`. Raises FrontierError.
+        O(later audit entries, URIs deleted), in steps that may be committed.
         """
         self._steering.steer("undo", {"id": entry, "force": force}, who, reason)
 

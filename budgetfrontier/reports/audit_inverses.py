@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from budgetfrontier.rules.undoing import ENDING, can_be_undone
+from budgetfrontier.rules.undoing import can_be_undone
 from budgetfrontier.store.records import AuditEntry
+from budgetfrontier.store.removed import counts
 
 
 def inverses(entries: Iterable[AuditEntry]) -> Iterator[tuple[AuditEntry, str]]:
     """Yield each entry with its inverse, such as "undo 17"; "" if it has none, or was undone. The newest come first."""
-    ended: set[int] = set()
+    ended: dict[int, AuditEntry] = {}
     for entry in entries:
-        if entry.command in ENDING and not entry.error and entry.id not in ended:
-            ended.add(int(entry.args["id"]))
-        can = entry.id not in ended and can_be_undone(entry.command, entry.effect, refused=entry.error is not None)
+        end = ended.get(entry.id)
+        if counts(entry, end):
+            ended.setdefault(int(entry.args["id"]), entry)
+        can = end is None and can_be_undone(entry.command, entry.effect, refused=entry.error is not None)
         yield entry, f"undo {entry.id}" if can else ""

@@ -12,6 +12,8 @@ PACING = frozenset(("set_queue",))
 PAUSING = frozenset(("pause", "resume"))
 DELETING = frozenset(("delete", "drop"))
 """The commands that keep what they delete."""
+BURYING = frozenset(("bury",))
+"""The command that adds dead letters: its undo keeps what it deletes."""
 ENDING = frozenset(("undo", "discard"))
 """The commands after which another one cannot be undone any more."""
 
@@ -24,10 +26,10 @@ def command_of(command: str, effect: dict[str, Any]) -> str:
 def can_be_undone(command: str, effect: dict[str, Any], *, refused: bool) -> bool:
     """Tell whether a command with this effect can be undone, if it was not undone yet, and nothing has changed since.
 
-    A deletion that failed halfway can be.
+    What failed halfway can be, if it has deleted URIs or added dead letters, and an undo that has deleted these.
     """
-    if command in DELETING:
-        return effect.get("kept") is not None
+    if effect.get("kept") is not None or effect.get("letters"):
+        return True
     about = command_of(command, effect)
     if refused:
         return False

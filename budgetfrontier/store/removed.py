@@ -1,8 +1,8 @@
 """The files of what was deleted, which `undo` reads: records as they were in their tables, in blocks with checksums.
 
-Each command has a file of its own in the folder `removed` of a frontier, to which blocks are appended. Its audit entry
-has the number of the file, and how much of it counts; while the command is in progress, its progress has both. What
-follows that was written, and not committed.
+Each command, and each undo that takes out what was imported, has a file of its own in the folder `removed` of a
+frontier, to which blocks are appended. Its audit entry has the number of the file, and how much of it counts; while the
+command is in progress, its progress has both. What follows that was written, and not committed.
 """
 
 from __future__ import annotations
@@ -119,16 +119,21 @@ def read_kept(folder: Path, found: Kept, at: int) -> tuple[Block, int]:
         raise FrontierError(f"what was deleted cannot be read: {path}: {e}; restore a backup of it") from None
 
 
-def ended(view: View, number: int) -> dict[int, AuditEntry]:
-    """Return which entries from a number on were undone or discarded, and by which. O(later entries).
+def counts(entry: AuditEntry, end: AuditEntry | None) -> bool:
+    """Tell whether an entry has undone or discarded another one; `end` is the one that has ended it, if one has.
 
-    An undo that was undone itself does not count.
+    An undo that was undone does not count; one whose undo was made impossible does.
     """
+    return entry.command in ENDING and not entry.error and (end is None or end.command == "discard")
+
+
+def ended(view: View, number: int) -> dict[int, AuditEntry]:
+    """Return which entries from a number on were undone or discarded, and by which. O(later entries)."""
     found: dict[int, AuditEntry] = {}
     for entry in view.newest_commands():
         if entry.id <= number:
             break
-        if entry.command in ENDING and not entry.error and entry.id not in found:
+        if counts(entry, found.get(entry.id)):
             found.setdefault(int(entry.args["id"]), entry)
     return found
 
@@ -146,7 +151,7 @@ def needed(view: View) -> Iterator[tuple[int, Kept]]:
     for entry in view.newest_commands():
         if entry.command in ENDING and not entry.error:
             done.add(int(entry.args["id"]))
-        elif entry.id not in done and (found := kept(entry.effect)) is not None:
+        if entry.id not in done and (found := kept(entry.effect)) is not None:
             yield entry.id, found
 
 

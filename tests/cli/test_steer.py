@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import re
@@ -701,3 +702,14 @@ def test_an_interrupted_deletion_says_that_the_rest_follows(
     with Reader(tmp_path / "frontier") as reader:
         assert reader.summary().queued == 0
         assert [entry.command for entry in reader.audit()] == ["delete", "wake"]
+
+
+def test_an_import_of_dead_letters_is_undone_and_its_undo_too(job: Path, cli: Cli) -> None:
+    args = {"uris": ["http://a.test/1", "http://a.test/2"], "reasons": ["gone", "gone"]}
+    number = common.steer(argparse.Namespace(job=job, who="bob", reason=""), "bury", args).id
+    assert "would drop 2 dead letters, and what is known of their URLs\n" in cli("undo", job, number, "--dry-run").out
+    answer = cli("undo", job, number)
+    assert answer.out == f"undone {number}, bury: dropped 2 dead letters, and what was known of their URLs\n"
+    assert f"to take it back: budgetfrontier undo {job} {number + 1} " in answer.err
+    assert [row["command"] for row in json.loads(cli("removed", job, "--format", "json").out)][-1] == "undo"
+    assert "returned 2 dead letters" in cli("undo", job, number + 1).out

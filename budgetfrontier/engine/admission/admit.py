@@ -97,6 +97,10 @@ class Admitter:
         """Forget a fingerprint, so that its URLs are admitted again."""
         self._seen.forget(fingerprint)
 
+    def know(self, fingerprint: bytes) -> None:
+        """Make URLs of a fingerprint that was forgotten DUPLICATE again."""
+        self._seen.add_all((fingerprint,))
+
     def has_room(self, given: object) -> bool:
         """Tell whether a URI would not be FULL: it finds room, or it is known, or INVALID. Raises PolicyError."""
         found = self._candidates.read([given], Tally(), None, self._seen.recent)

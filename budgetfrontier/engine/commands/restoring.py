@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
+from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules.queue_states import RETIRED
+from budgetfrontier.rules.undoing import command_of
 from budgetfrontier.store import keys
 from budgetfrontier.store.records import AuditEntry, Progress, decode_future, decode_url
 from budgetfrontier.store.removed import FOLDER, Block, Kept, Look, kept, read_kept
@@ -35,8 +37,9 @@ _AT_ONCE = 4 << 20  # bytes of the file that are in memory
 def kept_by(entry: AuditEntry, command: str) -> Kept:
     """Return where a command has kept what it deleted. Raises FrontierError if it has not."""
     found = kept(entry.effect)
-    if entry.command == "undo":
-        raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, give the {command} again")
+    if found is None and entry.command == "undo":
+        again = "undo the bury" if command == "bury" else f"give the {command}"
+        raise FrontierError(f"{entry.id} has put back what was deleted; to delete it again, {again} again")
     if found is None:
         done = entry.effect.get("deleted", entry.effect.get("dropped"))
         why = "was for good, or in memory: what it has deleted was not kept" if done else "has deleted nothing"
@@ -53,11 +56,11 @@ def start(view: View, entry: AuditEntry, found: Kept, *, force: bool) -> Progres
         if later.command == "undo" and later.error and later.args.get("id") == entry.id:
             at = int(later.effect.get("source", {}).get("upto", 0))
     source = {**msgspec.to_builtins(found), "upto": at}
-    effect = {"command": entry.command, "returned": 0, "queues": 0, "source": source}
+    effect = {"command": command_of(entry.command, entry.effect), "returned": 0, "queues": 0, "source": source}
     return Progress([PLACING if force else CHECKING, at, None], effect)
 
 
-def step(kernel: Kernel, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
+def step(kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, limit: int, now: float) -> bool:
     """Check, or put back, the next records; return whether these were the last. O(limit)."""
     source = progress.effect["source"]
     found = msgspec.convert(source, Kept)
@@ -71,7 +74,7 @@ def step(kernel: Kernel, args: dict[str, Any], progress: Progress, limit: int, n
             at, progress.at[0], progress.at[2] = source["upto"], PLACING, None
         progress.at[1] = at
         return False
-    _place(kernel, blocks, progress, now)
+    _place(kernel, admitter, blocks, progress, now)
     progress.at[1] = source["upto"] = at
     if at < found.bytes:
         return False
@@ -107,14 +110,14 @@ def _check(kernel: Kernel, number: int, block: Block, progress: Progress) -> Non
         progress.at[2] = msgspec.to_builtins(look)
 
 
-def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None:
-    """Raise FrontierError if a queue has changed since a deletion has left it like this."""
-    if left is None:
 def _left(block: Block) -> list[Look]:
     """Return the queues of a block as its command has left them; those of rows of URLs say only whose these are."""
     return [] if block.table == keys.URLS else block.queues
 
 
+def _refuse_changed(kernel: Kernel, number: int, left: list[Any] | None) -> None:
+    """Raise FrontierError if a queue has changed since a deletion has left it like this."""
+    if left is None:
         return
     look = msgspec.convert(left, Look)
     queue = kernel.tables.queues.look_up(look.name)
@@ -170,14 +173,14 @@ def preview(view: View, path: Path, entry: AuditEntry, command: str, *, force: b
     return told
 
 
-def _changed(queue: QueueRecord, look: Look) -> str:
-    """Return what has changed of a queue; "" if nothing has that a deletion sets, or that decides what a URI meets."""
-    if queue.by_name != look.by_name:
 def _returning(block: Block) -> int:
     """Return how many URIs a block has."""
     return len(block.records) if block.table in (keys.PENDING, keys.FUTURE, keys.DEAD) else 0
 
 
+def _changed(queue: QueueRecord, look: Look) -> str:
+    """Return what has changed of a queue; "" if nothing has that a deletion sets, or that decides what a URI meets."""
+    if queue.by_name != look.by_name:
         return "it was retired by its operator" if queue.by_name else "its operator's retirement has ended"
     if look.emptied is not None:
         come = queue.enqueued - look.emptied
@@ -187,25 +190,28 @@ def _returning(block: Block) -> int:
     return ""
 
 
-def _place(kernel: Kernel, blocks: list[Block], progress: Progress, now: float) -> None:
+def _place(kernel: Kernel, admitter: Admitter, blocks: list[Block], progress: Progress, now: float) -> None:
     """Put the records of blocks back. Policies are asked before anything changes."""
     queues, asked = kernel.tables.queues, kernel.returns.asked_precedence
+    kernel.tables.pending.settle()
     found: list[tuple[str, int, bytes, bytes, int | None]] = []
     for block in blocks:
         ids = {look.id: queues.find_or_create(look.name).id for look in block.queues}
-    kernel.tables.pending.settle()
         for key, value in block.records:
             if block.table == keys.PENDING:
                 queue_id = ids[keys.u32.unpack(key[:4])[0]]
                 found.append((block.table, queue_id, key[4:], value, asked(queue_id, value)))
             elif block.table == keys.FUTURE:
                 found.append((block.table, ids[decode_future(value).queue], key, value, None))
+            elif block.table == keys.URLS:
+                found.append((block.table, ids[decode_url(value).queue], key, value, None))
             else:
                 found.append((block.table, 0, key, value, None))
     for table, queue_id, key, value, precedence in found:
-            elif block.table == keys.URLS:
-                found.append((block.table, ids[decode_url(value).queue], key, value, None))
-        _put_back(kernel, table, queue_id, key, value, precedence, now)
+        if table == keys.SEEN:
+            admitter.know(key)
+        else:
+            _put_back(kernel, table, queue_id, key, value, precedence, now)
         if table == keys.PENDING and queue_id != progress.at[2]:
             progress.at[2] = queue_id
             progress.effect["queues"] += 1
@@ -219,15 +225,15 @@ def _put_back(
     if table == keys.DEAD:
         tables.dead_letters.put_back(key, value)
         return
+    if table == keys.URLS:
+        if tables.urls is not None:
+            tables.urls.put_back(key, decode_url(value), queue_id)
+        return
     queue = tables.queues.get(queue_id)
     if table == keys.FUTURE:
         row = decode_future(value)
         row.queue = queue_id
         tables.future.put_back(queue, key, row)
-        return
-    if table == keys.URLS:
-        if tables.urls is not None:
-            tables.urls.put_back(key, decode_url(value), queue_id)
         return
     enqueued = queue.enqueued
     kernel.returns.place(queue, key, value, precedence, now)

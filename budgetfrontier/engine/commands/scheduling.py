@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from budgetfrontier.engine.admission.admit import Admitter
+from budgetfrontier.engine.commands.undo_bury import note_numbers
 from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlUri, Directive, Tally
@@ -62,9 +63,10 @@ def bury(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
     """Add the next URIs as dead letters; return whether those were the last. O(limit)."""
-    tally = Tally()
-    done = progress.at[0]
+    tally, counters = Tally(), kernel.counters
+    done, before = progress.at[0], counters.ordinal
     admitter.bury(_next(args, progress, limit), args["reasons"][done : done + limit], tally, now)
+    note_numbers(progress.effect, before + 1, counters.ordinal)
     return _taken(args, progress, limit, tally)
 
 

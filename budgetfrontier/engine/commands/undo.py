@@ -1,6 +1,7 @@
 """The undoing of commands by their audit entries: changes of adjustments, of a queue, of the crawl, and deletions.
 
-What has changed since is not undone unless that is forced. An undo can be undone itself, but for that of a deletion.
+What has changed since is not undone unless that is forced. An undo can be undone itself, but for that of a deletion,
+which puts back; that of `bury` takes out, and keeps what it took as a deletion does.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgetfrontier.engine.admission.admit import Admitter
-from budgetfrontier.engine.commands import restoring
+from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import adjustments_of, edit
 from budgetfrontier.engine.commands.state_preview import look_at_crawl, look_at_queue
 from budgetfrontier.engine.commands.undo_checks import (
@@ -24,7 +25,7 @@ from budgetfrontier.engine.kernel import Kernel
 from budgetfrontier.model import QueueRecord
 from budgetfrontier.rules import crawl_states, wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED
-from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PACING, PAUSING, RETIRING, WAITING
+from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.store.records import AuditEntry, Progress
 
@@ -42,7 +43,7 @@ def start(args: dict[str, Any]) -> Progress:
 def step(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Undo the command of an audit entry: in one step, or what `delete` and `drop` removed in many.
+    """Undo the command of an audit entry: in one step, or what `delete`, `drop` and `bury` have done in many.
 
     Raises FrontierError; in the first step nothing has changed then. Returns whether this was the last step.
     """
@@ -50,12 +51,19 @@ def step(
         view = kernel.tables.env.view()
         entry, command = find(view, int(args["id"]), "undo")
         force = bool(args.get("force"))
-        if command not in DELETING:
+        if entry.command == "bury":
+            begun = undo_bury.start()
+        elif command in DELETING | BURYING:
+            begun = restoring.start(view, entry, restoring.kept_by(entry, command), force=force)
+        else:
             progress.effect = {"command": command, **_at_once(kernel, entry, command, force, now)}
             return True
-        begun = restoring.start(view, entry, restoring.kept_by(entry, command), force=force)
         progress.at, progress.effect = begun.at, begun.effect
-    return restoring.step(kernel, args, progress, limit, now)
+    if "source" in progress.effect:
+        return restoring.step(kernel, admitter, args, progress, limit, now)
+    buried = kernel.tables.env.view().audit_entry(int(args["id"]))
+    assert buried is not None
+    return undo_bury.step(kernel, admitter, buried, progress, limit, force=bool(args.get("force")))
 
 
 def discard(kernel: Kernel, args: dict[str, Any], now: float) -> dict[str, Any]:

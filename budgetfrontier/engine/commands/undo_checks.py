@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from budgetfrontier.engine.commands import restoring
+from budgetfrontier.engine.commands import restoring, undo_bury
 from budgetfrontier.engine.commands.adjustment import Edit, plain
 from budgetfrontier.engine.commands.preview import preview as preview_of
 from budgetfrontier.engine.commands.preview import withdrawn
@@ -17,11 +17,11 @@ from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import CrawlState, QueueRecord
 from budgetfrontier.rules import wake_times
 from budgetfrontier.rules.queue_states import READY, RETIRED, SNOOZED, after_unretirement
-from budgetfrontier.rules.undoing import ADJUSTING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
+from budgetfrontier.rules.undoing import ADJUSTING, BURYING, DELETING, PACING, PAUSING, RETIRING, WAITING, command_of
 from budgetfrontier.rules.wake_times import Waits
 from budgetfrontier.settings.overrides import Override
 from budgetfrontier.store.records import AuditEntry
-from budgetfrontier.store.removed import ended
+from budgetfrontier.store.removed import ended, kept
 from budgetfrontier.store.view import View
 
 FORCE = "`undo --force` does it nevertheless"
@@ -35,9 +35,9 @@ def find(view: View, number: int, what: str) -> tuple[AuditEntry, str]:
     if entry is None:
         raise FrontierError(f"there is no audit entry {number}; `budgetfrontier audit JOB` lists them")
     command = command_of(entry.command, entry.effect)
-    if what == "discard" and entry.command not in DELETING:
+    if what == "discard" and entry.command not in DELETING and not kept(entry.effect):
         raise FrontierError(f"{number}, {entry.command}, has kept nothing: only what was deleted is kept")
-    if entry.error and not entry.effect.get("kept"):
+    if entry.error and not entry.effect.get("kept") and not entry.effect.get("letters"):
         raise FrontierError(f"{number}, {command}, was refused: there is nothing to {what}")
     end = ended(view, number).get(number)
     if end is not None:
@@ -190,6 +190,8 @@ def preview(view: View, path: Path, args: dict[str, Any], now: float) -> dict[st
         op = "pause" if was["state"] in PAUSED else "resume"
         after = crawl_after(view, totals, op, was.get("pause_reason") or "operator")
         return told | {"before": found, "after": after}
-    if command in DELETING:
+    if entry.command == "bury":
+        return told | undo_bury.preview(view, entry, force=force)
+    if command in DELETING | BURYING:
         return told | restoring.preview(view, path, entry, command, force=force)
     raise cannot(entry, command)
