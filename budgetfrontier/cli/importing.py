@@ -263,7 +263,7 @@ def _submit(
     When URIs are marked as seen, or become dead letters, only the invalid ones are added to the tally.
     """
     tally = Tally()
-    commands = (_arguments(op, chunk, charge=charge) for chunk in _chunks(records))
+    commands = (_arguments(op, chunk, charge=charge, in_place=args.force) for chunk in _chunks(records))
     opened = partial(Frontier.open, path, keep_leases=True, program="budgetfrontier import")
     with contextlib.suppress(FrontierLocked), opened() as frontier:
         who = args.who or whoami()
@@ -278,13 +278,15 @@ def _submit(
     return new
 
 
-def _arguments(op: str, chunk: list[Record], *, charge: bool) -> dict[str, Any]:
-    """Return the arguments of a command that takes records."""
+def _arguments(op: str, chunk: list[Record], *, charge: bool, in_place: bool) -> dict[str, Any]:
+    """Return the arguments of a command that takes records; `in_place` is of use where URLs are kept."""
     arguments: dict[str, Any] = {"uris": [_as_argument(record.uri) for record in chunk]}
     if op == "mark_seen":
         arguments["charge"] = charge
     elif op == "bury":
         arguments["reasons"] = [record.dead for record in chunk]
+    elif in_place:
+        arguments["in_place"] = True
     return arguments
 
 

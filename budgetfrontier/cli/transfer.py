@@ -76,7 +76,11 @@ def _register_import(commands: Commands) -> None:
         "for URIs found from them",
     )  # fmt: skip
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--force", action="store_true", help="schedule them even if they were seen before")
+    mode.add_argument(
+        "--force", action="store_true",
+        help="schedule them even if they were seen before; with frontier.keep_urls, one that waits is replaced, and "
+        "one that is leased is a duplicate",
+    )  # fmt: skip
     mode.add_argument(
         "--seen", action="store_true", help="they were fetched elsewhere: mark them as seen, queue nothing"
     )

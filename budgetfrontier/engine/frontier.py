@@ -85,6 +85,7 @@ class Frontier:
                 self._finisher,
                 self._batch_finisher,
             )
+            self._kernel.put_again = self._known.put_again
         self._steering = Steering(self._guard)
 
     @classmethod

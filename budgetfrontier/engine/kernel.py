@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from budgetfrontier.engine.queue_leases import QueueLeases
 from budgetfrontier.engine.returning_uris import Returns
 from budgetfrontier.engine.rollout import Rollout
@@ -10,7 +12,7 @@ from budgetfrontier.engine.tables import Tables
 from budgetfrontier.engine.turns import Turns
 from budgetfrontier.engine.unfinished_leases import UnfinishedLeases
 from budgetfrontier.errors import PolicyError
-from budgetfrontier.model import CrawlState, Lease
+from budgetfrontier.model import CrawlState, CrawlUri, Lease, Tally
 from budgetfrontier.rules import crawl_states
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.records import Counters
@@ -34,6 +36,8 @@ class Kernel:
         self.queue_leases = QueueLeases(self.tables, self.turns)
         self.underway = False
         """Whether a command of several steps is in progress: the crawl is not over before it is done."""
+        self.put_again: Callable[[CrawlUri, float], Tally] | None = None
+        """Schedules a URI in the one place of its URL (`KnownUrls.put_again`); None without `frontier.keep_urls`."""
 
     def __repr__(self) -> str:
         c = self.counters

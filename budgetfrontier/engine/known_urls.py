@@ -229,6 +229,38 @@ class KnownUrls:
             self._turns.below_limit(row.queue, completed)
         return known
 
+    def put_again(self, uri: CrawlUri, now: float) -> Tally:
+        """Schedule a URI, seen before or not, in the one place that its URL has. Raises PolicyError, nothing changed.
+
+        One that waits is replaced, uncharged, and needs no room; one that is leased is being fetched, and a duplicate.
+        """
+        tally = Tally()
+        try:
+            fingerprint = self._admitter.fingerprint(uri)
+            row, lease = self._row(fingerprint)
+        except InvalidUrl:
+            row = lease = None
+        if lease is not None:
+            self._tables.counters.duplicates += 1
+            tally.duplicate = 1
+            return tally
+        uri = msgspec.structs.replace(uri, force=True)
+        if row is None:
+            self._admitter.take([uri], tally, now)
+            return tally
+        queue = self._tables.queues.look(row.queue)
+        completed = queue.completed
+        if uri.queue is None:
+            uri = msgspec.structs.replace(uri, queue=queue.queue)
+        via = uri if row.place else None
+        read = self._admitter.read((uri,), tally, via)
+        if row.place and not tally.invalid:
+            self._take_out(row, now, charged=False)
+        self._admitter.admit(read, tally, now, via)
+        if tally.added:
+            self._turns.below_limit(row.queue, completed)
+        return tally
+
     def _end(self, ended: Ended, now: float) -> None:
         """End leases as successes, and their URLs; of those whose policies fail, nothing. Raises PolicyError."""
         if not ended:

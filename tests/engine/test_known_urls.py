@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from budgetfrontier import CrawlUri, Frontier, QueueState
+from budgetfrontier import CrawlUri, Frontier, LeaseExpired, QueueState
 from budgetfrontier.clock import ManualClock
+from budgetfrontier.engine.commands.mailbox import Command
 from budgetfrontier.engine.known_urls import Known
 from budgetfrontier.errors import FrontierError, PolicyError
 from tests.engine.test_url_table import NONE, START, kept, waits
@@ -257,3 +259,73 @@ def test_a_canonical_form_that_fails_afterwards_closes_the_frontier_as_of_its_la
     with Frontier.open(tmp_path / "frontier", clock=ManualClock(START)) as f:
         f.check()
         assert waits(f, URL) == "0"
+
+
+def put_again(f: Frontier, *uris: CrawlUri | str) -> dict[str, int]:
+    """Give the command of `import --force`; return what it counts."""
+    given = [CrawlUri(each) if isinstance(each, str) else each for each in uris]
+    encoded = [msgspec.msgpack.encode(msgspec.structs.replace(each, force=True)) for each in given]
+    entry = f.apply(Command("schedule", {"uris": encoded, "in_place": True}, "me", ""))
+    if entry.error is not None:
+        raise FrontierError(entry.error)
+    return {name: entry.effect[name] for name in ("added", "duplicate", "full", "invalid") if entry.effect[name]}
+
+
+def test_a_url_that_is_put_again_has_one_place() -> None:
+    clock = ManualClock(START)
+    with kept(clock, max_queued=4, politeness={**NONE, "per_queue_concurrency": 9}) as f:
+        leased, waiting, dated, done = (f"http://a.test/{n}" for n in range(4))
+        f.schedule(leased)
+        [lease] = f.lease(ttl=60)
+        f.schedule_many([waiting, done])
+        f.fetched([(CrawlUri(done), None), (CrawlUri(dated), START + 60)])
+        assert put_again(f, leased, waiting, waiting, dated, "nonsense") == {"added": 3, "duplicate": 1, "invalid": 1}
+        assert (f.summary().queued, f.summary().future, f.summary().expenditure) == (3, 0, 1)
+        assert put_again(f, done, done) == {"added": 2}
+        assert put_again(f, "http://b.test/") == {"full": 1}
+        assert [waits(f, url) for url in (leased, waiting, dated, done)] == ["0"] * 4
+        f.check()
+        others = {each.uri.url for each in f.lease(9)}
+        assert others == {waiting, dated, done}
+        assert f.fetched([(CrawlUri(url), None) for url in (leased, *others)]) == [Known.FINISHED] * 4
+        assert (f.summary().in_process, f.summary().queued, f.summary().expenditure) == (0, 0, 5)
+        clock.advance(61)
+        assert f.lease(9) == []
+        with pytest.raises(LeaseExpired):
+            f.finish(lease)
+        f.check()
+
+
+def test_what_is_put_again_comes_as_it_is_given_in_its_queue_or_another() -> None:
+    clock = ManualClock(START)
+    with kept(clock, politeness={**NONE, "per_queue_concurrency": 9}) as f:
+        f.schedule_many([CrawlUri(URL, queue="own", payload=b"first"), "http://a.test/2", "http://a.test/3"])
+        f.set_queue("own", max_completed=1)
+        assert put_again(f, CrawlUri(URL, payload=b"second", priority=3), CrawlUri("http://a.test/2", queue="own")) == {
+            "added": 2
+        }
+        assert put_again(f, CrawlUri("http://a.test/3", not_before=START + 60)) == {"added": 1}
+        assert {(each.queue, each.uri.url, each.uri.payload) for each in f.lease(9)} == {
+            ("own", URL, b"second"), ("own", "http://a.test/2", None),
+        }  # fmt: skip
+        assert waits(f, "http://a.test/3") == "60"
+        f.check()
+
+
+def test_a_policy_that_fails_leaves_all_that_is_put_again_where_it_was() -> None:
+    with kept(cost_policy=f"{__name__}:picky") as f:
+        f.schedule_many([URL, CrawlUri("http://a.test/bad", cost=1)])
+        with pytest.raises(FrontierError, match="no cost"):
+            put_again(f, CrawlUri(URL, priority=3), "http://a.test/bad")
+        assert (f.summary().queued, f.summary().scheduled) == (2, 2)
+        f.check()
+
+
+def test_what_programs_force_is_a_request_in_its_own_right() -> None:
+    with kept(politeness={**NONE, "per_queue_concurrency": 9}) as f:
+        f.schedule_many([CrawlUri(URL, force=True, payload=b"%d" % n) for n in range(3)])
+        leases = f.lease(9)
+        assert sorted(each.uri.payload or b"" for each in leases) == [b"0", b"1", b"2"]
+        f.finish_many(leases)
+        assert (f.summary().succeeded, waits(f, URL)) == (3, "nothing")
+        f.check()

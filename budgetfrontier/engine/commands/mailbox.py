@@ -51,6 +51,7 @@ class _Arguments(TypedDict, total=False):
     reason: str
     uris: list[Any]
     charge: bool
+    in_place: bool
     survey: dict[str, Any]
 
 

@@ -169,7 +169,7 @@ _ARGUMENTS: dict[str, frozenset[str]] = {
     "undo": frozenset(("id", "force")),
     "discard": frozenset(("id",)),
     "delete": frozenset(("queue", "pattern", "dry_run", "for_good")),
-    "schedule": frozenset(("uris", "revived", "upto")),
+    "schedule": frozenset(("uris", "revived", "upto", "in_place")),
     "mark_seen": frozenset(("uris", "charge")),
     "bury": frozenset(("uris", "reasons")),
     "replay": frozenset(("ids", "queue")),

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from itertools import filterfalse
+from typing import Any, TypeGuard
 
 import msgspec
 
 from budgetfrontier.engine.admission.admit import Admitter
 from budgetfrontier.engine.commands.undo_bury import note_numbers
 from budgetfrontier.engine.kernel import Kernel
-from budgetfrontier.errors import FrontierError
+from budgetfrontier.errors import FrontierError, InvalidUrl
 from budgetfrontier.model import CrawlUri, Directive, Tally
 from budgetfrontier.store.records import Progress
 
@@ -44,10 +46,32 @@ def start(args: dict[str, Any]) -> Progress:
 def schedule(
     kernel: Kernel, admitter: Admitter, args: dict[str, Any], progress: Progress, upto: int, limit: int, now: float
 ) -> bool:
-    """Admit the next URIs; return whether those were the last. O(limit)."""
-    tally = Tally()
-    admitter.take(_next(args, progress, limit), tally, now)
+    """Admit the next URIs; return whether those were the last. O(limit).
+
+    With `in_place`, those with `force` take the place of their URLs in a frontier that keeps them.
+    """
+    tally, batch = Tally(), _next(args, progress, limit)
+    if args.get("in_place") and kernel.put_again is not None:
+        kernel.catch_up(now)
+        _ask_policies(admitter, batch)
+        for uri in filter(_is_forced, batch):
+            tally.add(kernel.put_again(uri, now))
+        batch = list(filterfalse(_is_forced, batch))
+    admitter.take(batch, tally, now)
     return _taken(args, progress, limit, tally)
+
+
+def _ask_policies(admitter: Admitter, batch: list[str | CrawlUri]) -> None:
+    """Raise PolicyError for a batch of which each URI is scheduled by itself, before the first one is."""
+    admitter.read(batch, Tally())
+    for given in batch:
+        with suppress(InvalidUrl):
+            if isinstance(given, CrawlUri):
+                admitter.fingerprint(given)
+
+
+def _is_forced(given: str | CrawlUri) -> TypeGuard[CrawlUri]:
+    return isinstance(given, CrawlUri) and given.force is True
 
 
 def mark_seen(
