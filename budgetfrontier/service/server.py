@@ -14,13 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from budgetfrontier.errors import FrontierError
 from budgetfrontier.model import RunEnd
 from budgetfrontier.protocol import checked_address
-from budgetfrontier.service import systemd
+from budgetfrontier.service import health_checks, server_reflection, systemd
 from budgetfrontier.service.call_stats import MethodStats
 from budgetfrontier.service.calls import Handed, Method, Turns
 from budgetfrontier.service.crawls import Crawls
@@ -29,8 +27,8 @@ from budgetfrontier.settings import Settings
 
 GRACE = 5.0
 """Seconds that RPCs in progress have to end when the server is stopped."""
-THREADS = 8
-"""Threads for health checks and reflection; all else runs on the threads of gRPC and of the crawls."""
+THREADS = 1
+"""Threads for calls without the token, which are refused; all else runs on the threads of gRPC and of the crawls."""
 LONGEST_MESSAGE = 16 << 20
 """Bytes of a message that is accepted."""
 LOOK_AGAIN = 0.05
@@ -119,12 +117,11 @@ def serve_crawls(
     address = _bind(server, listen, tls)
     turns = {service.name: Turns(service.hand_over(crawls, address)) for service in services}
     for service in services:
-        handlers = {method.name: turns[service.name].handler(method) for method in service.methods}
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service.name, handlers)])
-    checks = health.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
-    names = [service.name for service in services]
-    reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=pool)
+        _add(server, service.name, turns[service.name], service.methods)
+    checks = health_checks.HealthChecks(turns)
+    _add(server, health_checks.SERVICE, Turns(checks.hand_over), (health_checks.CHECK, health_checks.WATCH))
+    asked = Turns(server_reflection.Reflection([*turns, health_checks.SERVICE], pool).hand_over)
+    _add(server, server_reflection.SERVICE, asked, (server_reflection.INFO,))
     reason: str | None = None
     whole = True
     with ExitStack() as opened:
@@ -134,18 +131,16 @@ def serve_crawls(
             if metrics is not None:
                 stats = {(name, method): each for name, turn in turns.items() for method, each in turn.stats.items()}
                 opened.enter_context(metrics(crawls, stats))
-            for name in ("", *names):
-                checks.set(name, health_pb2.HealthCheckResponse.SERVING)
             started(address)
             systemd.notify(f"READY=1\nSTATUS=serving {what} at {address}")
             reason = _wait(stop, is_alive)
             log.info("the server is being stopped", extra={"event": "stopping", "signal": reason})
             systemd.notify("STOPPING=1")
-            checks.enter_graceful_shutdown()
         finally:
+            checks.stop()
             crawls.stopping.set()
             ended = server.stop(GRACE)
-            for turn in turns.values():
+            for turn in (*turns.values(), asked):
                 turn.stop()
             while not ended.wait(LOOK_AGAIN):
                 if stop.wait(0.0) is not None:
@@ -154,6 +149,12 @@ def serve_crawls(
             crawls.close(end=RunEnd.SIGNAL if reason else RunEnd.EXIT, reason=reason or "")
     log.info("the server has ended", extra={"event": "stopped"})
     return whole
+
+
+def _add(server: grpc.Server, name: str, turns: Turns, methods: Sequence[Method]) -> None:
+    """Let a server offer a service."""
+    handlers = {method.name: turns.handler(method) for method in methods}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
 
 
 def _bind(server: grpc.Server, listen: str, tls: Tls | None) -> str:
@@ -205,7 +206,7 @@ def _watched(server: grpc.Server) -> Iterator[Callable[[], bool]]:
         address = f"unix:{folder}/watchdog"
         server.add_insecure_port(address)
         with grpc.insecure_channel(address) as channel:
-            call = channel.unary_unary(f"/{health.SERVICE_NAME}/Alive")
+            call = channel.unary_unary(f"/{health_checks.SERVICE}/Alive")
 
             def is_alive() -> bool:
                 try:
