@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from budgetfrontier.errors import FrontierClosed as FrontierClosed
     from budgetfrontier.errors import FrontierError as FrontierError
     from budgetfrontier.errors import FrontierLocked as FrontierLocked
+    from budgetfrontier.errors import FrontierRemoved as FrontierRemoved
     from budgetfrontier.errors import LeaseExpired as LeaseExpired
     from budgetfrontier.errors import NewerSchema as NewerSchema
     from budgetfrontier.errors import NotAFrontier as NotAFrontier
@@ -53,6 +54,7 @@ _HOMES = {
         "FrontierClosed",
         "FrontierError",
         "FrontierLocked",
+        "FrontierRemoved",
         "LeaseExpired",
         "NewerSchema",
         "NotAFrontier",

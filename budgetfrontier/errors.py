@@ -40,6 +40,10 @@ class StorageFull(FrontierError):
     """The disk is full; free some space and open the frontier again: it is as of the last commit."""
 
 
+class FrontierRemoved(FrontierError):
+    """The files of this frontier were removed or replaced while it was open; open it again, as it is there now."""
+
+
 class ConnectionLost(FrontierError):
     """The server of this frontier does not answer; what it has acknowledged is on its disk. Look whether it runs."""
 

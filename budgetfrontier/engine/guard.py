@@ -171,6 +171,7 @@ class Guard:
         if self.kernel.rollout.waiting and not self.replicated:
             self.kernel.rollout.step()
             self.settle()
+        self.tables.env.check_place()  # for calls that change nothing, too
         self.commit()
         self.tables.runs.touch()
         self.commits.begin_interval()

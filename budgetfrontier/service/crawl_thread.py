@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from budgetfrontier.endings import is_closed
 from budgetfrontier.engine.frontier import Frontier
-from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked
+from budgetfrontier.errors import FrontierClosed, FrontierError, FrontierLocked, FrontierRemoved
 from budgetfrontier.model import CrawlState, RunEnd
 from budgetfrontier.rules.run_history import SERVE
 from budgetfrontier.service.tasks import Done, Step
@@ -93,17 +93,30 @@ class CrawlThread:
     full disk, is opened again for the next work. One that nobody has used for `close_after` seconds (inf: never) is
     closed, earlier if very many are open, and its thread ends; the next work starts another. `settings` returns those
     of a frontier that is created.
+
+    If the files of the frontier are removed or replaced, the work in progress fails, `removed` is called, and no more
+    is done: whoever uses the crawl next makes another thread for what is there then.
     """
 
-    def __init__(self, name: str, folder: Path, settings: Callable[[], Settings], *, close_after: float = inf) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        settings: Callable[[], Settings],
+        *,
+        close_after: float = inf,
+        removed: Callable[[CrawlThread], None] = lambda crawl: None,
+    ) -> None:
         self.name = name
         self.folder = folder
         self._settings = settings
+        self._removed = removed
         self._close_after = close_after
         self._inbox: SimpleQueue[_Work] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = self._ended = False
+        self._why_ended: FrontierError | None = None
         self._end: tuple[RunEnd, str] = RunEnd.EXIT, ""
         self._used = monotonic()
         self._rest: _Rest | None = None
@@ -160,6 +173,16 @@ class CrawlThread:
             return False
         return _changed(self.folder) == rest.changed
 
+    def end_if_removed(self) -> bool:
+        """Do nothing more if the frontier was closed because nobody used it, and removed since; tell whether it was."""
+        with self._lock:
+            if self._thread is None and self._rest is not None and not _changed(self.folder):
+                self._closing = self._ended = True
+                self._why_ended = FrontierRemoved(f"the frontier of crawl {self.name!r} was removed")
+        if self._ended:
+            self._refuse(self._being_closed())
+        return self._ended
+
     def close(self, *, wait: bool = True, end: RunEnd = RunEnd.EXIT, reason: str = "") -> None:
         """Do the work that waits, commit and close. Leases stay for the next run, whose history tells the end."""
         with self._lock:
@@ -208,9 +231,17 @@ class CrawlThread:
                     e,
                     extra={"event": "crawl_failed", "crawl": self.name},
                 )
+                ended = self._is_over(e)
         if ended:
             self._ended = True
             self._refuse(self._being_closed())
+
+    def _is_over(self, error: BaseException) -> bool:
+        """Tell whether an error ends the thread, because the frontier was removed: then the crawl is forgotten."""
+        if isinstance(error, FrontierRemoved) and self._why_ended is None:
+            self._why_ended, self._closing = error, True
+            self._removed(self)
+        return self._why_ended is not None
 
     def _leaves(self) -> bool:
         """Tell whether there is no work: then the thread ends."""
@@ -266,8 +297,8 @@ class CrawlThread:
         self._rest = _Rest(until, _changed(self.folder))
         log.info("crawl %r was closed: nobody used it", self.name, extra={"event": "crawl_closed", "crawl": self.name})
 
-    def _being_closed(self) -> FrontierClosed:
-        return FrontierClosed(f"the crawl {self.name!r} is being closed")
+    def _being_closed(self) -> FrontierError:
+        return self._why_ended or FrontierClosed(f"the crawl {self.name!r} is being closed")
 
     def _refuse(self, error: FrontierError) -> None:
         """Refuse the work that is left."""
@@ -316,6 +347,7 @@ class CrawlThread:
                 self._commit(frontier, done, results)
                 done, results = [], []
         except BaseException as e:
+            self._is_over(e)  # before they are told: who tries again finds what is there now
             _fail([*done, *waiting.all()], e)
             raise
         return ended

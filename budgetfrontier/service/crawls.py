@@ -89,12 +89,18 @@ class Crawls:
 
     def names(self) -> list[str]:
         """Return the crawlIDs that there are, in order."""
-        return sorted(unquote(path.name) for path in self.folder.iterdir() if _is_job(path))
+        try:
+            return sorted(unquote(path.name) for path in self.folder.iterdir() if _is_job(path))
+        except FileNotFoundError:  # somebody has removed the folder: the next crawl creates it
+            return []
 
     def find(self, crawl_id: str) -> CrawlThread | None:
         """Return a crawl that exists, None if there is none. Raises InvalidCrawlId."""
         crawl_id = crawl_id or DEFAULT
         crawl = self._open.get(crawl_id)
+        if crawl is not None and not crawl.is_open and crawl.end_if_removed():
+            self._forget(crawl)
+            crawl = None
         if crawl is None and _is_job(self.folder / folder_name(crawl_id)):
             return self.get(crawl_id)
         return crawl
@@ -112,9 +118,21 @@ class Crawls:
         job = self.folder / folder_name(crawl_id)
         job.mkdir(parents=True, exist_ok=True)
         settings = partial(self._settings_of_new, crawl_id)
-        crawl = CrawlThread(crawl_id, job / FRONTIER, settings, close_after=self._close_after or inf)
+        crawl = CrawlThread(
+            crawl_id,
+            job / FRONTIER,
+            settings,
+            close_after=self._close_after or inf,
+            removed=self._forget,
+        )
         self._open[crawl_id] = crawl
         return crawl
+
+    def _forget(self, crawl: CrawlThread) -> None:
+        """Forget a crawl that has ended, because its frontier was removed."""
+        with self._lock:
+            if self._open.get(crawl.name) is crawl:
+                del self._open[crawl.name]
 
     def _settings_of_new(self, crawl_id: str) -> Settings:
         """Return the settings of a crawl that is created now."""
@@ -158,7 +176,8 @@ class Crawls:
             with self._lock:
                 if self._open.get(crawl.name) is crawl:  # otherwise another call has deleted it
                     shutil.rmtree(deleted, ignore_errors=True)
-                    crawl.folder.rename(deleted)
+                    with suppress(FileNotFoundError):  # somebody else has removed it
+                        crawl.folder.rename(deleted)
                     del self._open[crawl.name]
             shutil.rmtree(deleted, ignore_errors=True)
             with self._lock:

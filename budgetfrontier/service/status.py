@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import grpc
 
-from budgetfrontier.errors import NO_ROOM, FrontierClosed, FrontierError, FrontierLocked, LeaseExpired, StorageFull
+from budgetfrontier.errors import (
+    NO_ROOM,
+    FrontierClosed,
+    FrontierError,
+    FrontierLocked,
+    FrontierRemoved,
+    LeaseExpired,
+    StorageFull,
+)
 from budgetfrontier.service.crawls import InvalidCrawlId
 
 
@@ -12,7 +20,7 @@ def status_of(error: BaseException) -> grpc.StatusCode:
     """Return the status of an error."""
     if isinstance(error, StorageFull) or (isinstance(error, OSError) and error.errno in NO_ROOM):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
-    if isinstance(error, FrontierLocked | FrontierClosed):
+    if isinstance(error, FrontierLocked | FrontierClosed | FrontierRemoved):
         return grpc.StatusCode.UNAVAILABLE
     if isinstance(error, InvalidCrawlId):
         return grpc.StatusCode.INVALID_ARGUMENT

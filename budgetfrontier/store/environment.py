@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lmdb
 
-from budgetfrontier.errors import FrontierLocked
+from budgetfrontier.errors import FrontierLocked, FrontierRemoved
 from budgetfrontier.store import keys, lmdb_env
 from budgetfrontier.store.lmdb_env import (
     UNFINISHED,
@@ -44,7 +44,8 @@ class Environment:
     """The writer's environment: the tables, and a write transaction that is always open.
 
     The engine works on `txn` with the handles in `db`; `commit` ends the transaction and begins the next. A new
-    frontier is there from its first commit on: a kill, or an error, before it leaves none.
+    frontier is there from its first commit on: a kill, or an error, before it leaves none. One whose data file is
+    removed or replaced commits nothing any more: nobody would ever read it.
     Without a `path`, the frontier is in memory. Raises FrontierLocked, NotAFrontier, CorruptFrontier or NewerSchema.
     """
 
@@ -63,6 +64,8 @@ class Environment:
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)  # left by a process that was killed
             folder = create_environment(self.path) if self._fresh else self.path
             self.env = open_lmdb(folder, sync=not self.memory, map_size=map_size)
+            self._data = os.path.abspath(self.path / "data.mdb")  # whatever becomes of the current folder
+            self._file = os.stat(folder / "data.mdb")
         except BaseException as e:
             _open_here.pop(self._key)
             if self._lock is not None:
@@ -148,8 +151,28 @@ class Environment:
         if self._written >= MOST_WRITTEN or self._added >= self._most_added:
             self.due = True
 
+    def check_place(self) -> None:
+        """Raise FrontierRemoved if the data file is not in its place any more. One `stat`."""
+        if self._fresh or self.memory:
+            return
+        try:
+            found = os.stat(self._data)
+        except (FileNotFoundError, NotADirectoryError):
+            what = "was removed"
+        except OSError:  # such as a folder that may not be entered any more
+            return
+        else:
+            if os.path.samestat(found, self._file):
+                return
+            what = "was replaced by another file"
+        raise FrontierRemoved(
+            f"{self._data} {what} while it was open: what has changed since is lost. Open the frontier again: what is "
+            "there now counts"
+        )
+
     def commit(self) -> None:
-        """Make all changes since the last commit durable, and begin the next transaction."""
+        """Make all changes since the last commit durable, and begin the next transaction. Raises FrontierRemoved."""
+        self.check_place()
         try:
             self.txn.commit()
             if self._fresh and not self.memory:

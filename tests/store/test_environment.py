@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from budgetfrontier import Frontier, Reader
-from budgetfrontier.errors import FrontierLocked
+from budgetfrontier import Frontier, Reader, Settings
+from budgetfrontier.errors import FrontierClosed, FrontierLocked, FrontierRemoved
 from budgetfrontier.store.environment import Environment
 from budgetfrontier.store.lmdb_env import check_files
 from budgetfrontier.store.lock import WriterLock, locked
@@ -81,3 +82,40 @@ def test_reprs_say_where_and_how_much(tmp_path: Path) -> None:
     memory = Environment(None)
     assert repr(memory).startswith("<Environment in memory: ")
     memory.close()
+
+
+NOW = Settings.from_dict({"frontier": {"commit_interval": 0}})
+
+
+@pytest.mark.parametrize("use", [Frontier.commit, Frontier.report, Frontier.lease, Frontier.close])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_frontier_whose_files_are_gone_says_so_at_its_next_use(
+    use: Callable[[Frontier], object], replaced: bool, tmp_path: Path
+) -> None:
+    with Frontier.open(tmp_path / "other") as other:
+        other.schedule("https://a.test/")
+    frontier = Frontier.open(tmp_path / "frontier", NOW)
+    frontier.schedule("https://b.test/")
+    frontier.commit()
+    shutil.rmtree(tmp_path / "frontier")
+    if replaced:
+        (tmp_path / "other").rename(tmp_path / "frontier")
+    with pytest.raises(FrontierRemoved, match=f"was {'replaced by another file' if replaced else 'removed'} while"):
+        use(frontier)
+    with pytest.raises(FrontierClosed, match="FrontierRemoved"):
+        frontier.schedule("https://b.test/2")
+    with Frontier.open(tmp_path / "frontier") as frontier:
+        assert [lease.uri.url for lease in frontier.lease(9)] == ["https://a.test/"] * replaced
+        frontier.check()
+
+
+def test_a_frontier_is_in_its_place_whatever_becomes_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Frontier.open("frontier", NOW) as frontier:
+        monkeypatch.chdir("/")
+        frontier.schedule("https://a.test/")
+        frontier.commit()
+    with Reader(tmp_path / "frontier") as reader:
+        assert reader.summary().queued == 1
